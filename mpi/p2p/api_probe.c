@@ -31,7 +31,7 @@ static void describe(const struct wm_stored *s, MPI_Status *status)
     wm_status_set(status, s->unex.key.src, s->unex.key.tag, wm_stored_len(s), false);
 }
 
-/* Connects to a named source, so that a process that never spoke is polled too. */
+/* Connects to a named source, so that a process that has never sent anything is polled, too. */
 static int prepare(struct wm_comm *c, int source)
 {
     struct wm_peer *p;
@@ -58,7 +58,7 @@ struct awaited {
     int source, tag;
 };
 
-/* It is there, or its source is lost. */
+/* A message is there, or its source is lost. */
 static bool is_there(void *arg)
 {
     const struct awaited *a = arg;

@@ -9,8 +9,10 @@
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/wait.h"
 
-/* Looks at the source's line between two looks at everything else: about a microsecond of polling
- * with a core for each rank; oversubscribed, the core is wanted elsewhere. */
+/* Polls of the source's line between two passes over everything: about a microsecond with a core
+ * for each rank.  With more ranks than cores, other ranks need the core.  A value that is wrong for
+ * a machine costs a fraction of a microsecond: too low, more passes over other sources; too high,
+ * the other sources wait longer. */
 #define POLLS 64
 #define POLLS_CROWDED 2
 
@@ -76,14 +78,14 @@ static void hot_wait(struct wm_domain *d, const struct wm_preq *q, struct wm_pee
     wm_domain_left(d, &wait);
 }
 
-/* The request on the stack has no operations: the binding knows the communicator already. */
+/* The request on the stack has no operations: the binding has the communicator already. */
 static __attribute__((noinline, cold)) int hot_error(struct wm_preq *q)
 {
     q->r.ops = &wm_recv_ops;
     return wm_req_error(&q->r);
 }
 
-/* One thread: the request lives in this frame and is matched before the tables are looked at. */
+/* One thread: the request lives in this frame and is matched before the tables are searched. */
 int wm_api_recv(void *buf, MPI_Count count, struct wm_type *datatype, int source, int tag,
                 struct wm_comm *comm, MPI_Status *status)
 {

@@ -26,7 +26,7 @@ static int send_failed(int err, const struct wm_msg *m)
     return wm_err_rt(err, "could not send to rank %d", m->peer);
 }
 
-/* The request keeps the datatype until it is complete. */
+/* The request holds a reference to the datatype until it is complete. */
 static void hold_type(struct rt_req *r, struct wm_type *t)
 {
     if ((r->flags & RT_REQ_STATIC) || t->predefined || rt_req_done(r))

@@ -14,8 +14,8 @@
 #include "mpi/p2p/send.h"
 #include "runtime/base/err.h"
 
-/* What MPI_Sendrecv_replace sends: the user's data, packed, in memory of the device that they lie
- * on, or of the host. */
+/* What MPI_Sendrecv_replace sends: the user's data, packed, in memory of the device that holds the
+ * data, or of the host. */
 struct copy {
     char *p;                    /* NULL: none */
     struct rt_gpu_stage *stage; /* owned; NULL: p is from malloc */
@@ -26,7 +26,7 @@ struct pair {                 /* request of MPI_Isendrecv */
     struct wm_comm *comm;     /* referenced */
     struct wm_type *types[2]; /* referenced, or NULL */
     struct copy copy;         /* replace: what is being sent, owned */
-    int left;                 /* halves still running */
+    int left;                 /* unfinished halves */
 };
 _Static_assert(sizeof(struct pair) <= WM_REQ_MAX, "request fits a slab slot");
 
@@ -107,8 +107,8 @@ static struct wm_type *hold(struct wm_type *t)
     return t;
 }
 
-/* The send cannot be started: the receive is taken back.  One that is matched has to run to its
- * end. */
+/* The send cannot be started: the receive is cancelled.  A receive that is matched already must
+ * complete. */
 static int give_up(struct rt_req *rr, struct wm_type *rtype, int err)
 {
     if (!rt_req_done(rr))
@@ -152,7 +152,7 @@ static int pair_start(const struct wm_msg *out, struct wm_type *stype, const str
     return 0;
 }
 
-/* status or request is wanted: blocking or not. */
+/* One of status and request is given: blocking or nonblocking. */
 static int exchange(const struct wm_msg *out, struct wm_type *stype, const struct wm_msg *in,
                     struct wm_type *rtype, struct copy *copy, MPI_Status *status,
                     MPI_Request *request)
@@ -191,8 +191,8 @@ static int sendrecv(const struct wm_msg *out, struct wm_type *stype, const struc
     return err ? err : exchange(out, stype, in, rtype, NULL, status, request);
 }
 
-/* Packs what is sent to `p` on its device.  Not by the driver's own copy, which takes 10 us of 8
- * bytes where the library's take 3.5. */
+/* Packs what is sent to `p` on its device.  Not by the driver's own copy, which takes 10 us for 8
+ * bytes, where the library's copies take 3.5. */
 static int fill_copy(const struct wm_msg *m, const struct rt_gpu_ptr *at, int64_t nbytes, char *p)
 {
     struct rt_gpu_wait wait;
@@ -205,7 +205,7 @@ static int fill_copy(const struct wm_msg *m, const struct rt_gpu_ptr *at, int64_
     return rt_gpu_wait(&wait);
 }
 
-/* -RT_ENOTSUP: the data lie on no one device, or it has no memory left. */
+/* -RT_ENOTSUP: the data do not lie on one device, or the device has no memory left. */
 static int copy_on_device(const struct wm_msg *m, int64_t nbytes, struct copy *out)
 {
     struct copy c = { .p = NULL };

@@ -2,9 +2,9 @@
 /* Bodies of the completion calls (MPI-5.0 sections 3.7.3 to 3.7.6): one, any, all, some; wait and
  * test; cancel and free.
  *
- * A request is one of: null, inactive persistent (both complete at once with an empty status),
- * pending, complete.  Any thread; a request belongs to the one call that completes it, so the lock
- * may be given up between two requests, as the callbacks of generalised requests need it. */
+ * A request is null, inactive persistent (both complete at once with an empty status), pending or
+ * complete.  Any thread.  A request belongs to the one call that completes it, so the lock may be
+ * released between two requests, which the callbacks of generalised requests need. */
 #include "mpi/p2p/api_wait.h"
 #include "mpi/api/bodies.h"
 #include <stdio.h>
@@ -86,7 +86,7 @@ static int wrong(int i, MPI_Request h)
         i, (unsigned long)(uintptr_t)h);
 }
 
-/* The status of a complete generalised request, by its callback, which may call MPI.  Nobody else
+/* The status of a complete generalised request, by its callback, which may call MPI.  No other call
  * uses the request meanwhile. */
 static int query(struct wm_domain *d, struct rt_req *r, MPI_Status *s)
 {
@@ -115,8 +115,8 @@ static int callback_error(int err, const char *which)
                : MPI_SUCCESS;
 }
 
-/* The code of the function called last counts (MPI-5.0 section 13.2); that of the first is not lost
- * when the last succeeds. */
+/* The code of the function that was called last counts (MPI-5.0 section 13.2).  An error of the
+ * first is not lost when the last succeeds. */
 static int take_user(struct wm_domain *d, MPI_Request *h, struct rt_req *r, MPI_Status *s)
 {
     int query_err = query(d, r, s), err = dispose(d, r);
@@ -124,7 +124,7 @@ static int take_user(struct wm_domain *d, MPI_Request *h, struct rt_req *r, MPI_
     return err ? callback_error(err, "free") : callback_error(query_err, "query");
 }
 
-/* Status of a complete request that stays as it is. */
+/* Status of a complete request that is not taken. */
 static int peek(struct wm_domain *d, struct rt_req *r, MPI_Status *s)
 {
     if (r->flags & RT_REQ_USER)
@@ -133,7 +133,7 @@ static int peek(struct wm_domain *d, struct rt_req *r, MPI_Status *s)
     return MPI_SUCCESS;
 }
 
-/* The status of a persistent request, which stays. */
+/* The status of a persistent request, which is kept. */
 static int deactivate(struct rt_req *r, MPI_Status *s)
 {
     fill_status(s, r);
@@ -215,7 +215,7 @@ int wm_api_test(MPI_Request *request, int *flag, MPI_Status *status)
 
 /* ---- all ---- */
 
-/* Notes the result of the k-th status.  Also of a call that succeeds: MPI-5.0 section 3.2.5 has
+/* Stores the result of the k-th status, also in a call that succeeds: MPI-5.0 section 3.2.5 leaves
  * MPI_ERROR unchanged then, but other libraries write MPI_SUCCESS and programs read it. */
 static void note(MPI_Status *statuses, int k, int err, bool *failed)
 {
@@ -230,7 +230,7 @@ static int in_status(bool failed)
         return MPI_SUCCESS;
     char last[512];
     snprintf(last, sizeof last, "%s", wm_err_detail());
-    return wm_err(MPI_ERR_IN_STATUS, "%s; MPI_ERROR of each status tells which requests failed",
+    return wm_err(MPI_ERR_IN_STATUS, "%s; MPI_ERROR of each status shows which requests failed",
                   last);
 }
 
@@ -245,7 +245,7 @@ static int take_all(struct wm_domain *d, int n, MPI_Request *h, MPI_Status *stat
         enum state st = look(h[i], &r);
         if (st == NOTHING)
             wm_status_set_empty(s);
-        else if (rt_unlikely(st == WRONG)) /* the array names one request twice */
+        else if (rt_unlikely(st == WRONG)) /* the array contains a request twice */
             err = wrong(i, h[i]);
         else
             err = take(d, &h[i], r, s);
@@ -260,8 +260,7 @@ int wm_api_waitall(int count, MPI_Request requests[], MPI_Status statuses[])
     struct rt_req *r;
     int err = MPI_SUCCESS;
     rt_lock(&d->lock);
-    for (int i = 0; i < count && !err;
-         i++) { /* nothing is taken before all are known to be right */
+    for (int i = 0; i < count && !err; i++) { /* all are checked before the first is taken */
         enum state st = look(requests[i], &r);
         if (st == PENDING)
             wm_domain_wait(d, &r->done);
@@ -321,7 +320,7 @@ struct some {
     const MPI_Request *h;
 };
 
-/* One is complete, or none is left that could be. */
+/* One is complete, or none is left that could complete. */
 static bool some_done(void *arg)
 {
     const struct some *s = arg;

@@ -5,8 +5,7 @@
 
 #include "mpi/p2p/request.h"
 
-/* Waits for r, fills the status, gives r back; returns MPI_SUCCESS or what wm_err()
- * returned. */
+/* Waits for r, fills the status and releases r; returns MPI_SUCCESS or what wm_err() returned. */
 int wm_req_wait(struct wm_domain *d, struct rt_req *r, MPI_Status *status);
 /* The MPI error of a completed request, with its text. */
 int wm_req_error(const struct rt_req *r);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Buffered mode (MPI-5.0 section 3.6): an attached buffer holds the messages that could not leave
+/* Buffered mode (MPI-5.0 section 3.6): an attached buffer holds the messages that could not be sent
  * at once.  A buffer is attached to a communicator, to a session or to the process; the latter two
- * serve communicators without one of their own.
+ * serve communicators without a buffer of their own.
  *
  * Segments lie in the user's buffer, each behind its header, in the order of their addresses; a new
- * one takes the first gap that fits.  With MPI_BUFFER_AUTOMATIC the segments come from malloc.  All
- * under the domain's lock. */
+ * segment takes the first gap that fits.  With MPI_BUFFER_AUTOMATIC the segments come from malloc.
+ * All under the domain's lock. */
 #include "mpi/p2p/buffered.h"
 #include <stdlib.h>
 #include "mpi/api/bodies.h"
@@ -109,8 +109,8 @@ static void sent(struct rt_req *r, void *arg)
     wm_req_release(r);
 }
 
-/* The communicator's own, else that of the session from which it descends, else the process's
- * (MPI-5.0 section 3.6). */
+/* The communicator's own buffer, else that of the session from which the communicator descends,
+ * else the process's (MPI-5.0 section 3.6). */
 static struct wm_bbuf *buffer_of(const struct wm_comm *c)
 {
     if (c->bbuf)
@@ -181,7 +181,7 @@ int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
     return 0;
 }
 
-/* Another thread may detach the buffer meanwhile. */
+/* Another thread may have detached the buffer meanwhile. */
 static bool is_flushed(void *arg)
 {
     struct wm_bbuf *const *slot = arg;
@@ -193,7 +193,7 @@ static void flush(struct wm_domain *d, struct wm_bbuf **slot)
     wm_domain_until(d, is_flushed, slot);
 }
 
-/* Segments and what is sent are written by the CPU. */
+/* The CPU writes the segments and sends from them. */
 static bool is_beyond_the_cpu(const void *buffer)
 {
     struct rt_gpu_ptr at;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Cancel of a send (MPI-5.0 section 3.8.4).  A message that has not left is taken back.  One
- * that has, and of which only its match is awaited (a rendezvous, a synchronous message), is asked
- * back: the target removes it when it still lies there unexpected, and says so; when not, the send
- * ends like any other, and nothing is answered.  The messages of both sides come in order, so the
- * target has had the message before it is asked for it, and a match that was first is known here
- * before the send could end otherwise.
+/* MPI_Cancel of a send (MPI-5.0 section 3.8.4).  A message that has not been sent is taken back.  A
+ * message that has been sent and waits only for its match (a rendezvous, a synchronous message) is
+ * asked back.  If the target still has the message unmatched, the target removes it and answers;
+ * otherwise there is no answer, and the send completes like any other.  Messages of both sides
+ * arrive in order.  So the target has received the message before the question, and if the match
+ * was first, this process is notified of the match first.
  *
  * A target in MPI_Finalize posts no more receives, but may not answer either: after a while the
- * send is cancelled without it.  Called under the domain's lock. */
+ * send is cancelled without an answer.  Called under the domain's lock. */
 #include "mpi/p2p/cancel.h"
 #include <stdlib.h>
 #include "mpi/p2p/device.h"
@@ -18,8 +18,9 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 
-/* For how long a target that posts no more receives is heard out: what it still has to say of
- * matches waits for room in the transport at most. */
+/* How long to wait for matches from a target that posts no more receives; at most, they wait for
+ * room in the transport.  Far longer than such a wait on any machine; a longer value only delays
+ * MPI_Wait of the cancelled send. */
 #define LAST_NS 1000000000u
 
 /* Its target has given it back, or does not answer. */
@@ -43,7 +44,8 @@ static bool take_back(struct wm_preq *q)
     return true;
 }
 
-/* It has failed because its target is gone, which had said that it receives no more. */
+/* The send has failed because its target has gone after it had announced that it receives no
+ * more. */
 static void forgive(struct wm_preq *q)
 {
     if (q->r.err != -RT_EPEER || !q->peer || !wm_peer_is_last(q->peer))
@@ -58,15 +60,15 @@ static bool is_open(const struct wm_preq *q, uint32_t handle)
            q->state == WM_RECALLED;
 }
 
-/* Question and answer of a message to this process itself are both delivered here, so that the
- * next MPI_Test of a program that calls it once already has the result. */
+/* Question and answer of a message to this process itself are both delivered here, so that a
+ * program that calls MPI_Test once already gets the result. */
 static void settle_self(struct wm_preq *q, uint32_t handle)
 {
     while (is_open(q, handle) && wm_progress(q->dom) > 0)
         ;
 }
 
-/* A target that has left may have said so before its connection ended: that is looked at first. */
+/* A target that has left may have published this before its connection ended: check that first. */
 int wm_cancel_send(struct wm_preq *q)
 {
     struct wm_domain *d = q->dom;

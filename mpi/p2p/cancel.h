@@ -5,13 +5,14 @@
 
 #include "mpi/p2p/engine.h"
 
-/* Asks the target for the message; also of a send that is complete, if its target has gone.  0, or
- * an error of the request to the target. */
+/* Asks the target to give the message back; also for a send that is complete, if its target has
+ * left. 0, or an error of the request to the target. */
 int wm_cancel_send(struct wm_preq *q);
 void wm_on_cancel(struct wm_domain *d, struct wm_peer *from, const struct wm_key *k,
                   const void *data, size_t len);
 void wm_on_cancelled(const struct wm_fin *f);
-/* Nothing else happens: targets may have gone that have not answered; one has. */
+/* For a domain in which nothing else happens: targets may have left without an answer; one has
+ * left. */
 void wm_cancel_look(struct wm_domain *d);
 void wm_cancel_left(struct wm_peer *p);
 

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which way large messages go: put alone, or both sides copying.  Neither wins everywhere: on two
- * Zen 5 cores of one L3 streaming through shared memory moves 52 GB/s and process_vm_readv with
- * writev 25, on a mesh Xeon (16 cores, one L3) it is 9 and 30.  So the receiver times the first
- * messages and keeps the way that wins first.  Called under the domain's lock. */
+/* Which way large messages go: by put alone, or by both sides copying.  Neither is faster
+ * everywhere.  On two Zen 5 cores of one L3, streaming through shared memory moves 52 GB/s, and
+ * process_vm_readv with writev 25; on a mesh Xeon (16 cores, one L3) it is 9 and 30.  So the
+ * receiver times the first messages and keeps the way that wins first.  Called under the domain's
+ * lock. */
 #include "mpi/p2p/choose.h"
 #include "mpi/p2p/engine.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 
-/* Shorter messages are mostly hand-shake; their time says little of the copying. */
+/* Bytes.  The time of shorter messages is mostly the handshake and shows little of the copying.
+ * Too high on some machine: the messages between take the default way. */
 #define MEASURE_MIN (32 * 1024)
-/* A win may be luck, when the sender was late; three of at most five are not. */
+/* A win may be an accident, when the sender was late; three of at most five are not. */
 #define WINS 3
 /* Duels that do not count: the first copies between two processes meet cold caches and page tables,
- * which hit process_vm_readv hardest.  On a Xeon two of three jobs chose wrongly without. */
+ * which slow down process_vm_readv most.  Without this, two of three jobs on a Xeon chose
+ * wrongly. */
 #define WARM_UP 3
 
 enum wm_way wm_choice_begin(struct wm_domain *d, int64_t len)

@@ -5,7 +5,7 @@
 
 #include "mpi/p2p/domain.h"
 
-/* A message of this length starts: the way it goes.  It has arrived, or failed. */
+/* A message of this length starts: which way it goes.  The message has arrived, or failed. */
 enum wm_way wm_choice_begin(struct wm_domain *d, int64_t len);
 void wm_choice_end(struct wm_domain *d, int64_t len, bool failed);
 

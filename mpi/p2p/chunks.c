@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Large messages with a non-contiguous end, so that packing and unpacking overlap and no copy of
- * the whole message is ever made (engine.h has the protocol).  Two ways; the receiver decides.
+/* Large messages with a non-contiguous end, moved so that packing and unpacking overlap and no copy
+ * of the whole message is made (engine.h has the protocol).  There are two ways; the receiver
+ * decides.
  *
- * Chunks, here: the sender packs as much as the transport's messages carry, and the receiver
- * unpacks each where it arrives: two copies in all.  A contiguous end copies from or to its own
- * buffer.  Right where streaming through shared memory is fast, and for transports that have no
- * get.  Small messages to the same peer may overtake chunks: these name the receiver's request.
+ * Chunks, here: the sender packs as much as one message of the transport carries, and the receiver
+ * unpacks each chunk where it arrives: two copies in all.  A contiguous end copies from or to its
+ * own buffer.  Best where streaming through shared memory is fast, and for transports that have no
+ * get.  Small messages to the same peer may overtake chunks, because chunks name the receiver's
+ * request.
  *
  * Pieces, in pieces.c: ordinary contiguous messages, which move by put and get like all large
- * messages.  Right where process_vm_readv beats streaming, and the way of device buffers that
- * cannot be copied from one to the other.
+ * messages.  Best where process_vm_readv is faster than streaming, and used for device buffers that
+ * cannot be copied directly.
  *
- * What is under way is on the domain's list and moves on in wm_progress(), a little each turn.
- * Called under the domain's lock. */
+ * Chunks under way are on the domain's list; wm_progress() moves each on a little.  Called under
+ * the domain's lock. */
 #include "mpi/p2p/chunks.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/pieces.h"
@@ -21,8 +23,10 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
-#define CHUNKS_A_TURN 4 /* 32 KiB with the default of 8 KiB: a few microseconds */
-#define CHUNK_MIN 64    /* a transport with shorter messages is left to put and get */
+/* 32 KiB with the default of 8 KiB: a few microseconds, for which one stream delays everything
+ * else. A slower machine only takes longer for its turn. */
+#define CHUNKS_A_TURN 4
+#define CHUNK_MIN 64 /* a transport with shorter messages is left to put and get */
 
 bool wm_stream_possible(const struct wm_peer *p) { return p->eager_max >= CHUNK_MIN; }
 
@@ -32,7 +36,7 @@ static int64_t chunk_len(const struct wm_preq *q)
     return left < q->peer->eager_max ? left : q->peer->eager_max;
 }
 
-/* The next chunk; one that was packed and refused is still in `packed`. */
+/* The next chunk; a chunk that was packed and refused is still in `packed`. */
 static const void *chunk(struct wm_preq *q, int64_t len)
 {
     if (q->layout->contig)
@@ -43,14 +47,14 @@ static const void *chunk(struct wm_preq *q, int64_t len)
     return q->packed;
 }
 
-/* The number of chunks sent; the stream may be gone afterwards. */
+/* The number of chunks sent; the stream may have been freed on return. */
 static int step(struct wm_preq *q)
 {
     struct wm_peer *p = q->peer;
     struct btl_hdr hdr = wm_hdr(WM_DATA, 0, (int)q->remote, 0);
     for (int n = 0; n < CHUNKS_A_TURN; n++) {
         if (p->blocked && !p->err)
-            return n; /* what is queued comes first */
+            return n; /* queued messages go first */
         int64_t len = chunk_len(q);
         int err = p->err ? p->err : p->send(p->eager, &hdr, chunk(q, len), (size_t)len);
         if (err == -RT_EAGAIN)

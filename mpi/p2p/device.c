@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages whose buffer is device memory.
  *
- * A device send is always a rendezvous, however short: the sender announces it with the key of its
- * buffer and the receiver decides.  Both ends contiguous device memory that can be mapped: the
- * receiver copies it straight out of the sender's buffer, or asks the sender to write into its own,
- * depending on length and pages (rt_gpu_side), by the transport for device memory (wm_peer.dev);
- * from itself by runtime/gpu.  A sender that cannot says so, and the receiver copies.  In all other
- * cases it asks for pieces (pieces.c): in device memory when only packing or exporting is missing,
- * in host memory when one end is there or the devices do not reach each other.  A host message that
- * comes with its data goes through pinned memory into the buffer.
+ * A device send is always a rendezvous, even a short one: the sender announces the message with the
+ * key of its buffer, and the receiver decides.  If both ends are contiguous device memory that can
+ * be mapped, the receiver copies from the sender's buffer, or asks the sender to write into the
+ * receiver's, depending on length and pages (rt_gpu_side), by the transport for device memory
+ * (wm_peer.dev); a message of a process to itself goes by runtime/gpu.  A sender that cannot write
+ * reports this, and the receiver copies.  In all other cases the receiver asks for pieces
+ * (pieces.c): in device memory if only packing or exporting is missing; in host memory if one end
+ * is there or the devices do not reach each other.  An eager message of a host buffer goes through
+ * pinned memory into the device buffer.
  *
  * Where device memory moves by the transport of the messages (wm_dev_by_net: RDMA between hosts),
- * either end may be device or host memory, and the transport's rates say who moves it.  What it
- * cannot register goes in pieces in host memory.
+ * either end may be device or host memory, and the transport's rates decide which side moves the
+ * data.  Memory that the transport cannot register goes in pieces in host memory.
  *
- * The buffer is asked about once, when the request is made.  Called under the domain's lock. */
+ * The buffer is classified once, when the request is made.  Called under the domain's lock. */
 #include "mpi/p2p/device.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,13 +28,13 @@
 #include "runtime/base/log.h"
 #include "runtime/layout/pack_gpu.h"
 
-/* A way between two processes that has failed is not tried for so many messages: a try costs them a
- * message each way. */
+/* Back-off: messages to skip after a way between two processes has failed.  An attempt costs them a
+ * message in each direction; with 255, less than one percent. */
 #define TRY_AGAIN 255
 
 /* ---- buffers ---- */
 
-/* The bytes between the first and the last that are used. */
+/* The bytes from the first to the last that are used. */
 static void span(const void *buf, int64_t count, const struct rt_layout *l, uintptr_t *lo,
                  uintptr_t *hi)
 {
@@ -46,7 +47,7 @@ static void span(const void *buf, int64_t count, const struct rt_layout *l, uint
     }
 }
 
-/* Device memory may lie between host memory where addresses are absolute. */
+/* With absolute addresses device memory may lie between host memory. */
 bool wm_dev_look(const void *buf, int64_t count, const struct rt_layout *l)
 {
     uintptr_t lo, hi;
@@ -59,7 +60,7 @@ static __thread char fault[256];
 
 int wm_dev_fault(void) { return wm_err(MPI_ERR_BUFFER, "%s", fault); }
 
-/* Says what is wrong with a buffer that the driver does not know as one. */
+/* Describes what is wrong with a buffer that the driver does not know as one allocation. */
 static int bad_buffer(uintptr_t lo, uintptr_t hi, int err)
 {
     struct rt_gpu_ptr p;
@@ -78,8 +79,8 @@ static int bad_buffer(uintptr_t lo, uintptr_t hi, int err)
     return -RT_EADDR;
 }
 
-/* Of data with gaps the allocation is asked for first: that they go beyond it is no error, and is
- * not to be logged as one. */
+/* For data with gaps the allocation is queried first: data beyond it are legal, and must not be
+ * logged as an error. */
 static int query_gaps(uintptr_t lo, uintptr_t hi, struct rt_gpu_ptr *out)
 {
     int err = rt_gpu_query_looked((const void *)lo, 0, out);
@@ -100,7 +101,7 @@ int wm_dev_query(const void *buf, int64_t count, const struct rt_layout *l, stru
     *scattered = false;
     if (err != -RT_EINVAL && err != -RT_ENOENT)
         return err;
-    /* Only absolute addresses may go beyond one allocation (MPI-5.0 section 5.1.12). */
+    /* Only absolute addresses may lie in more than one allocation (MPI-5.0 section 5.1.12). */
     if (!buf && !l->contig && wm_scattered_check(l, count, buf) >= 0) {
         *scattered = true;
         return 0;
@@ -185,8 +186,8 @@ int wm_dev_send(struct wm_preq *q)
 
 /* ---- receiving ---- */
 
-/* Whether the memory of a key can be mapped for q's device: asked before the sender is told to use
- * it for pieces. */
+/* Whether the memory of a key can be mapped for q's device: checked before the sender is asked to
+ * use it for pieces. */
 static bool reaches(struct wm_preq *q, const void *key)
 {
     struct btl_rmem *r;
@@ -218,7 +219,7 @@ static void pulled(struct rt_gpu_op *op, int err)
     wm_rndv_got(rt_container(op, struct wm_dev, op)->q, err);
 }
 
-/* Straight from the sender's buffer. */
+/* Copies from the sender's buffer. */
 static int pull(struct wm_preq *q, const void *key)
 {
     if (!q->peer->is_self)
@@ -239,7 +240,7 @@ static int pull(struct wm_preq *q, const void *key)
     return 0;
 }
 
-/* Asks the sender to write into the buffer.  An error: it cannot be asked. */
+/* Asks the sender to write into the buffer.  An error: the sender cannot be asked. */
 static int ask_put(struct wm_preq *q)
 {
     struct btl_peer *bp = wm_domain_dev(q->dom, q->peer);
@@ -253,7 +254,7 @@ static int ask_put(struct wm_preq *q)
     return wm_rndv_ask_put(q, 0, q->moved_len, false);
 }
 
-/* Both ends are contiguous: by get, and where that cannot be, through the host. */
+/* Both ends are contiguous: by get or, where that is impossible, through the host. */
 static void get_or_pieces(struct wm_preq *q, const char *key)
 {
     q->get_len = q->moved_len;
@@ -275,8 +276,8 @@ void wm_dev_put_refused(struct wm_preq *q)
     get_or_pieces(q, q->dev->key);
 }
 
-/* Whether the transport that moves this side's device memory leads to the sender's buffer: its key
- * is of that one; or it has made none because it is to write. */
+/* Whether the transport that moves this side's device memory reaches the sender's buffer.  Its key
+ * is of that transport; or the sender has made no key, because it is to write. */
 static bool is_direct(struct wm_preq *q, const struct wm_rts *rts)
 {
     bool device = rts->flags & WM_RTS_DEVICE, net = !device || (rts->flags & WM_RTS_NET);
@@ -290,7 +291,7 @@ static bool is_direct(struct wm_preq *q, const struct wm_rts *rts)
            (!device && !(rts->flags & WM_RTS_PACKS) && wm_rndv_put_wins(q));
 }
 
-/* Whether this side reads, rather than asks the sender to write. */
+/* Whether this side reads; else it asks the sender to write. */
 static bool reads(const struct wm_preq *q)
 {
     if (wm_dev_by_net(q->peer))
@@ -321,7 +322,8 @@ static void delivered(struct rt_gpu_op *op, int err)
     wm_preq_finish(v->q, err ? err : v->fail);
 }
 
-/* Through pinned memory, which the transport's is not; without any, at once. */
+/* Through pinned memory of this process, because the transport's buffer is not pinned.  Without
+ * pinned memory, a copy that is complete on return. */
 static void copy_in(struct wm_preq *q, const void *data, size_t n)
 {
     struct wm_dev *v = q->dev;
@@ -362,11 +364,11 @@ void wm_dev_deliver(struct wm_preq *q, const struct wm_key *k, const void *data,
 
 /* ---- waiting ---- */
 
-/* Looks at what mostly ends a message, or goes on with it, so many times between two looks at
- * everything, which take twice as long. */
+/* So many times between two passes over everything, a wait polls only what most often completes a
+ * message or moves it on.  A pass takes twice as long as such a poll. */
 #define LOOKS 4
 
-/* Copies of this process, if there are any, else what the peer says. */
+/* Copies of this process, if there are any, else messages of the peer. */
 static bool ends(const struct wm_preq *q, const struct wm_peer *peer, struct rt_idle *idle)
 {
     for (int i = 0; i < LOOKS; i++) {
@@ -403,7 +405,7 @@ void wm_dev_wait(struct wm_preq *q)
 
 /* ---- the end ---- */
 
-/* MPI_Finalize has left messages unfinished: what comes for them later finds no device. */
+/* MPI_Finalize has left messages unfinished: later messages for them find no device. */
 static void forget_devices(struct wm_peer *p)
 {
     struct rt_list *l;
@@ -416,7 +418,7 @@ static void forget_devices(struct wm_peer *p)
 
 void wm_dev_rest(struct wm_domain *d)
 {
-    while (rt_gpu_nactive) /* of requests that were freed; the driver's errors end them, too */
+    while (rt_gpu_nactive) /* of requests that were freed; errors of the driver end them, too */
         rt_gpu_progress();
     for (int i = 0; i < WM_PEER_BUCKETS; i++)
         for (struct wm_peer *p = d->peers[i]; p; p = p->next) {

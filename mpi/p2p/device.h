@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Private to mpi: messages whose buffer is device memory (design: top of device.c).  Under the
- * domain's lock, but for the questions about addresses. */
+ * domain's lock, except the questions about addresses. */
 #ifndef WM_P2P_DEVICE_H
 #define WM_P2P_DEVICE_H
 
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/scattered.h"
 
-/* What a request with a device buffer has beside the rest; from a free list. */
+/* The extra state of a request with a device buffer; from a free list. */
 struct wm_dev {
-    struct rt_gpu_ptr at; /* where the buffer lies */
+    struct rt_gpu_ptr at; /* location of the buffer */
     struct rt_gpu_op op;  /* the copy of an eager message, or between buffers of this process */
     struct rt_gpu_stage *stage; /* holds an eager message until it is copied */
     struct wm_preq *q;
-    bool scattered; /* data in several allocations: only pieces of packed host memory will do */
+    bool scattered; /* data in several allocations: works only as pieces of packed host memory */
     bool exported;  /* send: the key in the RTS names the buffer */
-    bool has_key;   /* receive: `key` is there */
-    char key[BTL_KEY_MAX]; /* receive: of the sender's buffer, for when it cannot */
+    bool has_key;   /* receive: `key` is set */
+    char key[BTL_KEY_MAX]; /* receive: key of the sender's buffer, kept for the case that the sender
+                              cannot write */
     int fail;              /* an eager message was too long */
-    struct wm_dev *next;   /* spare */
+    struct wm_dev *next;   /* link in the list of spare ones */
 };
 
 bool wm_dev_look(const void *buf, int64_t count, const struct rt_layout *l);
 
-/* Whether a buffer of nbytes in all is device memory: one predicted branch without a GPU.  Zero
- * bytes may have any address. */
+/* Whether a buffer of nbytes in all is device memory: one predicted branch without a GPU.  A buffer
+ * of zero bytes may have any address. */
 static inline bool wm_on_device(const void *buf, int64_t count, const struct rt_layout *l,
                                 int64_t nbytes)
 {
@@ -33,19 +34,20 @@ static inline bool wm_on_device(const void *buf, int64_t count, const struct rt_
     return rt_likely(l->contig) ? rt_gpu_is_device(buf) : wm_dev_look(buf, count, l);
 }
 
-/* Gives q the struct wm_dev of its buffer and marks it.  -RT_EADDR with a text for wm_dev_fault():
- * the buffer is not what it should be. */
+/* Gives q the struct wm_dev of its buffer and marks q. -RT_EADDR with a text for wm_dev_fault():
+ * the buffer is invalid. */
 int wm_dev_open(struct wm_preq *q);
 void wm_dev_close(struct wm_preq *q);
-/* MPI_ERR_BUFFER with the text of this thread's last -RT_EADDR. */
+/* MPI_ERR_BUFFER with the text of the last -RT_EADDR of this thread. */
 int wm_dev_fault(void);
 
-/* A nonblocking call has started r.  A program that starts many long messages of device memory
- * before it waits for them would find none begun, so every so often a call lets things advance; not
- * each, because a look at everything takes a quarter of what starting a message takes.  Shorter
- * messages are better off in large batches: windows of 64 KiB, 2 x H200, one way and both, without
- * 95 and 155 GB/s, with 70 and 116; 512 KiB 261 and 456, 258 and 474; 1 MiB 307 and 565, 310 and
- * 594. */
+/* A nonblocking call has started r.  A program may start many long messages of device memory before
+ * it waits for them; without progress in between, none of them would have begun.  So some calls
+ * make progress.  Not each call: a pass over everything takes a quarter of the time of starting a
+ * message.  Shorter messages are faster in large batches.  Measured on 2 x H200 in windows, one way
+ * and both ways, in GB/s, without and with progress: 64 KiB 95 and 155, 70 and 116; 512 KiB 261 and
+ * 456, 258 and 474; 1 MiB 307 and 565, 310 and 594.  On another machine a wrong limit costs at most
+ * such a difference. */
 #define WM_DEV_ADVANCE 4
 #define WM_DEV_ADVANCE_NBYTES (512 << 10)
 static inline void wm_dev_advance(struct wm_domain *d, const struct rt_req *r)
@@ -60,21 +62,21 @@ static inline void wm_dev_advance(struct wm_domain *d, const struct rt_req *r)
 int wm_dev_send(struct wm_preq *q);
 /* A rendezvous with a device buffer at either end has found its receive. */
 void wm_dev_recv(struct wm_preq *q, const struct wm_rts *rts);
-/* The sender cannot write into the receiver's buffer: another way. */
+/* The sender cannot write into the receiver's buffer: takes another way. */
 void wm_dev_put_refused(struct wm_preq *q);
 /* Waits for the end of a message with a device buffer, as wm_domain_wait() does. */
 void wm_dev_wait(struct wm_preq *q);
-/* Copies a message that came with its data; completes the request when it is there. */
+/* Copies an eager message to the device; completes the request when the data are there. */
 void wm_dev_deliver(struct wm_preq *q, const struct wm_key *k, const void *data, size_t len);
-/* A sub-message of pieces, not one of a user. */
+/* A sub-message of pieces, not a message of a user. */
 static inline bool wm_is_piece(const struct wm_preq *q) { return q->coll && q->tag < 0; }
 
-/* Of a buffer that the operation has found to be device memory: wm_on_device(). */
+/* For a buffer that the operation has found to be device memory: wm_on_device(). */
 int wm_dev_query(const void *buf, int64_t count, const struct rt_layout *l, struct rt_gpu_ptr *out,
                  bool *scattered); /* errors as of wm_dev_open() */
-/* Packs or unpacks device memory, done on return: of a buffer that has been asked about, and of
- * any. `packed` is memory of the same device or any host memory; of the latter when the data are
- * scattered.  0 or -RT_E... */
+/* Packs or unpacks device memory; complete on return.  The first for a buffer that has been
+ * classified, the second for any.  `packed` is memory of the same device or any host memory; host
+ * memory when the data are scattered. 0 or -RT_E... */
 int wm_dev_move_now(struct rt_gpu *g, const struct wm_packing *p);
 int wm_dev_move(const struct wm_packing *p);
 /* The same where the user's buffer may be host memory. */
@@ -102,13 +104,13 @@ static inline int wm_unpack_now(const struct rt_layout *l, int64_t count, void *
         &(struct wm_packing){ l, count, (char *)buf, pos, (char *)(uintptr_t)in, nbytes, false });
 }
 
-/* MPI_Finalize has left this message of device memory unfinished and given its device back. */
+/* MPI_Finalize has left this message of device memory unfinished and has released its device. */
 static inline bool wm_dev_gone(const struct wm_preq *q)
 {
     return q->dev && !q->dev->at.g && !q->dev->scattered;
 }
 
-/* Waits for copies and gives back what is kept for devices: before rt_gpu_fini(). */
+/* Waits for copies and releases what is kept for devices: before rt_gpu_fini(). */
 void wm_dev_rest(struct wm_domain *d);
 void wm_dev_fini(struct wm_domain *d);
 

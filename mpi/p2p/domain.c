@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The progress domain: opens transports, finds peers, drives progress, and waits.  Called under the
- * domain's lock, except create and destroy, which run while no other thread is inside the library.
- */
+/* The progress domain: opens transports, finds peers, makes progress, and waits.  Called under the
+ * domain's lock, except create and destroy, which run while no other thread is inside the
+ * library. */
 #include "mpi/p2p/domain.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +29,9 @@
 
 #define ADDRESS_MAX 1024 /* bytes a transport may publish */
 
-/* Patience of MPI_Finalize with messages that nobody takes: far longer than a rank that is merely
- * late in its last calls. */
+/* How long MPI_Finalize waits without any event for messages that no process receives: far longer
+ * than a rank is late in its last calls on any machine.  Only an incorrect program waits so
+ * long. */
 #define DRAIN_NS 5000000000u
 
 struct wm_domain *wm_main_domain;
@@ -69,7 +70,7 @@ static int check_names(void)
 }
 
 /* Of the transport's name and the instance's number among those of that name: other processes may
- * have opened other transports before it. */
+ * have opened other transports before this one. */
 static void address_key(char *key, size_t len, const struct wm_domain *d, int i)
 {
     int n = 0;
@@ -78,8 +79,8 @@ static void address_key(char *key, size_t len, const struct wm_domain *d, int i)
     snprintf(key, len, "weft.%s.%d", d->btl[i]->ops->name, n);
 }
 
-/* Whether transports that lead to other hosts are needed: there are some, or no other that carries
- * messages between processes is wanted. */
+/* Whether transports that reach other hosts are needed: there are other hosts, or no other
+ * transport is wanted that carries messages between processes. */
 static bool remote_wanted(const struct btl_ops *const *all)
 {
     if (rt_boot.nnodes > 1)
@@ -111,7 +112,7 @@ static int publish(struct wm_domain *d)
     return any ? rt_boot_commit() : 0;
 }
 
-/* Local rank of a process of this host, -1: it is elsewhere. */
+/* Local rank of a process of this host; -1: another host. */
 static int local_rank(const struct wm_peer *p)
 {
     return p->proc.ns == 0 && rt_node.bells ? rt_boot_local(p->proc.rank) : -1;
@@ -136,7 +137,7 @@ static void on_down(void *arg, struct btl_peer *bp, int err)
         return;
     if (wm_peer_is_last(p))
         wm_cancel_left(p);
-    /* One that has said good-bye, and with which nothing is under way, may go. */
+    /* A process that has said good-bye, and with which nothing is under way, may leave. */
     bool ended = said_last(p) && rt_list_empty(&p->pending) && rt_list_empty(&p->rndv);
     log_at(MPI, ended ? RT_LOG_INFO : RT_LOG_ERROR,
            "lost contact with rank %u: %s; operations with it fail from now on", p->proc.rank,
@@ -212,7 +213,7 @@ int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **o
 
 int wm_domain_create(struct wm_domain **out) { return wm_domain_create_over(btl_all, out); }
 
-/* What other processes still wait for: queued messages and rendezvous that have begun. */
+/* What other processes still wait for: queued messages and started rendezvous. */
 static const struct wm_peer *unfinished(const struct wm_domain *d)
 {
     for (int i = 0; i < WM_PEER_BUCKETS; i++)
@@ -222,14 +223,16 @@ static const struct wm_peer *unfinished(const struct wm_domain *d)
     return NULL;
 }
 
-/* A receive or a probe alone makes no connection.  Who was never spoken to may have ended. */
+/* A receive or a probe alone makes no connection.  A process without any communication with this
+ * one may have ended. */
 static bool has_spoken(const struct wm_peer *p)
 {
     bool (*connected)(const struct btl_peer *) = p->eager->btl->ops->connected;
     return !connected || connected(p->eager) || !rt_list_empty(&p->pending);
 }
 
-/* On this host by the segment, to others by a message to each with whom there was any. */
+/* Publishes it: on this host in the segment, to other hosts by a message to each process with which
+ * there was communication. */
 static void say_last(struct wm_domain *d, bool last)
 {
     struct wm_last msg = { last };
@@ -242,8 +245,8 @@ static void say_last(struct wm_domain *d, bool last)
 }
 
 /* A correct program has completed its requests, so only control messages and freed requests are
- * left here, and the peers take them when they call MPI next, however late.  An incorrect one must
- * not hang: a peer that is in MPI_Finalize itself, or gone, takes nothing more after DRAIN_NS
+ * left here; the peers take them at their next MPI call, however late.  An incorrect program must
+ * not hang: a peer that is in MPI_Finalize itself, or has gone, takes nothing more after DRAIN_NS
  * without an event. */
 static void drain(struct wm_domain *d)
 {
@@ -278,7 +281,7 @@ static bool may_leave(const struct wm_domain *d)
     return may;
 }
 
-/* Nothing wakes a process whose last message is acknowledged, so it looks again and again. */
+/* No event wakes a process whose last message is acknowledged, so it looks again and again. */
 static void see_off(struct wm_domain *d)
 {
     long pause_ns = 20000;
@@ -342,7 +345,7 @@ int wm_domain_resume(struct wm_domain *d)
     return err;
 }
 
-/* What nobody has received: from lost peers, or of an incorrect program. */
+/* Messages that were not received: from lost peers, or of an incorrect program. */
 static void unexpected_fini(struct wm_domain *d)
 {
     for (uint32_t i = 0; d->match.posted && i < d->match.nbuckets; i++) {
@@ -381,7 +384,7 @@ static uint32_t proc_hash(struct rt_proc proc)
     return (proc.ns * 31u + proc.rank) % WM_PEER_BUCKETS;
 }
 
-/* Connects by one transport.  -RT_EUNREACH: it does not lead there. */
+/* Connects by one transport. -RT_EUNREACH: it does not reach the process. */
 static int connect_by(struct wm_domain *d, int i, struct rt_proc proc, struct btl_peer **out)
 {
     struct btl *b = d->btl[i];
@@ -399,7 +402,7 @@ static int connect_by(struct wm_domain *d, int i, struct rt_proc proc, struct bt
     return err;
 }
 
-/* The first transport with messages, in order of preference, that leads to the process. */
+/* The first transport with messages, in order of preference, that reaches the process. */
 static int connect_peer(struct wm_domain *d, struct rt_proc proc, struct btl_peer **out)
 {
     for (int i = 0; i < d->nbtl; i++) {
@@ -513,7 +516,7 @@ static int advance_tasks(struct wm_domain *d)
     struct rt_list *l, *next;
     for (l = d->tasks.next; l != &d->tasks; l = next) {
         next = l->next;
-        rt_list_del(l); /* before advancing: finishing may give the task's memory back */
+        rt_list_del(l); /* before advancing: the end of a task may free its memory */
         if (coll_task_advance(rt_container(l, struct coll_task, link)))
             n++;
         else

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The progress domain: everything that a message touches, so that no data-path state is global and
- * further domains (one per thread or communicator) are an addition.  Today there is one, made by
+/* The progress domain: everything that a message touches.  No state of the data path is global, so
+ * further domains (one per thread or communicator) can be added.  Today there is one, made by
  * MPI_Init.
  *
  * Thread rule: every field is used under `lock` (a no-op unless MPI_THREAD_MULTIPLE).  A thread
- * that waits gives the lock up between polls.  Callbacks of transports, requests and tasks run
+ * that waits releases the lock between polls.  Callbacks of transports, requests and tasks run
  * under the lock. */
 #ifndef WM_P2P_DOMAIN_H
 #define WM_P2P_DOMAIN_H
@@ -23,8 +23,8 @@ struct wm_comm;
 struct wm_preq;
 struct wm_sleeper;
 
-/* A process as the engine sees it: one per (domain, process), made when first addressed or heard
- * from.  The first line is what a small send reads. */
+/* A process as the engine sees it: one per (domain, process), made when first addressed or when its
+ * first message arrives.  A small send reads the first line only. */
 struct wm_peer {
     struct btl_peer *eager; /* transport for messages and control */
     int (*send)(struct btl_peer *p, const struct btl_hdr *h, const void *buf,
@@ -35,16 +35,16 @@ struct wm_peer {
                             not positive: take the slow path, always so while `blocked` or
                             `stopped` */
     bool blocked;        /* `pending` is not empty, or the peer is lost */
-    uint8_t stopped;     /* why no eager messages go to the peer, WM_STOPPED_...; 0: they do */
+    uint8_t stopped;     /* no eager messages to the peer: WM_STOPPED_... */
     uint8_t marks;       /* flow.h: sent to the peer and not acknowledged */
-    bool sent_stop;      /* this process has told the peer to stop */
-    bool no_get, get_ok; /* a get from this peer was refused: put only; one has worked */
+    bool sent_stop;      /* this process has asked the peer to stop */
+    bool no_get, get_ok; /* a get from this peer was refused: put only; a get has succeeded */
     bool is_self;        /* this process */
     bool is_last;        /* of another host: it is in MPI_Finalize */
-    bool dev_looked;     /* `dev` has been looked for */
-    /* So many more messages are not tried this way, because one has failed: that it writes into
-     * this process's device memory; that its device memory is mapped here.  Counts, because it
-     * depends on the two devices, and on what else is mapped, too. */
+    bool dev_looked;     /* `dev` has been set up, or found impossible */
+    /* Back-off: messages to skip before the next attempt, because one has failed: a put of the peer
+     * into this process's device memory; a mapping of the peer's device memory here.  Counts and
+     * not flags, because success depends on the two devices and on what else is mapped. */
     uint8_t no_dev_put, dev_far;
     int err; /* 0, or -RT_EPEER once lost: every operation fails at once */
     struct rt_proc proc;
@@ -53,31 +53,32 @@ struct wm_peer {
     struct rt_list retry;  /* link in the domain's list while `pending` is not empty */
     struct rt_list rndv;   /* rendezvous transfers with this peer (struct wm_preq.link) */
     struct wm_preq *early; /* receive whose first bytes come next; NULL: they are dropped */
-    uint8_t no_early;      /* so many more messages go without, because one's were dropped */
-    struct wm_peer *next;  /* hash chain of the domain */
-    struct btl_peer *dev;  /* transport for device memory, looked for when first needed: device.c */
-    int nstaged;           /* receives from it in pieces through staging memory */
-    int64_t unex_nbytes;   /* memory of its unexpected messages: flow.h */
-    int32_t held_budget;   /* saved `budget` while `budget` is 0 and forces the slow path */
+    uint8_t no_early; /* back-off: messages to send without early bytes, after the early bytes of
+                         one were dropped */
+    struct wm_peer *next; /* hash chain of the domain */
+    struct btl_peer *dev; /* transport for device memory, set up when first needed: device.c */
+    int nstaged;          /* receives from it in pieces through staging memory */
+    int64_t unex_nbytes;  /* memory of its unexpected messages: flow.h */
+    int32_t held_budget;  /* saved `budget` while `budget` is 0 and forces the slow path */
 };
 
 #define WM_PEER_BUCKETS 256
 
-/* Which way large messages go where a transport leaves the choice (BTL_CHOOSE): measured with the
- * first of them, in duels between the two ways.  A period is the time in which at least one such
- * message is on its way to this process; all of one period go the same way. */
+/* Which way large messages go where a transport leaves the choice (BTL_CHOOSE).  Measured with the
+ * first large messages, in duels between the two ways.  A period is the time in which at least one
+ * such message is on its way to this process; all messages of a period go the same way. */
 enum wm_way { WM_WAY_PUT, WM_WAY_SHARED, WM_WAYS };
 struct wm_choice {
     bool decided;
-    uint8_t way; /* of the current or next period; once decided, of all */
+    uint8_t way; /* of the current or next period; once decided, of all periods */
     uint8_t wins[WM_WAYS];
     uint8_t duels;
-    int running;         /* messages of the current period that are not finished */
-    bool spoilt;         /* the period says nothing: an error, or messages of different sizes */
+    int running;         /* unfinished messages of the current period */
+    bool spoilt;         /* the period does not count: an error, or messages of different sizes */
     int64_t len, nbytes; /* of its first message; of all */
     uint64_t start_ns;
-    int64_t seen_len; /* size in the last period of the other way; 0 = none yet */
-    double seen;      /* and its nanoseconds per byte */
+    int64_t seen_len; /* size in the last period of the other way; 0: none yet */
+    double seen;      /* and its nanoseconds a byte */
 };
 
 #define WM_FINS_MAX 11 /* a message of 48 bytes, which is a line of shared memory */
@@ -89,10 +90,10 @@ struct wm_domain {
     _Alignas(RT_CACHE_LINE) struct wm_stats stats;
     struct btl *btl[WM_BTL_MAX];
     int nbtl;
-    bool has_fds;               /* some have sleep_fd */
+    bool has_fds;               /* some transports have sleep_fd */
     struct rt_list sleepers;    /* threads that are asleep in a wait: wait.c */
-    struct wm_sleeper *watcher; /* of threads in waits: the one that has the bell; NULL: none */
-    int nawake;                 /* threads in waits that are not asleep */
+    struct wm_sleeper *watcher; /* the waiting thread that sleeps on the bell; NULL: none */
+    int nawake;                 /* threads in waits that are awake */
     struct wm_choice choice;
     struct rt_list tasks;   /* active collective tasks (struct coll_task.link) */
     struct rt_list retry;   /* peers with pending messages */
@@ -107,18 +108,19 @@ struct wm_domain {
     int nheap;
     struct wm_pieces *spare_pieces;
     struct wm_dev *spare_dev;
-    unsigned ndev_started;      /* nonblocking messages of device memory */
-    bool gathers_fins;          /* wm_progress() is in rt_gpu_progress(), and will then tell */
-    struct wm_peer *fins_to;    /* this one whose messages, */
-    uint32_t nfins;             /* so many, */
-    uint32_t fins[WM_FINS_MAX]; /* have been got */
+    unsigned ndev_started; /* nonblocking messages of device memory */
+    bool gathers_fins; /* wm_progress() is in rt_gpu_progress() and will then send one FIN_GETS */
+    struct wm_peer *fins_to;    /* to this peer, */
+    uint32_t nfins;             /* for so many requests, */
+    uint32_t fins[WM_FINS_MAX]; /* which these are */
     struct rt_list staged; /* receives that wait for staging memory (struct wm_preq.posted.link) */
-    bool staged_room;      /* one of these may go on */
+    bool staged_room;      /* one of these may continue */
     struct wm_bbuf *bbuf;  /* buffer of MPI_Buffer_attach: buffered.c; NULL = none */
     struct rt_list part_sends; /* all partitioned sends of this process */
-    bool cancels;       /* there may be sends whose targets have been asked for them (cancel.c) */
-    uint64_t cancel_ns; /* since then one of these targets posts no more receives; 0: none */
-    /* Windows, set by mpi/rma: a message of WM_RMA_MESSAGE has arrived; a process is lost. */
+    bool cancels; /* there may be sends that targets have been asked to give back (cancel.c) */
+    uint64_t cancel_ns; /* time since which one of these targets posts no more receives; 0: none */
+    /* Set by mpi/rma for its windows: a message of WM_RMA_MESSAGE has arrived; a process is
+     * lost. */
     void (*rma)(struct wm_domain *d, struct wm_peer *from, const struct btl_hdr *h,
                 const void *data, size_t len);
     void (*rma_down)(struct wm_domain *d, struct wm_peer *p);
@@ -127,41 +129,42 @@ struct wm_domain {
 
 /* Opens the transports of cfg.btl.  -RT_EUNREACH when none opens. */
 int wm_domain_create(struct wm_domain **out);
-/* The same over a table of transports of one's own, for tests. */
+/* The same over the caller's own table of transports, for tests. */
 int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **out);
 void wm_domain_destroy(struct wm_domain *d);
 /* The one domain of the library; NULL until MPI is first used. */
 extern struct wm_domain *wm_main_domain;
-/* Between the last user of MPI and the next: finishes what other processes still wait for and gives
- * back what is cached; connections stay as they are.  Without the lock. */
+/* Called after MPI_Finalize or the last session's end: finishes what other processes still wait for
+ * and frees what is cached.  Connections stay as they are.  Without the lock. */
 void wm_domain_rest(struct wm_domain *d);
 int wm_domain_resume(struct wm_domain *d);
 
 /* One pass over transports, retries and tasks; returns the number of events.  Called under the
  * lock. */
 int wm_progress(struct wm_domain *d);
-/* Its part for copies of device memory alone, where some are under way. */
+/* Progress of copies of device memory alone, where some are under way. */
 int wm_progress_copies(struct wm_domain *d);
 /* The engine's view of a rank, or -RT_E...; fills comm->peers. */
 int wm_comm_peer(struct wm_comm *c, int rank, struct wm_peer **out);
 /* Adds a started collective task; progress advances it until it is done. */
 void wm_domain_add_task(struct wm_domain *d, struct coll_task *k);
-/* Finds or makes the peer; -RT_EUNREACH when no transport leads there (logged once, with what was
- * tried). */
+/* Finds or makes the peer; -RT_EUNREACH when no transport reaches it (logged once, with the
+ * transports that were tried). */
 int wm_domain_peer(struct wm_domain *d, struct rt_proc proc, struct wm_peer **out);
-/* A process that spoke first, by this connection; it is already known by another one: -RT_EUNREACH,
- * logged. */
+/* The process at the other end has connected first, by this connection. -RT_EUNREACH, logged: it is
+ * known by another transport already. */
 int wm_domain_adopt(struct wm_domain *d, struct btl_peer *bp, struct wm_peer **out);
-/* The peer's connection for device memory; NULL: there is none.  One that moves nothing else, else
- * the one that carries the messages, if it takes device memory. */
+/* The peer's connection for device memory; NULL: none.  A transport that moves nothing else comes
+ * first; else the one that carries the messages, if it accepts device memory. */
 struct btl_peer *wm_domain_find_dev(struct wm_domain *d, struct wm_peer *p);
 static inline struct btl_peer *wm_domain_dev(struct wm_domain *d, struct wm_peer *p)
 {
     return p->dev_looked ? p->dev : wm_domain_find_dev(d, p);
 }
-/* Device memory moves as host memory does; after wm_domain_dev(). */
+/* Device memory moves like host memory; after wm_domain_dev(). */
 static inline bool wm_dev_by_net(const struct wm_peer *p) { return p->dev && p->dev == p->eager; }
 bool wm_peer_is_last(const struct wm_peer *p); /* it posts no more receives */
-void wm_domain_drop_dev(struct wm_peer *p);    /* it is looked for again when next needed */
+/* The transport for device memory is set up again when next needed. */
+void wm_domain_drop_dev(struct wm_peer *p);
 
 #endif

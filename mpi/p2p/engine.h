@@ -2,20 +2,22 @@
 /* Private to mpi/p2p: message kinds, the point-to-point request, stored messages.
  *
  * Life of a rendezvous (sender S, receiver R):
- *     S: RTS {S's request, length, key of the buffer if the transport can get}
- *     R: on match, splits the length: get for one part, put for the other
- *        get: R reads, then FIN_GET {S's request}
- *        put: R: CTS {S's request, R's request, range, key of R's buffer};  S writes, then FIN_PUT
- * {R's request}, which is left out where R's transport tells that all has come (WM_CTS_KNOWS).
- * Either part may be empty, not both.  Several FIN_GET may go as one FIN_GETS.
- *     Where R's transport tells and nothing else is under way, S sends the first bytes behind the
- * RTS, without waiting (EARLY); an R that cannot use them asks for the whole.
- *     S wants it back (cancel.c): CANCEL {S's request};  R, if it is unmatched: CANCELLED {the
- * same}
- *     When a buffer at either end is not contiguous (chunks.c), R: CTS {..., stream}; S sends the
- * data as DATA messages named after R's request, in order, or in pieces, which are messages of the
- * collective context with a tag from R's request; the last one ends it at both sides.  Requests are
- * named by their handles, so a late message for one that has gone is recognised and dropped. */
+ *  - S sends RTS {S's request, length, key of its buffer if the transport can get}.
+ *  - R, on the match, divides the length: it gets one part, and S puts the other.  Either part may
+ *    be empty, not both.
+ *  - get: R reads, then sends FIN_GET {S's request}.  Several FIN_GET may be one FIN_GETS.
+ *  - put: R sends CTS {S's request, R's request, range, key of R's buffer}.  S writes, then sends
+ *    FIN_PUT {R's request}, unless R's transport detects the end of the put (WM_CTS_KNOWS).
+ *  - Early bytes: where R's transport detects the end of a put and nothing else is under way, S
+ *    sends the first bytes behind the RTS, without waiting (EARLY).  An R that cannot use them asks
+ *    for the whole message.
+ *  - Cancel (cancel.c): S sends CANCEL {S's request}; an R without a match answers CANCELLED with
+ *    the same content.
+ *  - A buffer at either end is not contiguous (chunks.c): R sends CTS {..., stream}.  S sends the
+ *    data as DATA messages that name R's request, in order, or in pieces: messages of the
+ *    collective context with a tag made of R's request.  The last one completes both sides.
+ * Requests are named by their handles, so a late message for a request that no longer exists is
+ * recognised and dropped. */
 #ifndef WM_P2P_ENGINE_H
 #define WM_P2P_ENGINE_H
 
@@ -40,9 +42,8 @@ enum wm_kind {
     WM_EARLY, /* the first bytes of the message whose RTS came last */
     WM_CANCEL,
     WM_CANCELLED,
-    WM_VOID,   /* in place of a collective's message: the data are void, and not sent */
-    WM_CONTROL /* the header's tag says which: enum wm_control.  The last value that has room in the
-                  header, so each further kind of control message is one of these. */
+    WM_VOID,   /* in place of a collective's message: its data are poisoned and not sent */
+    WM_CONTROL /* the last value that has room: enum wm_control, in the header's tag, has more */
 };
 enum wm_control {
     WM_FLOW_STOP, /* flow.h; no payload */
@@ -54,19 +55,18 @@ enum wm_control {
 #define WM_KIND_SHIFT 28
 #define WM_CTX_MASK ((1u << WM_KIND_SHIFT) - 1)
 
-#define WM_RTS_KEY 1u        /* `key` is there */
+#define WM_RTS_KEY 1u        /* `key` is set */
 #define WM_RTS_CAN_STREAM 2u /* the sender can send DATA messages */
-#define WM_RTS_PACKS 4u      /* its buffer is not contiguous: nothing but a stream will do */
-#define WM_RTS_DEVICE 8u     /* its buffer is device memory, and so is what `key` names */
+#define WM_RTS_PACKS 4u      /* its buffer is not contiguous: must be a stream */
+#define WM_RTS_DEVICE 8u     /* its buffer and the memory of `key` are device memory */
 #define WM_RTS_STAGES 16u    /* it can send pieces of its device memory */
-#define WM_RTS_NET \
-    32u                  /* `key` is of the transport that carries messages, which a buffer that \
-                            is no device memory always means */
+/* `key` is of the transport that carries messages.  Always so for a buffer in host memory. */
+#define WM_RTS_NET 32u
 #define WM_RTS_EARLY 64u /* a WM_EARLY of `early` bytes follows */
 struct wm_rts {
     int64_t len;
     uint32_t sender;
-    uint32_t flags; /* WM_RTS_... */
+    uint32_t flags; /* WM_RTS_... flags */
     union {
         char key[BTL_KEY_MAX];
         int64_t early;
@@ -78,8 +78,9 @@ enum wm_stream {
     WM_STREAM_PIECES,       /* messages of `step` bytes between host memory, the last shorter */
     WM_STREAM_PIECES_DEVICE /* ... between device memory */
 };
-#define WM_CTS_GETS 1u  /* the receiver reads the rest itself */
-#define WM_CTS_KNOWS 2u /* and knows when what it asks for has come: only a failure is told */
+#define WM_CTS_GETS 1u /* the receiver gets the rest itself */
+/* The receiver's transport detects the end of the put: FIN_PUT is sent only after a failure. */
+#define WM_CTS_KNOWS 2u
 struct wm_cts {
     int64_t off, len;
     uint32_t sender, receiver;
@@ -94,13 +95,13 @@ struct wm_fin {
     uint32_t req;
     int32_t err;
 };
-/* To processes of other hosts, which share no memory in which to read it: this process is in
- * MPI_Finalize and posts no more receives; or it has come back. */
+/* To processes of other hosts, which share no memory that could show it: this process is in
+ * MPI_Finalize and posts no more receives; or it uses MPI again. */
 struct wm_last {
     uint32_t is_last;
 };
 
-/* FIN_GET without an error for several requests: device messages end in crowds. */
+/* FIN_GET without an error for several requests: device messages often complete together. */
 struct wm_fins {
     uint32_t n;
     uint32_t req[WM_FINS_MAX];
@@ -124,7 +125,7 @@ enum wm_preq_kind {
 
 /* How far a message has come; rndv.c has the transitions and the events that cause them. */
 enum wm_preq_state {
-    WM_IDLE,   /* in no use, complete, or an eager send that waits for room */
+    WM_IDLE,   /* unused, complete, or an eager send that waits for room */
     WM_POSTED, /* receive: waits for its message, may be cancelled */
     /* send */
     WM_ANNOUNCED,  /* the receiver has not answered */
@@ -145,7 +146,7 @@ enum wm_preq_state {
     WM_LOST,   /* the peer is lost, but the transport still has the put or get */
     WM_STATES
 };
-/* What moves a transfer on by itself. */
+/* Events that move a transfer on. */
 enum wm_preq_step {
     WM_STEP_OP,    /* this side's part has ended: its put, get, chunks or pieces */
     WM_STEP_PEER,  /* the peer's part has ended */
@@ -155,20 +156,21 @@ enum wm_preq_step {
     WM_STEPS
 };
 
-/* What an eager message touches comes first, in three cache lines.  In a spare request r.arg is the
- * next spare one and r.err the handle it will get; ops, kind and dom stay, because sends and
- * receives have lists of their own; `type` and everything from `peer` on is zero, and is zero
- * again when the request is released, so that taking one clears nothing. */
+/* What an eager message touches comes first, in three cache lines.  A spare request keeps what the
+ * next use needs: r.arg is the next spare request, r.err the handle, and ops, kind and dom stay,
+ * because sends and receives have lists of their own.  `type` and everything from `peer` on is zero
+ * in a spare request; a release sets them to zero again, so that taking a request clears
+ * nothing. */
 struct wm_preq {
     struct rt_req r;         /* first member */
     struct wm_posted posted; /* receive: while posted; else `link` in wm_domain.streams */
     uint8_t kind;            /* enum wm_preq_kind */
     uint8_t mode;            /* enum wm_mode */
     uint8_t state;           /* enum wm_preq_state */
-    uint8_t stream;          /* receive: enum wm_stream to ask for once it is its turn */
+    uint8_t stream;          /* receive: enum wm_stream to ask for when staging memory is free */
     bool coll;
     bool prompt; /* send: wm_msg.prompt */
-    int tag;     /* as the user gave it */
+    int tag;     /* the user's */
     const void *buf;
     int64_t nbytes; /* send: message; receive: room, in packed bytes */
     const struct rt_layout *layout;
@@ -176,12 +178,12 @@ struct wm_preq {
     struct wm_domain *dom;
     struct wm_type *type; /* referenced, or NULL (predefined, or internal layout) */
     int64_t count;
-    int peer_rank; /* as the user gave it */
+    int peer_rank; /* the user's */
 
     /* Rendezvous. */
     struct wm_peer *peer;
     struct rt_list link;   /* wm_peer.rndv */
-    char *packed;          /* contiguous stand-in for a non-contiguous buffer, owned */
+    char *packed;          /* contiguous copy of a non-contiguous buffer, owned */
     struct btl_mem *mem;   /* registration of the local buffer */
     struct btl_rmem *rmem; /* peer's buffer */
     struct btl_op op;
@@ -192,11 +194,11 @@ struct wm_preq {
     struct wm_dev *dev;       /* its buffer is device memory: device.c */
     bool packed_pooled;       /* `packed` is from the domain's pool */
     int64_t moved_len;        /* receive: bytes that will arrive: min(message, room) */
-    int64_t put_off; /* chunks: how far they have come; while announced: the bytes sent early */
+    int64_t put_off;          /* chunks: bytes done; while announced: the bytes sent early */
     int64_t put_len;
     union {
         int64_t get_len; /* receive */
-        int64_t ready;   /* sender of chunks: so far is packed */
+        int64_t ready;   /* sender of chunks: bytes packed */
     };
     struct wm_pend *pend; /* queued behind a full ring */
 };
@@ -235,7 +237,7 @@ static inline char *wm_rndv_buf(const struct wm_preq *q) /* contiguous bytes of 
     return q->packed ? q->packed : (char *)(uintptr_t)q->buf;
 }
 
-/* A message has been sent without asking, or has found its receive. */
+/* A message has been sent eagerly, or has found its receive. */
 static inline void wm_count_eager(struct wm_domain *d, int64_t nbytes)
 {
     wm_stat_add(&d->stats.eager, 1);

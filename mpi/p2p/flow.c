@@ -6,15 +6,15 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
-/* All senders together may take so many times what one may before each has to do with a small
- * share. */
+/* All senders together may use SENDERS_IN_FULL times the memory that one may use.  Beyond that each
+ * has only the CROWDED_SHARE-th part.  Both bound memory, not time, so they hold on any machine. */
 #define SENDERS_IN_FULL 4
 #define CROWDED_SHARE 256
-/* Budgets in a sender's bound, so that polls and marks cost nothing.  As many marks as make a bound
- * of messages that have not been read. */
+/* Budgets in a sender's bound: so many that polls and marks are rare.  Unacknowledged marks are
+ * limited to a whole bound of messages. */
 #define BUDGETS 32
 #define MARKS BUDGETS
-#define BUDGET_MAX (512 << 10) /* a sender that only sends hears of a stop after so many bytes */
+#define BUDGET_MAX (512 << 10) /* bytes after which a sender that only sends sees a stop */
 
 static int64_t limit(const struct wm_domain *d)
 {

@@ -4,8 +4,8 @@
  * The receiver does the counting.  It adds up the unexpected messages of each sender, payload and
  * WM_FLOW_EACH bytes of bookkeeping a message.  When the sum exceeds the limit, the receiver sends
  * WM_FLOW_STOP.  From then on the sender announces every message, short ones too, by a rendezvous
- * request, which takes the same way as the eager message would, so order and matching stay as they
- * are; the data follow when the receive is posted.  When receives have reduced the sum to half of
+ * request on the same connection, so order and matching stay as they are; the data follow when the
+ * receive is posted.  When receives have reduced the sum to half of
  * the limit, the receiver sends WM_FLOW_GO.  Expected messages cost nothing.
  *
  * A blocking send of an eager message makes no progress, so a sender that only sends would not see
@@ -23,15 +23,15 @@
  * senders together take more than 4 M, the limit of each falls from M to M/256, so n senders take
  * at most
  *     4 M + n (M/256 + min(F, M + S) + S):
- * 1.2 GB for 1000 senders over shared memory with the default, which a program reaches that leaves
- * all of them waiting.  Payload counts as it is; an empty message counts as WM_FLOW_EACH bytes,
- * which is 0.6 to 1.2 times the memory that it takes, depending on the size of the matching tables.
- * The default has room for 100,000 short messages: programs send so many before a receive of
- * another tag, and other libraries let them.
+ * 1.2 GB for 1000 senders over shared memory with the default, if the receiver matches none of
+ * them.  Payload counts as it is; an empty message counts as WM_FLOW_EACH bytes, which is 0.6
+ * to 1.2 times the memory that it takes, depending on the size of the matching tables. The default
+ * has room for 100,000 short messages: programs send so many before they receive another tag, and
+ * other libraries store them.
  *
- * Outside the bound: one rendezvous request for each send that has not completed, which a sender
- * with nonblocking sends can have many of; they are counted, but nothing holds them back, because a
- * receive may be waiting for the last of them.  Eager messages of nonblocking sends that wait for
+ * Outside the bound: one rendezvous request for each send that has not completed, and a sender
+ * may have many nonblocking sends; requests are counted but never held back, because a receive may
+ * be waiting for the last of them.  Eager messages of nonblocking sends that wait for
  * room in a socket use up no budget, so those that leave before the stop arrives are outside, too.
  * Messages of a process to itself are counted and never stopped: a blocking send of a short message
  * to oneself stays buffered.  Messages of collectives are stopped like others.  Internal messages
@@ -67,8 +67,8 @@ static inline void wm_flow_hold(struct wm_peer *p)
 int32_t wm_flow_budget(void); /* a whole one */
 
 /* Renews a budget that is used up.  A user's send polls the peer, which only code outside of
- * progress may do.  Messages of collectives may be sent inside progress; for them the next
- * collective call polls. */
+ * progress may do.  Messages of collectives may be sent inside progress; the next collective call
+ * then polls for them. */
 void wm_flow_renew(struct wm_domain *d, struct wm_peer *p, bool coll);
 static inline void wm_flow_before_send(struct wm_domain *d, struct wm_peer *p, bool coll)
 {

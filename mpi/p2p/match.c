@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The four bucket tables of matching (match.h).  Called under the domain's lock.  The tables hold
- * links only; requests and stored messages belong to the callers.  Tables double when entries
- * outnumber buckets: 10^5 unexpected messages cost a few rehashes, never a long chain of different
- * keys. */
+/* The four bucket tables of matching (match.h).  Called under the domain's lock.  The tables
+ * contain links only; requests and stored messages belong to the callers.  A table doubles when its
+ * entries outnumber its buckets: 10^5 unexpected messages cost a few rehashes, never a long chain
+ * of different keys. */
 #include "mpi/p2p/match.h"
 #include <stdlib.h>
 #include "runtime/base/err.h"
@@ -23,8 +23,8 @@ static struct wm_unex *unex_of(struct rt_list *link, int form)
                               (size_t)form * sizeof *link);
 }
 
-/* Moves every entry of one table to the doubled one; order inside a key is kept because buckets are
- * walked in order. */
+/* Moves every entry of a table to the doubled one.  The order of entries with the same key is kept,
+ * because buckets are walked in order. */
 static void rehash_posted(struct rt_list *from, uint32_t n, struct rt_list *to, uint32_t mask)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -50,7 +50,7 @@ static void rehash_unex(struct rt_list *from, uint32_t n, struct rt_list *to, ui
     }
 }
 
-/* Out of memory leaves the tables as they are: longer chains, still right. */
+/* Out of memory leaves the tables as they are: longer chains, still correct. */
 void wm_match_grow(struct wm_match *m)
 {
     uint32_t n = m->nbuckets * 4;

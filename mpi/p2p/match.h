@@ -53,14 +53,14 @@ void wm_match_grow(struct wm_match *m);
 void wm_match_store(struct wm_match *m, struct wm_unex *u);
 /* Oldest stored message that a receive with this key (wildcards allowed) matches; stays stored. */
 struct wm_unex *wm_match_find(struct wm_match *m, const struct wm_key *want);
-/* Oldest stored message with this exact key of which is(u, arg) holds; stays stored. */
+/* Oldest stored message with this exact key for which is(u, arg) holds; stays stored. */
 struct wm_unex *wm_match_find_that(struct wm_match *m, const struct wm_key *exact,
                                    bool (*is)(const struct wm_unex *u, const void *arg),
                                    const void *arg);
 void wm_match_remove(struct wm_match *m, struct wm_unex *u);
 
-/* The rest is inline, against the habit of the house: it is on the path of every message, and calls
- * between posting and arrival cost a quarter of the message rate. */
+/* The rest is inline, against the usual rule: it runs for every message, and calls between posting
+ * and arrival cost a quarter of the message rate. */
 
 /* Three independent products. */
 static inline uint32_t wm_key_hash(const struct wm_key *k)
@@ -107,7 +107,7 @@ static inline void wm_match_post(struct wm_match *m, struct wm_posted *p)
     rt_list_append(&m->posted[wm_key_hash(&p->key) & (m->nbuckets - 1)], &p->link);
 }
 
-/* Takes a posted receive back (cancel, or it is matched). */
+/* Removes a posted receive (cancel, or a match). */
 static inline void wm_match_unpost(struct wm_match *m, struct wm_posted *p)
 {
     p->link.next->prev = p->link.prev;

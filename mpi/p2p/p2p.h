@@ -12,8 +12,8 @@
 
 enum wm_mode { WM_STANDARD, WM_SYNCHRONOUS, WM_READY, WM_BUFFERED };
 
-/* What a point-to-point call names; layout must live until completion (callers hold the datatype).
- */
+/* The arguments of a point-to-point call; layout must live until completion (callers hold the
+ * datatype). */
 struct wm_msg {
     const void *buf;
     int64_t count;
@@ -22,10 +22,10 @@ struct wm_msg {
     int peer;       /* rank, MPI_ANY_SOURCE for receives; MPI_PROC_NULL is handled by the engine */
     int tag;        /* MPI_ANY_TAG for receives */
     bool coll;      /* collective context */
-    bool on_device; /* buf has just been found to be device memory; false: not looked at */
-    bool prompt;    /* internal and few: short ones leave eagerly even to a peer that has asked to
-                       stop (flow.h), because this process may not poll again before the receiver
-                       needs the data */
+    bool on_device; /* buf has been classified as device memory; false: not classified */
+    bool prompt; /* internal and rare: short ones are sent eagerly even to a peer that has asked to
+                    stop (flow.h), because this process may not poll again before the receiver needs
+                    the data */
 };
 
 #endif

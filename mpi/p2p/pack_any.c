@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packing and unpacking between any two kinds of memory, finished on return.  A device buffer and
- * packed host memory, or packed memory of the same device, are one call of runtime/layout; the
- * rest goes through a host buffer. */
+/* Packing and unpacking between any two kinds of memory, complete on return.  A device buffer and
+ * packed host memory, or packed memory of the same device, take one call of runtime/layout; other
+ * pairs go through a host buffer. */
 #include "mpi/p2p/pack_any.h"
 #include <stdlib.h>
 #include "mpi/p2p/device.h"

@@ -12,7 +12,7 @@ int wm_pack_any(const struct rt_layout *l, int64_t count, const void *buf, int64
                 int64_t nbytes);
 int wm_unpack_any(const struct rt_layout *l, int64_t count, void *buf, int64_t pos, const void *in,
                   int64_t nbytes);
-/* The MPI error of a negative answer, with its text. */
+/* The MPI error for a negative return code, with its text. */
 int wm_any_error(int err);
 
 #endif

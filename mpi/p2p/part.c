@@ -3,18 +3,18 @@
  *
  * Matching.  MPI_Psend_init sends one control message, WM_PART_INIT, with the user's tag: how many
  * partitions of how many bytes, and which internal tags they will use.  The receiver matches it
- * with its MPI_Precv_init calls by (communicator, source, tag) in the order in which both were
- * made, in two lists of its own, so no ordinary message or probe can meet it.  Nothing is answered;
- * either side may start, and the sender may send, before the receiver has been made.
+ * with its MPI_Precv_init calls by (communicator, source, tag), in the order in which both were
+ * made, in two lists that ordinary messages and probes do not search.  The receiver does not
+ * answer.  Either side may start, and the sender may send, before the receive has been made.
  *
  * Data.  Each partition of the sender is one ordinary message on the collective context, with a tag
  * of its own from WM_TAG_PART on, sent by MPI_Pready: small ones eagerly, large ones straight into
  * the receiver's buffer, as all messages.  The receiver, once started and matched, posts one
- * receive for each, at the place where the sender's partition lies in the packed order of its own
- * buffer.  The sides' partitions need not agree: a partition of the receiver has arrived when all
- * units of it have.  Where a sender's partition ends inside an element of a non-contiguous type,
- * it is received beside and unpacked.  Restarts reuse the tags; messages of one tag stay in order.
- */
+ * receive for each, at the place of the sender's partition in the packed order of the receiver's
+ * buffer.  The partitions of both sides need not agree: a partition of the receiver has arrived
+ * when all its units have.  If a sender's partition ends inside an element of a non-contiguous
+ * type, it is received into a separate buffer and unpacked.  Restarts use the same tags; messages
+ * of one tag stay in order. */
 #include "mpi/p2p/part.h"
 #include <stdlib.h>
 #include "mpi/datatype/type.h"
@@ -43,7 +43,7 @@ static void finish_one(struct wm_part *p, int err)
         rt_req_finish(&p->r, p->fail);
 }
 
-/* Units of partitions of this side that lie in [lo, hi) are here. */
+/* Units [lo, hi) have arrived: counts them for the partitions of this side. */
 static void arrive(struct wm_part *p, int64_t lo, int64_t hi)
 {
     if (!p->own_units)
@@ -93,7 +93,7 @@ static void watch(struct rt_req *r, struct wm_piece *piece)
 
 /* ---- receiving ---- */
 
-/* Where the sender's partition i goes: straight into the buffer if whole elements do. */
+/* Where the sender's partition i goes: straight into the buffer if it is whole elements. */
 static int place(struct wm_part *p, int i, struct wm_msg *m)
 {
     int64_t total = p->nbytes * p->partitions, off = (int64_t)i * p->in_nbytes;
@@ -119,7 +119,7 @@ static int place(struct wm_part *p, int i, struct wm_msg *m)
 
 static void post(struct wm_part *p)
 {
-    p->left++; /* not done before the last is posted */
+    p->left++; /* incomplete until the last is posted */
     for (int i = 0; i < p->npieces; i++) {
         struct wm_msg m = {
             .comm = p->comm, .peer = p->peer_rank, .tag = p->tag + i, .coll = true
@@ -177,7 +177,7 @@ static void match(struct wm_part *p, const struct wm_part_init *init)
 {
     rt_list_del(&p->link);
     p->matched = true;
-    if (!p->comm) { /* freed before: this was its sender, and no other's */
+    if (!p->comm) { /* freed before: the sender belongs to this receive and to no other */
         destroy(p);
         return;
     }
@@ -255,7 +255,7 @@ static const struct wm_part *holder(const struct wm_domain *d, int tag, int n)
     return NULL;
 }
 
-/* Round and round, past those that are in use. */
+/* Tags are given out cyclically, without those in use. */
 static int take_tags(struct wm_domain *d, int n)
 {
     for (int rounds = 0; rounds < 2;) {
@@ -357,8 +357,8 @@ static int part_start(struct rt_req *r)
     return 0;
 }
 
-/* A receive without its sender goes on without the user, so that the sender's message finds it and
- * not the next receive. */
+/* A receive that is freed before its sender is known continues without the user: it takes the
+ * sender's message, so that the next receive does not. */
 static void part_release(struct rt_req *r)
 {
     struct wm_part *p = (struct wm_part *)r;

@@ -9,7 +9,7 @@
 /* One message of a channel: a partition of the sender. */
 struct wm_piece {
     struct wm_part *part;
-    char *bounce; /* receive that cuts elements of a non-contiguous type in two: owned until done */
+    char *bounce; /* receive that divides elements of a non-contiguous type: owned until done */
     bool ready;   /* send: MPI_Pready has been called for it */
 };
 
@@ -21,31 +21,32 @@ struct wm_part {          /* request of MPI_Psend_init or MPI_Precv_init */
     struct wm_type *type; /* referenced, or NULL (predefined) */
     char *buf;
     const struct rt_layout *layout;
-    int64_t count;  /* elements a partition */
-    int64_t nbytes; /* packed bytes a partition */
+    int64_t count;  /* elements in a partition */
+    int64_t nbytes; /* packed bytes in a partition */
     int partitions; /* on this side */
     int peer_rank;
     bool is_recv, matched;
-    int left; /* pieces that are not finished */
+    int left; /* unfinished pieces */
     int fail; /* first error, reported at completion */
     int npieces;
     struct wm_piece *pieces; /* owned */
     int tag;                 /* of the first piece on the collective context; the others follow */
 
-    /* Receive.  Both sides cut the message in units: bytes, or of an empty message as many as make
-     * the partitions of both sides whole. */
-    int64_t in_nbytes, in_units, own_units; /* a partition of the sender; of either side in units */
-    int64_t *missing;                       /* owned: units to come, by partition of this side */
+    /* Receive.  Both sides count in units: bytes, or for an empty message as many units as make the
+     * partitions of both sides whole. */
+    int64_t in_nbytes, in_units,
+        own_units; /* of a partition: the sender's bytes, the sender's units, this side's units */
+    int64_t *missing; /* owned: units to come, by partition of this side */
 };
 
-/* What a sender tells the receiver when it is made. */
+/* Sent to the receiver when the partitioned send is made. */
 struct wm_part_init {
-    int64_t nbytes; /* a partition */
+    int64_t nbytes; /* of a partition */
     int32_t partitions;
     int32_t tag;
 };
 
-/* A send side that has found no receive yet. */
+/* A partitioned send that has found no receive yet. */
 struct wm_part_early {
     struct rt_list link; /* wm_domain.part_inits, in order of arrival */
     struct wm_key key;
@@ -54,8 +55,8 @@ struct wm_part_early {
 
 extern const struct rt_req_ops wm_psend_ops, wm_precv_ops;
 
-/* Completes a new request: the sender tells the receiver, the receiver looks for its sender.  0 or
- * -RT_E. */
+/* Completes a new request: the sender publishes its partitions to the receiver; the receiver looks
+ * for its sender. 0 or -RT_E... */
 int wm_part_open(struct wm_part *p);
 /* Sends partition i, which was marked ready; failures are reported when the request completes. */
 void wm_part_send(struct wm_part *p, int i);

@@ -8,7 +8,7 @@
 #include "mpi/p2p/send.h"
 #include "mpi/p2p/wait.h"
 
-#define PARTITIONS_MAX 0x1000000 /* tags for 16 such requests */
+#define PARTITIONS_MAX 0x1000000 /* leaves tags for 16 such requests */
 
 static int check(int partitions, MPI_Count count, const struct wm_type *t)
 {
@@ -23,7 +23,7 @@ static int check(int partitions, MPI_Count count, const struct wm_type *t)
     return MPI_SUCCESS;
 }
 
-/* `side` is filled but for what is derived here. */
+/* The caller has filled `side`, except what is derived here. */
 static int make(const struct wm_part *side, struct wm_type *t, MPI_Request *request)
 {
     struct wm_comm *c = side->comm;
@@ -64,7 +64,7 @@ int wm_api_psend_init(const void *buf, int partitions, MPI_Count count, struct w
                       int dest, int tag, struct wm_comm *comm, struct wm_info *info,
                       MPI_Request *request)
 {
-    (void)info; /* there are no hints yet */
+    (void)info; /* no hints are defined */
     struct wm_part side = { .comm = comm,
                             .buf = (char *)(uintptr_t)buf,
                             .partitions = partitions,
@@ -91,7 +91,7 @@ int wm_api_precv_init(void *buf, int partitions, MPI_Count count, struct wm_type
 
 /* ---- marking ---- */
 
-/* The partitions that a call names: a list, or from low on. */
+/* The partitions that a call names: a list, or a range from low on. */
 struct which {
     const int *list;
     int low, n;
@@ -118,7 +118,7 @@ static int check_index(const struct wm_part *p, int i)
                   p->partitions - 1);
 }
 
-/* Marks all or, when one may not be, none. */
+/* Marks all or, when one of them may not be marked, none. */
 static int mark(struct wm_part *p, const struct which *w)
 {
     int err = MPI_SUCCESS, n = 0;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A message as a sequence of ordinary contiguous messages, a few under way at a time: while one
- * moves, the next is packed or the last one unpacked.  The receiver decides for it and says in the
- * CTS how long the pieces are and whether they lie in host or in device memory; both sides then cut
+ * moves, the next is packed or the last one unpacked.  The receiver decides on pieces; its CTS
+ * contains their length and whether they lie in host or in device memory.  Both sides then cut
  * alike.  The pieces travel on the collective context with a tag made of the receive's handle.
  *
  * Where an end's pieces lie: in the user's buffer itself if that is contiguous and of the right
- * kind; else of a host buffer in two buffers of the domain's pool, of a device buffer in staging
- * memory, where packing and unpacking run on the device and end later (rt_gpu_op).  Without staging
- * memory an end uses host memory and packs at once: slow, but it works.
+ * kind.  Otherwise, for a host buffer, in two buffers of the domain's pool; for a device buffer, in
+ * staging memory, where packing and unpacking run on the device and complete later (rt_gpu_op).
+ * Without staging memory an end uses host memory and packs at once: slow, but correct.
  *
- * Errors.  A sender that fails stops and tells the receiver (FIN_PUT), which gives up the pieces
+ * Errors.  A sender that fails stops and notifies the receiver (FIN_PUT), which cancels the pieces
  * that have not come.  A receiver that fails takes the rest and drops it.
  *
- * Staging memory is bounded: of each peer only so many receives are in pieces at a time, the others
- * wait in order.  It is the receiver that waits, before it asks, so nobody holds memory meanwhile.
- * Called under the domain's lock. */
+ * Staging memory is bounded: only so many receives of each peer are in pieces at a time, the others
+ * wait in order.  The receiver waits, before it sends the CTS, so neither side holds memory
+ * meanwhile.  Called under the domain's lock. */
 #include "mpi/p2p/pieces.h"
 #include <stdlib.h>
 #include "mpi/p2p/device.h"
@@ -26,14 +26,16 @@
 #include "runtime/base/log.h"
 #include "runtime/layout/pack_gpu.h"
 
-/* A piece costs a hand-shake and two system calls: messages are cut from twice the least piece on,
- * and pieces are long rather than in the cache (measured: 4 MiB in 16 pieces is slower than in 8).
- */
+/* A piece costs a handshake and two system calls: messages from twice PIECE_MIN on are cut, and
+ * pieces are long rather than in the cache (measured: 4 MiB in 16 pieces is slower than in 8).
+ * Where system calls are costlier, longer pieces would be faster. */
 #define PIECE_MIN (256 << 10)
-#define POOL_MAX 4 /* idle buffers that a domain keeps: fresh memory costs a fault a page */
-/* Receives of one peer through staging memory at a time.  A sender's buffers are free a little
- * later than the receiver's turn ends, and not more than 16 idle ones are kept (stage.c): to make
- * and give back pinned memory costs 70 us. */
+#define POOL_MAX \
+    4 /* idle buffers that a domain keeps: fresh memory costs a page fault for each page */
+/* Receives of one peer through staging memory at a time.  A sender's buffers become free a little
+ * after the receiver's, and not more than 16 idle buffers are kept (stage.c): allocating and
+ * freeing pinned memory costs 70 us.  More on a faster link: more pinned memory, and no gain;
+ * fewer: a link that is idle between pieces. */
 #define STAGED_MAX 8
 
 enum { SLOTS = 4 };
@@ -43,7 +45,7 @@ enum slot_state { FILLING, MOVING, EMPTYING, ENDED };
 struct slot { /* one piece under way */
     struct rt_gpu_op op;
     enum slot_state state;
-    bool busy;  /* `op` is lent to the GPU */
+    bool busy;  /* `op` is in use by the GPU */
     int err;    /* its result */
     char *room; /* memory for a piece; NULL: it lies in the user's buffer */
     char *at;   /* where this piece lies */
@@ -55,11 +57,11 @@ struct wm_pieces {
     struct wm_pieces *next; /* spare */
     struct wm_preq *q;
     int64_t len, step;             /* of the message, of a piece */
-    int64_t started, moved, ended; /* bytes: begun, given to sub-messages, finished */
+    int64_t started, moved, ended; /* bytes begun, given to sub-messages, finished */
     int nslots, oldest, running;
     int err;
     bool halt;    /* no further pieces are begun */
-    bool failed;  /* the sender has said so */
+    bool failed;  /* the sender has reported its failure */
     bool counted; /* in wm_peer.nstaged */
     char *heap;   /* host memory of `heap_pooled` or malloc, or NULL */
     bool heap_pooled;
@@ -132,7 +134,7 @@ void wm_pieces_fini(struct wm_domain *d)
 
 static bool is_send(const struct wm_pieces *s) { return s->q->kind == WM_PREQ_SEND; }
 
-/* The pieces of this end can be parts of the user's buffer. */
+/* Whether the pieces of this end can be parts of the user's buffer. */
 static bool in_place(const struct wm_pieces *s, bool on_device)
 {
     const struct wm_preq *q = s->q;
@@ -151,7 +153,7 @@ static int heap_rooms(struct wm_pieces *s, int64_t unit)
     return s->heap ? 0 : -RT_ENOMEM;
 }
 
-/* Pinned memory: one buffer holds them all. */
+/* Pinned memory: one buffer holds all pieces. */
 static int pinned_rooms(struct wm_pieces *s, int64_t unit, int n)
 {
     while (n > 1 && n * unit > RT_GPU_STAGE_LARGE)
@@ -165,7 +167,7 @@ static int pinned_rooms(struct wm_pieces *s, int64_t unit, int n)
     return 0;
 }
 
-/* Device memory: pieces are long, each has a buffer. */
+/* Device memory: pieces are long, each has a buffer of its own. */
 static int device_rooms(struct wm_pieces *s, int64_t unit, int n)
 {
     s->nslots = 0;
@@ -179,7 +181,7 @@ static int device_rooms(struct wm_pieces *s, int64_t unit, int n)
 }
 
 /* A sender that was asked for pieces in device memory and has none may send them from the host; the
- * receiver had its choice before it asked. */
+ * receiver decided before it sent the CTS. */
 static int find_rooms(struct wm_pieces *s, bool on_device)
 {
     int64_t unit = s->len < s->step ? s->len : s->step, n = (s->len + s->step - 1) / s->step;
@@ -232,7 +234,7 @@ static void op_done(struct rt_gpu_op *op, int err)
     t->err = err;
 }
 
-/* Packs or unpacks: between the room and the user's buffer. */
+/* Packs or unpacks between the piece's memory and the user's buffer. */
 static void pack(struct wm_pieces *s, struct slot *t)
 {
     const struct wm_preq *q = s->q;
@@ -273,7 +275,7 @@ static void fail(struct wm_pieces *s, int err)
     s->halt = s->halt || (err && is_send(s));
 }
 
-/* Sends or receives it. */
+/* Sends or receives the piece. */
 static void move(struct wm_pieces *s, struct slot *t)
 {
     const struct wm_preq *q = s->q;
@@ -287,7 +289,7 @@ static void move(struct wm_pieces *s, struct slot *t)
                         .coll = true,
                         .prompt = true };
     int err = send ? wm_p2p_isend(&m, WM_STANDARD, &t->sub) : wm_p2p_irecv(&m, &t->sub);
-    if (err < 0 && err != -RT_ENOMEM && !send) { /* the sender waits for someone to take it */
+    if (err < 0 && err != -RT_ENOMEM && !send) { /* the sender waits for a receive of the piece */
         fail(s, err);
         m.buf = NULL;
         m.count = 0;
@@ -334,7 +336,7 @@ static void give_up(struct wm_pieces *s, struct slot *t)
     s->halt = true;
 }
 
-/* Whether it has come a step further. */
+/* Whether the piece has moved on. */
 static bool advance(struct wm_pieces *s, struct slot *t)
 {
     switch (t->state) {
@@ -371,7 +373,7 @@ static bool advance(struct wm_pieces *s, struct slot *t)
 
 /* ---- all of them ---- */
 
-/* The oldest first; none is sent before an older one. */
+/* The oldest first; no piece is sent before an older one. */
 static int turn(struct wm_pieces *s)
 {
     int n = 0;
@@ -429,7 +431,7 @@ static int start(struct wm_preq *q, int64_t len, int64_t step, bool on_device)
         return err;
     }
     q->pieces = s;
-    wm_rndv_enter(q, WM_PIECES); /* when the peer is lost they end first, with an error */
+    wm_rndv_enter(q, WM_PIECES); /* if the peer is lost, the pieces end first, with an error */
     while (s->running < s->nslots && s->started < len && !s->halt)
         begin(s);
     rt_list_append(&q->dom->streams, &q->posted.link);
@@ -460,7 +462,8 @@ void wm_pieces_drop(struct wm_preq *q)
 
 /* ---- asking ---- */
 
-/* Two of half the message overlap; a transport that has only messages gets what one carries. */
+/* Two pieces of half the message overlap; a transport with messages only gets pieces that one
+ * message carries. */
 static int64_t step_of(const struct wm_preq *q, int64_t len, bool on_device)
 {
     const struct btl_caps *c = &q->peer->eager->btl->caps;
@@ -499,7 +502,7 @@ static void ask(struct wm_preq *q, bool counted)
     wm_send_ctl(q->dom, q->peer, wm_hdr(WM_CTS, 0, 0, 0), &cts, sizeof cts);
 }
 
-/* Those of other receives' pieces never wait: these would wait for them. */
+/* The messages of other receives' pieces never wait: those receives would wait for them. */
 void wm_pieces_ask(struct wm_preq *q, bool on_device)
 {
     bool counted = !wm_is_piece(q);

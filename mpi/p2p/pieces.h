@@ -5,11 +5,11 @@
 
 #include "mpi/p2p/engine.h"
 
-#define WM_PIECE_MAX (512 << 10) /* longest piece in host memory */
+#define WM_PIECE_MAX (512 << 10) /* longest piece in host memory: pieces.c */
 /* A buffer of nbytes as `packed`, and its return. */
 int wm_packed_take(struct wm_preq *q, int64_t nbytes);
 void wm_packed_drop(struct wm_preq *q);
-void wm_pieces_ask(struct wm_preq *q, bool on_device); /* the receiver asks for pieces */
+void wm_pieces_ask(struct wm_preq *q, bool on_device); /* the receiver requests pieces */
 int wm_pieces_send(struct wm_preq *q, const struct wm_cts *cts);
 int wm_pieces_step(struct wm_preq *q);
 void wm_pieces_stop(struct wm_preq *q, int err); /* the sender has failed */

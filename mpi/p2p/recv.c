@@ -49,8 +49,7 @@ int64_t wm_stored_len(const struct wm_stored *s)
     return (int64_t)s->len - (s->kind == WM_EAGER_SYNC ? (int64_t)sizeof(uint64_t) : 0);
 }
 
-/* Nothing can be done for a message that cannot be kept: it is already out of the sender's hands.
- */
+/* A message that cannot be stored is lost: the sender has given it up already. */
 static void store(struct wm_domain *d, struct wm_peer *from, uint32_t kind, const struct wm_key *k,
                   const void *data, size_t len)
 {
@@ -67,7 +66,8 @@ static void store(struct wm_domain *d, struct wm_peer *from, uint32_t kind, cons
     else
         memcpy(s->data, data, len);
     if (kind == WM_RTS)
-        ((struct wm_rts *)(void *)s->data)->flags &= ~WM_RTS_EARLY; /* it will have been dropped */
+        /* the early bytes will have been dropped */
+        ((struct wm_rts *)(void *)s->data)->flags &= ~WM_RTS_EARLY;
     wm_match_store(&d->match, &s->unex);
     wm_flow_stored(d, from, len);
     wm_stat_add(&d->stats.unexpected, 1);
@@ -101,7 +101,7 @@ static inline void deliver_eager(struct wm_preq *q, const struct wm_key *k, cons
     wm_count_received(q->dom, (int64_t)n);
     q->r.status = (struct rt_status){ .src = k->src, .tag = k->tag, .len = (int64_t)n };
     if (rt_unlikely(n != len))
-        q->nbytes = (int64_t)len; /* for the message: the room is in the status */
+        q->nbytes = (int64_t)len; /* the message's length; the buffer's room is in the status */
     wm_preq_finish(q, rt_likely(n == len) ? 0 : -RT_ETRUNC);
 }
 
@@ -115,8 +115,8 @@ static void moved_done(struct rt_req *r, void *arg)
     rt_req_finish(&on_stack->r, err);
 }
 
-/* A rendezvous names the receive by its handle, which a request in its caller's frame does not
- * have: it moves to the slab. */
+/* A rendezvous names the receive by its handle.  A request in its caller's frame has no handle, so
+ * the request moves to the slab. */
 static struct wm_preq *move_to_slab(struct wm_preq *q)
 {
     struct wm_preq *n = wm_preq_new(q->dom, WM_PREQ_RECV);
@@ -198,7 +198,7 @@ static struct wm_peer *peer_of(struct wm_domain *d, struct btl_peer *bp)
     return p;
 }
 
-/* A control message that concerns no peer but by the request that it names. */
+/* A control message whose target is the request that it names, not a peer. */
 static void on_control(struct wm_domain *d, uint32_t kind, const void *data, size_t len)
 {
     char copy[sizeof(struct wm_cts)] = { 0 }; /* aligned for the structs, and of known length */
@@ -285,7 +285,7 @@ static inline void deliver_posted(struct wm_preq *q, const struct wm_key *k, con
     rt_store_release(&q->r.done, 1u);
 }
 
-/* The shortest way: one small message for the blocking receive in progress, nothing else posted. */
+/* The fast path: one small message for the blocking receive in progress, nothing else posted. */
 void wm_on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, const void *data,
                 size_t len)
 {
@@ -330,7 +330,7 @@ int wm_p2p_irecv(const struct wm_msg *m, struct rt_req **out)
     int64_t nbytes = wm_nbytes(m->count, m->layout);
     if (nbytes < 0)
         return (int)nbytes;
-    if (m->peer >= 0) { /* connects, and finds a lost peer before it is waited for */
+    if (m->peer >= 0) { /* connects, and finds a lost peer before the wait */
         struct wm_peer *p;
         int err = wm_comm_peer(c, m->peer, &p);
         if (err < 0 || p->err)

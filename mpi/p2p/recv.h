@@ -10,7 +10,7 @@ int wm_p2p_irecv(const struct wm_msg *m, struct rt_req **out);
 
 void wm_on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, const void *data,
                 size_t len);
-/* Delivers a message to a matching receive; from store or straight from the transport. */
+/* Delivers a message to a matching receive; from storage or straight from the transport. */
 void wm_deliver(struct wm_preq *q, struct wm_peer *from, uint32_t kind, const struct wm_key *k,
                 const void *data, size_t len);
 void wm_stored_free(struct wm_domain *d, struct wm_stored *s);

@@ -40,8 +40,8 @@ static int preq_cancel(struct rt_req *r)
     return 0;
 }
 
-/* Spare requests keep their slab slot; only the generation of the handle moves on, so stale handles
- * are still found out. */
+/* Spare requests keep their slab slot; only the generation of the handle changes, so stale handles
+ * are still detected. */
 void wm_preq_release(struct rt_req *r)
 {
     struct wm_preq *q = (struct wm_preq *)r;

@@ -7,9 +7,9 @@
 
 extern struct rt_slab wm_request_slab;
 
-/* Completes a request; gives one back that the user has freed. */
+/* Completes a request; releases one that the user has freed. */
 void wm_req_end(struct rt_req *r, int err);
-/* Give a completed (or detached) request back. */
+/* Release a completed (or detached) request. */
 void wm_req_release(struct rt_req *r);
 static inline MPI_Request wm_req_handle(const struct rt_req *r)
 {
@@ -31,7 +31,8 @@ int wm_req_init(void);
 void wm_req_fini(void);
 
 extern const struct rt_req_ops wm_recv_ops;
-struct wm_preq *wm_preq_make(struct wm_domain *d, enum wm_preq_kind kind); /* none is spare */
+struct wm_preq *wm_preq_make(struct wm_domain *d,
+                             enum wm_preq_kind kind); /* used when no spare request is left */
 static inline struct wm_preq *wm_preq_new(struct wm_domain *d, enum wm_preq_kind kind)
 {
     struct wm_preq *q = d->spare[kind];

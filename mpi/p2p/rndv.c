@@ -16,7 +16,7 @@
  *            PUT_SHARED -[FIN_GET]-> PUT
  *   receive  POSTED -(matched)-> IDLE -(RTS)-> any of the following
  *            GET -[get done: FIN_GET sent]-> END
- *            FILL (CTS sent) -[FIN_PUT, or the transport tells]-> END
+ *            FILL (CTS sent) -[FIN_PUT, or the transport detects it]-> END
  *            GET_SHARED -[get done]-> FILL;  GET_SHARED -[FIN_PUT]-> GET
  *            FILL_EARLY -[first bytes]-> FILL;  FILL_EARLY -[FIN_PUT]-> EARLY_ONLY -[same]-> END
  *            GET -(get refused)-> FILL;  FILL -(put refused, device memory)-> GET
@@ -40,7 +40,7 @@
 
 /* ---- the states of a transfer ---- */
 
-/* Where each event leads: WM_STATES ends the transfer, 0 cannot be. */
+/* The next state for each event: WM_STATES ends the transfer, 0 is impossible. */
 static const uint8_t after[WM_STATES][WM_STEPS] = {
     [WM_ANNOUNCED] = { [WM_STEP_PEER] = WM_STATES, [WM_STEP_LOST] = WM_STATES },
     [WM_RECALLED] = { [WM_STEP_PEER] = WM_STATES,
@@ -68,7 +68,7 @@ static const uint8_t after[WM_STATES][WM_STEPS] = {
 
 #define BIT(s) (1u << WM_##s)
 #define MESSAGES (BIT(CHUNKS) | BIT(PIECES) | BIT(QUEUED))
-/* What this side may decide. */
+/* The states that this side may enter by a decision. */
 static const uint32_t may_enter[WM_STATES] = {
     [WM_IDLE] = BIT(ANNOUNCED) | BIT(GET) | BIT(GET_SHARED) | BIT(FILL) | BIT(FILL_EARLY) |
                 MESSAGES,
@@ -81,8 +81,8 @@ static const uint32_t may_enter[WM_STATES] = {
     [WM_QUEUED] = BIT(PIECES),
 };
 
-#define SPLIT_ALIGN \
-    4096 /* the two sides meet at a page boundary, so that no page is pinned by both */
+/* The two sides meet at a page boundary, so that no page is pinned by both. */
+#define SPLIT_ALIGN 4096
 
 static struct btl *btl_of(const struct wm_preq *q) { return q->peer->eager->btl; }
 
@@ -100,22 +100,23 @@ bool wm_rndv_put_wins(const struct wm_preq *q)
 
 /* ---- put and get of one kind of memory ---- */
 
-/* The connection that moves q's kind of memory; q's registrations belong to it.  NULL: none. */
+/* The connection that moves q's kind of memory; q's registrations belong to that connection.  NULL:
+ * none. */
 static struct btl_peer *mover(const struct wm_preq *q)
 {
     return q->dev ? wm_domain_dev(q->dom, q->peer) : q->peer->eager;
 }
 
-/* Where q's buffer lies; NULL: in host memory. */
+/* Location of q's buffer; NULL: in host memory. */
 static const struct rt_gpu_ptr *place(const struct wm_preq *q)
 {
     return q->dev ? &q->dev->at : NULL;
 }
 
-/* Moves by the transport that carries the messages, whichever memory it is. */
+/* The buffer moves by the transport that carries the messages, whichever memory it is. */
 static bool by_net(const struct wm_preq *q) { return !q->dev || wm_dev_by_net(q->peer); }
 
-/* Before the memory is given back. */
+/* Before the memory is released. */
 static void unregister(struct wm_preq *q)
 {
     if (q->mem)
@@ -123,8 +124,8 @@ static void unregister(struct wm_preq *q)
     q->mem = NULL;
 }
 
-/* Registers a part of the message and makes its key.  at: as place() says, a constant for a caller
- * that knows the kind of memory. */
+/* Registers a part of the message and makes its key. at: the result of place(), a constant for a
+ * caller that knows the kind of memory. */
 static inline int make_key(struct wm_preq *q, struct btl_peer *by, const struct rt_gpu_ptr *at,
                            int64_t off, int64_t len, char *key)
 {
@@ -162,7 +163,7 @@ static void detach(struct wm_preq *q)
 
 /* ---- the life of a transfer ---- */
 
-/* Its `posted.link` is in a list of the domain's, or in none. */
+/* `posted.link` is in a list of the domain, or in none. */
 static bool is_listed(const struct wm_preq *q)
 {
     return q->state == WM_CHUNKS || q->state == WM_PIECES || q->state == WM_QUEUED;
@@ -201,7 +202,8 @@ static void finish(struct wm_preq *q)
 
 static void note_error(struct wm_preq *q, int err)
 {
-    if (err && (!q->fail || q->fail == -RT_ETRUNC)) /* that one promises the data that have room */
+    /* after that one, the part that has room is still promised */
+    if (err && (!q->fail || q->fail == -RT_ETRUNC))
         q->fail = err;
 }
 
@@ -239,7 +241,7 @@ void wm_rndv_end(struct wm_preq *q, int err)
     finish(q);
 }
 
-/* A contiguous stand-in for a non-contiguous buffer; filled by the sender before, emptied by the
+/* A contiguous copy of a non-contiguous buffer; filled by the sender before, emptied by the
  * receiver after. */
 static int make_packed(struct wm_preq *q, int64_t nbytes)
 {
@@ -253,7 +255,7 @@ static int make_packed(struct wm_preq *q, int64_t nbytes)
     return 0;
 }
 
-/* Whether a non-contiguous end moves its data by put and get, through buffers: right unless
+/* Whether a non-contiguous end moves its data by put and get, through buffers: best unless
  * streaming through memory has won (choose.c). */
 static bool by_buffers(const struct wm_preq *q)
 {
@@ -262,7 +264,7 @@ static bool by_buffers(const struct wm_preq *q)
            !(c->decided && c->way == WM_WAY_PUT);
 }
 
-/* Whether the buffers hold the whole message: nothing is gained by a sequence of pieces. */
+/* Whether the buffers have room for the whole message: then pieces gain nothing. */
 static bool whole_at_once(const struct wm_preq *q, int64_t nbytes)
 {
     return nbytes <= WM_PIECE_MAX && by_buffers(q);
@@ -270,12 +272,13 @@ static bool whole_at_once(const struct wm_preq *q, int64_t nbytes)
 
 /* ---- the first bytes, sent without being asked for ---- */
 
-/* Messages that go without after one whose first bytes were dropped: a receiver that is late once
- * mostly is again. */
+/* Messages sent without early bytes after the early bytes of one were dropped: a receiver that is
+ * late once is mostly late again.  Too low: the bytes of one message in so many are copied for
+ * nothing; too high: a receiver that is in time again waits for up to so many handshakes. */
 #define NO_EARLY 31
 
-/* One message at a time: where several are under way nobody waits for the answer, and the copy out
- * of the transport's buffer costs. */
+/* Only while no other message to the peer is under way: else the sender has other work than to wait
+ * for the answer, and the copy out of the transport's buffer costs time. */
 static bool sends_early(struct wm_preq *q)
 {
     struct wm_peer *p = q->peer;
@@ -286,7 +289,7 @@ static bool sends_early(struct wm_preq *q)
     return p->no_early == 0;
 }
 
-/* Bytes that come by themselves and will be used. */
+/* Bytes that arrive without a request and will be used. */
 static int64_t early_len(const struct wm_preq *q, const struct wm_rts *rts)
 {
     bool whole = q->moved_len == rts->len && q->layout->contig && rts->early < rts->len;
@@ -327,7 +330,8 @@ int wm_rndv_send(struct wm_preq *q)
         return err;
     if (q->nbytes && can_get(q->peer) && !put_only && !packs) {
         err = make_key(q, q->peer->eager, NULL, 0, q->nbytes, rts.key);
-        bool without = err == -RT_ENOMEM && stream; /* what cannot be registered goes as messages */
+        /* memory that cannot be registered goes as messages */
+        bool without = err == -RT_ENOMEM && stream;
         if (err < 0)
             wm_packed_drop(q);
         if (err < 0 && !without)
@@ -384,7 +388,7 @@ void wm_fins_flush(struct wm_domain *d)
                 (uint32_t)(offsetof(struct wm_fins, req) + f.n * sizeof f.req[0]));
 }
 
-/* A batch of copies ends at once: what the sender is told of them shares a message. */
+/* A batch of copies ends at once: one message reports all copies of the same sender. */
 static void gather_fin(struct wm_preq *q)
 {
     struct wm_domain *d = q->dom;
@@ -402,7 +406,7 @@ static void filled(struct btl_op *op, int err)
 /* Asks the sender to write [off, off + len) of the message. */
 int wm_rndv_ask_put(struct wm_preq *q, int64_t off, int64_t len, bool will_get)
 {
-    /* Not while `op` is the get's. */
+    /* not while `op` belongs to the get */
     bool knows = !q->dev && !will_get && (btl_of(q)->caps.flags & BTL_EXPECT);
     struct wm_cts cts = { .off = off,
                           .len = len,
@@ -420,8 +424,8 @@ int wm_rndv_ask_put(struct wm_preq *q, int64_t off, int64_t len, bool will_get)
     return 0;
 }
 
-/* The kernel refuses to read the peer's memory, found out by the first get, which is never split:
- * the sender writes the whole message instead, and no get is tried again. */
+/* The kernel refuses to read the peer's memory.  The first get, which is never split, shows this:
+ * the sender then writes the whole message, and no further get is tried. */
 static void get_refused(struct wm_preq *q)
 {
     q->peer->no_get = true;
@@ -459,7 +463,7 @@ static void get_done(struct btl_op *op, int err)
     wm_rndv_got(rt_container(op, struct wm_preq, op), err);
 }
 
-/* Nothing that counts has been written: the receiver finds another way for its memory. */
+/* Nothing valid has been written: the receiver finds another way for its memory. */
 static void refuse_put(struct wm_preq *q, int why)
 {
     detach(q);
@@ -471,7 +475,7 @@ static void put_done(struct btl_op *op, int err)
 {
     struct wm_preq *q = rt_container(op, struct wm_preq, op);
     if (err == -RT_ENOMEM && q->rmem && !q->rmem->shared && !q->peer->err) {
-        refuse_put(q, err); /* our buffer cannot be registered */
+        refuse_put(q, err); /* this process's buffer cannot be registered */
         return;
     }
     if (err || !q->rmem->awaited)
@@ -512,14 +516,14 @@ int wm_rndv_pull(struct wm_preq *q, const void *key)
     return err;
 }
 
-/* Whether the oldest transfer with the peer is a send.  Then both processes copy anyway, and a
- * message in two shares costs one more system call and the handshake of a put. */
+/* Whether the oldest transfer with the peer is a send.  Then both processes copy anyway, and
+ * splitting a message costs one more system call and the handshake of a put. */
 static bool sends_to(const struct wm_peer *p)
 {
     return rt_container(p->rndv.next, struct wm_preq, link)->kind == WM_PREQ_SEND;
 }
 
-/* How much of the message the receiver reads itself, in the proportion of the transport's rates. */
+/* How much of the message the receiver gets itself, in the proportion of the transport's rates. */
 static int64_t get_share(struct wm_preq *q, bool has_key)
 {
     const struct btl_caps *c = &btl_of(q)->caps;
@@ -556,9 +560,9 @@ static void ask_stream(struct wm_preq *q)
     wm_send_ctl(q->dom, q->peer, wm_hdr(WM_CTS, 0, 0, 0), &cts, sizeof cts);
 }
 
-/* One of the ends cannot be registered, which means a limit of the system, not a broken transport:
- * the data come as messages, through memory that the transport has had from the start.  False: that
- * is not what went wrong, or it cannot be done. */
+/* One of the ends cannot be registered.  That means a limit of the system, not a broken transport:
+ * the data then come as messages, through memory that the transport has had from the start.  False:
+ * there was another error, or messages are impossible. */
 static bool do_without(struct wm_preq *q, bool from_device, int err)
 {
     if (err != -RT_ENOMEM || (q->get_len && q->put_len) || !wm_stream_possible(q->peer))
@@ -572,8 +576,8 @@ static bool do_without(struct wm_preq *q, bool from_device, int err)
     return true;
 }
 
-/* Whether a receive into host memory takes this as a message of device memory; else the transport
- * moves it like any other. */
+/* Whether a receive into host memory treats this message as one of device memory; else the
+ * transport moves it like any other. */
 static bool by_device(const struct wm_preq *q, const struct wm_rts *rts)
 {
     return (rts->flags & WM_RTS_DEVICE) && !((rts->flags & WM_RTS_NET) && q->layout->contig);
@@ -590,7 +594,7 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
     q->fail = rts.len > q->nbytes ? -RT_ETRUNC : 0;
     wm_count_received(q->dom, q->moved_len);
     if (q->fail)
-        q->nbytes = rts.len; /* for the message: the room is in the status */
+        q->nbytes = rts.len; /* the message's length; the buffer's room is in the status */
     bool stream = (rts.flags & WM_RTS_PACKS) ||
                   (!q->layout->contig && (rts.flags & WM_RTS_CAN_STREAM) &&
                    !((rts.flags & WM_RTS_KEY) && whole_at_once(q, q->moved_len)));
@@ -605,7 +609,7 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
     }
     if (!err && q->moved_len)
         err = make_packed(q, q->moved_len);
-    if (!q->moved_len || err < 0) { /* nothing to move: let the sender go */
+    if (!q->moved_len || err < 0) { /* nothing to move: the sender may complete */
         wm_rndv_send_fin(q, WM_FIN_GET, 0);
         wm_rndv_end(q, err);
         return;
@@ -648,7 +652,7 @@ void wm_on_cts(const struct wm_cts *cts)
         return;
     }
     if (cts->stream) {
-        unregister(q); /* what was packed in advance is not wanted */
+        unregister(q); /* what was packed in advance is not needed */
         wm_packed_drop(q);
         int bad = cts->stream == WM_STREAM_CHUNKS ? wm_stream_send(q, cts->len)
                                                   : wm_pieces_send(q, cts);
@@ -674,7 +678,7 @@ void wm_on_cts(const struct wm_cts *cts)
         put_done(&q->op, err);
 }
 
-/* The sender cannot write: its memory or this one's cannot be registered or mapped. */
+/* The sender cannot write: its memory or this process's cannot be registered or mapped. */
 static bool another_way(struct wm_preq *q, int err)
 {
     if (q->kind != WM_PREQ_RECV || q->state != WM_FILL ||

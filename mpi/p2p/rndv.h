@@ -12,7 +12,7 @@ int wm_rndv_announce(struct wm_preq *q, const struct wm_rts *rts); /* sends the 
 int wm_rndv_dev_key(struct wm_preq *q, struct btl_peer *by, char *key);
 /* Asks the sender to write [off, off + len) of the message. */
 int wm_rndv_ask_put(struct wm_preq *q, int64_t off, int64_t len, bool will_get);
-int wm_rndv_pull(struct wm_preq *q, const void *key); /* gets the message, all of it or get_len */
+int wm_rndv_pull(struct wm_preq *q, const void *key); /* gets the message, whole or get_len bytes */
 /* Whether a message that goes by one of put and get goes by put. */
 bool wm_rndv_put_wins(const struct wm_preq *q);
 void wm_rndv_got(struct wm_preq *q, int err);
@@ -22,15 +22,15 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *rts);
 void wm_on_cts(const struct wm_cts *cts);
 void wm_on_fin(struct wm_domain *d, enum wm_kind kind, const struct wm_fin *f);
 void wm_on_fins(struct wm_domain *d, const struct wm_fins *f);
-/* One step of the state machine; err: this part has failed.  The request may be gone on return. */
+/* One step of the state machine; err: this part has failed.  The request may be freed on return. */
 void wm_rndv_step(struct wm_preq *q, enum wm_preq_step step, int err);
-/* The next state is this side's decision. */
+/* A decision of this side: enters the next state. */
 void wm_rndv_enter(struct wm_preq *q, enum wm_preq_state state);
-/* This side gives up, or has nothing to move: the transport and the peer have no part in it. */
+/* This side fails, or has nothing to move: neither the transport nor the peer is involved. */
 void wm_rndv_end(struct wm_preq *q, int err);
 void wm_rndv_fail_peer(struct wm_peer *p, int err);
 void wm_on_early(const struct btl_peer *from, const void *data, size_t len);
-/* Sends what is gathered in `fins`. */
+/* Sends the FIN_GETS gathered in `fins`. */
 void wm_fins_flush(struct wm_domain *d);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Buffers whose data lie in several allocations: each piece is asked about and copied alone. */
+/* Buffers whose data lie in several allocations: each piece is classified and copied alone. */
 #include "mpi/p2p/scattered.h"
 #include <string.h>
 #include "runtime/base/err.h"
@@ -8,8 +8,8 @@
 struct walk {
     char *origin;     /* of the element */
     int64_t first;    /* packed position of the next piece */
-    int64_t pos, end; /* what is wanted */
-    char *packed;     /* of `pos`; NULL: only ask */
+    int64_t pos, end; /* the range wanted */
+    char *packed;     /* memory for `pos` on; NULL: only classify */
     bool pack;
     int err;
 };
@@ -58,7 +58,8 @@ struct look {
     bool device;
 };
 
-/* Pieces at equal distances were one type's to begin with: their ends tell. */
+/* Pieces at equal distances come from one type and lie in one allocation: the first and the last
+ * are enough. */
 static void look_at(void *arg, int64_t off, int64_t len, int64_t stride, int64_t nrep)
 {
     struct look *k = arg;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Buffers of derived types whose data lie in several allocations, some of them perhaps on devices
- * (absolute addresses, structures of pointers).  Legal, rare, and moved piece by piece.  Under the
- * domain's lock. */
+/* Buffers of derived types whose data lie in several allocations, perhaps on devices (absolute
+ * addresses, structures of pointers).  Legal, rare, and moved piece by piece.  Under the domain's
+ * lock. */
 #ifndef WM_P2P_SCATTERED_H
 #define WM_P2P_SCATTERED_H
 

@@ -63,7 +63,7 @@ int wm_try_ctl(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, const
     return pend(d, p, hdr, data, len, NULL);
 }
 
-/* The peer would wait for ever.  One that is lost waits for nothing. */
+/* The peer would wait for ever.  A lost peer waits for nothing. */
 static void ctl_failed(const struct wm_peer *p, int err)
 {
     if (err == -RT_EPEER)
@@ -110,8 +110,8 @@ static int send_eager(struct wm_preq *q, const struct btl_hdr *hdr)
     return send_packed(p, hdr, &id, sync ? sizeof id : 0, &m, (size_t)q->nbytes);
 }
 
-/* The message is in the transport's hands: the buffer is free; a synchronous send still waits for
- * its match. */
+/* The transport has taken the message: the buffer is free; a synchronous send still waits for its
+ * match. */
 static void eager_sent(struct wm_preq *q)
 {
     if (q->mode != WM_SYNCHRONOUS) {
@@ -122,27 +122,27 @@ static void eager_sent(struct wm_preq *q)
     rt_list_append(&q->peer->rndv, &q->link);
 }
 
-/* Not a message: a put or get of its request. */
+/* not a message: a put or get of its request */
 static bool is_rma(const struct wm_pend *w)
 {
     return w->hdr.ctx >> WM_KIND_SHIFT == WM_CTS && w->req;
 }
 
-/* An eager message that waited for room, and may not be sent as one any more. */
+/* An eager message that waited for room and, by flow control, may no longer be sent as one. */
 static bool is_stopped(const struct wm_peer *p, const struct wm_pend *w)
 {
     return rt_unlikely(p->stopped) && w->req && !is_rma(w) && !w->req->prompt;
 }
 
-/* Announces such a message instead, the first in the queue.  The request for rendezvous is sent
- * past the queue; one that finds no room goes back to the front. */
+/* Announces such a message instead, the first in the queue.  The RTS is sent past the queue; if it
+ * finds no room, it goes back to the front. */
 static void announce(struct wm_domain *d, struct wm_peer *p, struct wm_pend *w)
 {
     struct wm_preq *q = w->req;
     rt_list_del(&w->link);
     free(w);
     q->pend = NULL;
-    wm_stat_add(&d->stats.eager, -(uint64_t)1); /* becomes a rendezvous in the counts, too */
+    wm_stat_add(&d->stats.eager, -(uint64_t)1); /* counts as a rendezvous instead */
     wm_stat_add(&d->stats.sent_bytes, -(uint64_t)q->nbytes);
     struct rt_list *last = p->pending.prev, *rts;
     p->blocked = false;

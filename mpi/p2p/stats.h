@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a domain counts for the tool information interface.  Counted under the domain's lock, read
- * by tools without it, so every access is a relaxed atomic one: a plain add for the processor. */
+/* Counters of a domain for the tool information interface.  Counted under the domain's lock and
+ * read by tools without it, so every access is a relaxed atomic: a plain add for the processor. */
 #ifndef WM_P2P_STATS_H
 #define WM_P2P_STATS_H
 
@@ -12,18 +12,18 @@ struct wm_stats {
     uint64_t eager, rndv; /* messages sent by protocol, those of collectives too */
     uint64_t sent_bytes;
     uint64_t received, received_bytes;
-    uint64_t unexpected;           /* arrived before their receive was posted */
-    uint64_t unexpected_peak;      /* most that waited at once since a tool last looked */
-    uint64_t unexpected_bytes;     /* memory of those that wait now: mpi/p2p/flow.h */
-    uint64_t stops;                /* times that a sender was asked to stop eager messages */
-    uint64_t retries;              /* messages that found no room */
+    uint64_t unexpected;      /* messages that arrived before their receive was posted */
+    uint64_t unexpected_peak; /* most unexpected messages at one time since a tool last read this */
+    uint64_t unexpected_bytes; /* memory of the unexpected messages that wait now: mpi/p2p/flow.h */
+    uint64_t stops;            /* times that a sender was asked to stop eager messages */
+    uint64_t retries;          /* messages deferred for lack of room */
     uint64_t device, device_bytes; /* messages sent and received of device buffers, their bytes */
-    uint64_t staged_bytes;         /* of these: went through staging memory on this side */
+    uint64_t staged_bytes;         /* part of these that went through staging memory on this side */
     uint64_t peers;
     uint64_t sleeps, sleep_ns;
-    uint64_t rescues; /* sleeps that ended by their limit, and should have before: p2p/wait.c */
+    uint64_t rescues; /* sleeps that ended at their limit although there was work: p2p/wait.c */
     uint64_t coll[COLL_KINDS];
-    const struct coll_alg *alg; /* of the last collective; NULL: it needed none */
+    const struct coll_alg *alg; /* of the last collective; NULL: none was needed */
 };
 
 static inline void wm_stat_add(uint64_t *counter, uint64_t n)

@@ -22,9 +22,11 @@
 #include "runtime/base/clock.h"
 #include "runtime/mem/segment.h"
 
-/* Safety net: the longest sleep.  Nothing but a defect ever needs it, and then `rescues` counts. */
+/* Microseconds.  The longest sleep, a safety net: only a defect ever needs it, and then `rescues`
+ * counts. */
 #define NET_US 1000000
-/* Looks on behalf of sleepers until nothing is left; waking a thread costs as much as many. */
+/* Passes on behalf of sleepers until nothing is left; waking a thread costs as much as many
+ * passes. */
 #define LOOKS 4
 
 struct wm_sleeper {          /* on the stack of a thread that is asleep, or about to be */
@@ -38,15 +40,16 @@ bool wm_wait_done(void *done) { return rt_load_acquire((const uint32_t *)done); 
 
 static bool ended(const struct wm_wait *w) { return w->ready && w->ready(w->arg); }
 
-/* 0: nothing is left to do until something rings. */
+/* 0: nothing is left to do until a bell rings. */
 static int exhaust(struct wm_domain *d)
 {
     int n = wm_progress(d);
-    /* A task that went on without an event, by shared memory, may have started what a transport
-     * has to do here and nobody rings for; the transports had their turn before it. */
+    /* A task that continued without an event, by shared memory, may have started work of a
+     * transport in this process, for which no bell rings; the transports were polled before the
+     * task. */
     if (!n && !rt_list_empty(&d->tasks))
         n = wm_progress(d);
-    return n + (rt_gpu_nactive > 0); /* nobody rings when a GPU has finished */
+    return n + (rt_gpu_nactive > 0); /* no bell rings when a GPU has finished */
 }
 
 static void set_awake(struct wm_domain *d, struct wm_sleeper *s)
@@ -94,7 +97,7 @@ static void fall_asleep(struct wm_domain *d, struct wm_sleeper *s)
     d->nawake--;
     rt_list_append(&d->sleepers, &s->link);
     d->lock.on_release = on_release;
-    wake_ended(d); /* the last look may have ended waits, this one, too */
+    wake_ended(d); /* the last pass may have ended waits, this one, too */
 }
 
 /* Collects the descriptors that wake a sleeper beside its bell.  Each transport prepares for the
@@ -113,8 +116,8 @@ static int sleep_fds(const struct wm_domain *d, int *fds, int *limit_us)
     return n;
 }
 
-/* The sleep of a watcher has ended by its limit, and the bell is still armed.  True: there was
- * something to do, or its wait had ended, and nothing has reported that. */
+/* The sleep of a watcher has ended at its limit, and the bell is still armed.  True: there was
+ * something to do, or its wait had ended, and no event has reported that. */
 static bool was_forgotten(struct wm_domain *d, const struct wm_sleeper *s, uint32_t armed,
                           const int *fds, int nfds)
 {
@@ -152,12 +155,12 @@ static void watch(struct wm_domain *d, struct wm_wait *w)
     }
     rt_bell_disarm();
     d->watcher = NULL;
-    if (rung) /* else it sleeps again at once */
+    if (rung) /* else the thread sleeps again at once */
         w->idle = (struct rt_idle){ 0 };
 }
 
-/* On the monotonic clock.  A function of its own, because a condition variable takes its clock from
- * an attribute. */
+/* By the monotonic clock.  A function of its own, because the clock of a condition variable is set
+ * by an attribute. */
 static void cond_init(pthread_cond_t *c)
 {
     pthread_condattr_t a;
@@ -245,9 +248,9 @@ void wm_domain_wait(struct wm_domain *d, const uint32_t *done)
     wm_domain_left(d, &w);
 }
 
-/* Of threads, one that polls has the lock back before another one is awake that it was given up
- * for.  Of more ranks than cores, one that polls keeps the answer from being sent until its turn
- * ends, milliseconds later. */
+/* With threads, a thread that polls takes the lock again before another one has woken up, for whose
+ * sake the lock was released.  With more ranks than cores, a rank that polls keeps the sender of
+ * the answer off the core until its time slice ends, milliseconds later. */
 void wm_domain_polled(bool found)
 {
     if (!found && (rt_threaded || rt_idle_oversubscribed()))

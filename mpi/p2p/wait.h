@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waits for progress.  Called under the domain's lock, which a wait gives up between polls. */
+/* Waits for progress.  Called under the domain's lock, which a wait releases between polls. */
 #ifndef WM_P2P_WAIT_H
 #define WM_P2P_WAIT_H
 
@@ -8,7 +8,8 @@
 
 /* A thread's wait: lives on its stack. */
 struct wm_wait {
-    bool (*ready)(void *arg); /* the wait has ended; called by any thread.  NULL: its thread asks */
+    bool (*ready)(void *arg); /* the wait has ended; called by any thread.  NULL: only the waiting
+                                 thread can check */
     void *arg;
     struct rt_idle idle;
     bool counted; /* in domain->nawake */
@@ -19,17 +20,17 @@ bool wm_wait_done(void *done); /* `ready` of a done word */
         .ready = wm_wait_done, .arg = (void *)(uintptr_t)(done) \
     }
 
-/* Progress until *done is nonzero; gives the core and, when idle, sleeps.  Called under the lock,
- * returns under it. */
+/* Progress until *done is nonzero; yields the core and, when idle, sleeps.  Called and returns
+ * under the lock. */
 void wm_domain_wait(struct wm_domain *d, const uint32_t *done);
 /* The same until ready(arg), which any thread may call, under the lock. */
 void wm_domain_until(struct wm_domain *d, bool (*ready)(void *arg), void *arg);
-/* One idle step between polls, for loops of their own, which end with wm_domain_left().  Lock as
+/* One idle step between polls, for a caller's own loop, which ends with wm_domain_left().  Lock as
  * above. */
 void wm_domain_idle(struct wm_domain *d, struct wm_wait *w);
 void wm_domain_left(struct wm_domain *d, struct wm_wait *w);
-/* The last step of a call that looks and does not wait, without the lock: who found nothing gives
- * the core away where others need it, because such calls come in loops. */
+/* The last step of a call that polls and does not wait, without the lock.  A call that found
+ * nothing yields the core where other ranks need it, because programs make such calls in loops. */
 void wm_domain_polled(bool found);
 
 #endif
