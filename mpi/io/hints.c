@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hints of a file: which keys are read, and what MPI_File_get_info tells.  Under the file's lock.
- */
+/* Hints of a file: which keys are read, and which MPI_File_get_info returns.  Under the file's
+ * lock. */
 #include "mpi/io/hints.h"
 #include "mpi/api/bodies.h"
 #include "mpi/base/comm.h"

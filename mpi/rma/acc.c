@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Accumulates: the one rule that makes them atomic.  Whoever changes the memory of a target by an
- * accumulate (a process of its host by a pointer or by process_vm_writev, or its own processor for
- * a message) holds the stripes of the pages in question, in the target's control block.
+/* Accumulates: the one rule that makes them atomic.  A process that changes the memory of a target
+ * by an accumulate holds the stripes of the pages in question, in the target's control block.  This
+ * holds for a process of the target's host, which uses a pointer or process_vm_writev, and for the
+ * target itself, which executes messages.
  *
- * Contiguous elements go page by page, with one stripe at a time.  For other layouts, and elements
- * that kernels cannot take in place, the data of a part are gathered, reduced and scattered while
- * all stripes of its range are held, in ascending order.  An element belongs to the page of its
- * first byte.  The pages of a target are spread over the stripes by a hash, so that processes that
- * go through equal parts of one target in step do not meet in one stripe. */
+ * Contiguous elements go page by page, with one stripe at a time.  For other layouts, and for
+ * elements that kernels cannot reduce in place, the data of a part are gathered, reduced and
+ * scattered while all stripes of its range are held, in ascending order.  An element belongs to the
+ * page of its first byte.  The pages of a target are spread over the stripes by a hash, so that
+ * processes that go through equal parts of one target in step do not meet in one stripe. */
 #include "mpi/rma/rma.h"
 #include "runtime/base/err.h"
 #include "runtime/base/idle.h"

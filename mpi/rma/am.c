@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Even a transport with a very small eager limit takes control messages of this length. */
+/* Even a transport with a very small eager limit carries control messages of this length. */
 #define LEAST_PAYLOAD 256u
 
 static struct {
@@ -70,7 +70,7 @@ void wm_rma_ask(struct wm_rma *r, struct wm_rma_target *t, enum wm_want_kind kin
     wm_rma_send(r, t->peer, WM_RMA_LOCK, 0, kind);
 }
 
-/* The head of an operation's messages; the slot of the target's layout is announced before. */
+/* The head of an operation's messages; the target's layout has been sent to its slot before. */
 static int head_of(struct wm_rma_op *op, enum wm_rma_code code, struct wm_rma_msg *m)
 {
     const struct wm_rma_side *t = &op->a.target;
@@ -112,7 +112,7 @@ static int send_data(struct wm_rma_op *op, struct wm_rma_msg *m, int64_t pos, in
                       (uint32_t)(sizeof *m + (size_t)len));
 }
 
-/* All has been sent.  Without an answer to come, the operation is over for this process. */
+/* All has been sent.  If no answer is expected, the operation is complete for this process. */
 static int sent(struct wm_rma_op *op, bool answer)
 {
     if (!answer) {
@@ -199,7 +199,7 @@ static int get_bulk(struct wm_rma_op *op)
     if (err < 0)
         return err;
     sent(op, true);
-    op->bulk_req = q; /* a receive that was posted just now is not complete */
+    op->bulk_req = q; /* a receive that was just posted is not complete */
     q->notify = bulk_done;
     q->arg = op;
     op->t->sent++;
@@ -236,7 +236,7 @@ static int send_get(struct wm_rma_op *op)
     return wm_try_ctl(op->rma->dom, op->t->peer, wm_rma_hdr(op->rma), &m, sizeof m);
 }
 
-/* In parts, as long as the connection takes them. */
+/* In parts, as long as the connection accepts them. */
 static int send_acc(struct wm_rma_op *op)
 {
     struct wm_rma_msg m;
@@ -278,7 +278,8 @@ int wm_rma_send_op(struct wm_rma_op *op)
     struct wm_peer *p = op->t->peer;
     if (p->err)
         return p->err;
-    if (p->blocked) /* no copies of data wait for room: the user's buffer does */
+    /* no copy of the data is made while the connection is full: the user's buffer holds them */
+    if (p->blocked)
         return -RT_EAGAIN;
     wm_rma_activate(op->rma, op->t);
     switch (op->a.what) {
@@ -317,7 +318,8 @@ static void on_done(struct wm_rma_op *op, int err)
 {
     op->answered = true;
     if (op->bulk_req && op->a.what == WM_RMA_DO_GET)
-        op->bulk_req->ops->cancel(op->bulk_req); /* nothing will come: ends in bulk_done() */
+        /* no data will come: the cancellation ends in bulk_done() */
+        op->bulk_req->ops->cancel(op->bulk_req);
     else if (op->bulk_req)
         op->err = err;
     else

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Creation and end of windows (MPI-5.0 section 12.2).  All processes of the communicator take part:
- *   1. a hidden duplicate of the communicator, whose context names the window in messages;
- *   2. the processes of a host exchange the sizes of their memory, and one of them creates the
- *      window's file, with a control block for each local rank and the memory of windows that
- *      allocate it; the others open it, and each reserves its own parts;
- *   3. all processes agree that nobody has failed, and whether sizes and units are equal.
- * A process that has failed takes part to the end, so an error of one is an error of all. */
+ *   1. A hidden duplicate of the communicator is made; its context names the window in messages.
+ *   2. The processes of a host exchange the sizes of their memory.  One of them creates the file of
+ *      the window, with a control block for each local rank and the memory of windows that allocate
+ *      theirs.  The others open the file, and each reserves its own parts.
+ *   3. All processes agree that none has failed, and on whether sizes and units are equal.
+ * A process that has failed takes part to the end, so an error of one process is an error of
+ * all. */
 #include "mpi/rma/create.h"
 #include "mpi/api/bodies.h"
 #include "mpi/base/attr.h"

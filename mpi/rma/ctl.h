@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Control blocks: what the processes of one host share about a window.  One block for each local
- * rank, in the window's file (runtime/mem/share.h), used by its owner and by all processes of the
- * host that are in the window.  Processes of other hosts have no access: the owner applies their
- * messages to the same words. */
+/* Control blocks: the state of a window that the processes of one host share.  There is one block
+ * for each local rank, in the window's file (runtime/mem/share.h), used by its owner and by all
+ * processes of the host that are in the window.  Processes of other hosts have no access: the owner
+ * applies their messages to the same words. */
 #ifndef WM_RMA_CTL_H
 #define WM_RMA_CTL_H
 
@@ -11,11 +11,11 @@
 #include <stdint.h>
 #include "runtime/base/atomic.h"
 
-/* A lock of two modes that exclude each other.  Mode 0 admits any number of holders; mode 1 too,
- * except where the caller passes `solo`.  Waiters form a queue, first come, first served. */
+/* A lock with two modes that exclude each other.  Mode 0 admits any number of holders; so does mode
+ * 1, except where the caller passes `solo`.  Waiters form a queue: first come, first served. */
 struct wm_rma_lock {
     _Alignas(RT_CACHE_LINE) uint32_t word; /* WM_RMA_QUEUED | WM_RMA_MODE1 | number of holders */
-    uint32_t guard;      /* of the queue: local rank + 1 of the process that changes it */
+    uint32_t guard;      /* of the queue: local rank + 1 of the process that changes the queue */
     uint32_t head, tail; /* wait nodes; 0: none */
 };
 #define WM_RMA_QUEUED (1u << 31)
@@ -54,7 +54,8 @@ struct wm_rma_ctl {
     uint32_t where;       /* enum wm_rma_where */
     uint32_t member;      /* 1: this local rank is in the window */
     uint32_t by_messages; /* the owner takes part in synchronisation by messages only */
-    uint64_t probe;       /* an address that other processes read to find out whether they may */
+    /* an address that other processes read to find out whether they have access */
+    uint64_t probe;
 
     struct wm_rma_lock lock; /* mode 0: shared, mode 1: exclusive */
     struct wm_rma_lock all; /* of the leader only: mode 0: MPI_Win_lock_all, mode 1: exclusive locks

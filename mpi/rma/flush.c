@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion of operations: at the origin, and at the target.  Of what goes through memory nothing
- * is pending; a fence orders it.  For messages the target acknowledges the last one, once and only
- * when asked. */
+/* Completion of operations: at the origin, and at the target.  Operations through memory are
+ * complete when the call returns; a fence orders them.  Of messages the target acknowledges the
+ * last one, once and only on request. */
 #include "mpi/rma/rma.h"
 #include "mpi/api/bodies.h"
 #include "runtime/base/err.h"
@@ -42,8 +42,7 @@ static bool is_executed(struct wm_rma *r, struct wm_rma_target *t)
     return rt_list_empty(&t->queue) && rt_list_empty(&t->flight);
 }
 
-/* Asks the target to acknowledge what has been sent, unless a question for all of it is on its
- * way. */
+/* Asks the target to acknowledge what has been sent, unless such a request is on its way. */
 static void ask(struct wm_rma *r, struct wm_rma_target *t)
 {
     if (t->acked == t->sent || t->flushed == t->sent || !t->peer)

@@ -2,18 +2,19 @@
 /* Locks in control blocks, for processes of one host; the owner of a block also takes them on
  * behalf of processes of other hosts.
  *
- * An uncontended lock is one compare-and-swap.  A process that finds the lock held by the other
- * mode, or waiters before it, joins a queue and does not poll: who releases the lock grants it to
- * the first waiters and rings their bells.  The queue is changed under a guard, for some tens of
- * nanoseconds.  An exclusive lock of a target takes two words in turn: the host's, which
- * MPI_Win_lock_all holds in the other mode, so that MPI_Win_lock_all costs one word for all targets
- * of a host; then the target's. */
+ * An uncontended lock is one compare-and-swap.  A process that finds the lock held in the other
+ * mode, or finds waiters, joins a queue and does not poll: the process that releases the lock
+ * grants it to the first waiters and rings their bells.  The queue is changed under a guard, for
+ * some tens of nanoseconds.  An exclusive lock of a target takes two words in turn: first the
+ * host's word, which MPI_Win_lock_all holds in the other mode, then the target's.  So
+ * MPI_Win_lock_all costs one word for all targets of a host. */
 #include "mpi/rma/rma.h"
 #include "runtime/base/idle.h"
 #include "runtime/mem/segment.h"
 
-/* Attempts before asking whether the holder of a guard lives; guards are held for nanoseconds, or
- * while the holder is descheduled. */
+/* Attempts before the check whether the holder of a guard is alive.  A guard is held for
+ * nanoseconds, unless its holder is descheduled; the check is one kill(2).  On a machine where
+ * other values were better, only a wait for a descheduled holder would be a little shorter. */
 #define PATIENCE 4096u
 
 static void guard(struct wm_rma_lock *l)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bodies of the communication calls (MPI-5.0 section 12.3): arguments, epoch, path.  What memory
- * reaches is carried out in the call; the rest becomes an operation (struct wm_rma_op) in the
- * target's queue.  No call waits for another process. */
+/* Bodies of the communication calls (MPI-5.0 section 12.3): arguments, epoch, path.  Operations on
+ * memory that this process can reach are carried out in the call; others become an operation
+ * (struct wm_rma_op) in the target's queue.  No call waits for another process. */
 #include "mpi/p2p/request.h"
 #include "mpi/op/op.h"
 #include "mpi/rma/rma.h"
@@ -78,7 +78,7 @@ static struct wm_rma_op *op_new(struct wm_rma *r, struct wm_rma_target *t,
     ref(a->origin.type);
     ref(a->result.type);
     ref(a->target.type);
-    if (a->what == WM_RMA_DO_CAS) { /* both values count as they are now */
+    if (a->what == WM_RMA_DO_CAS) { /* both values are read now */
         memcpy(op->value[0], a->compare, (size_t)a->nbytes);
         memcpy(op->value[1], a->origin.buf, (size_t)a->nbytes);
         op->a.compare = op->value[0];
@@ -87,8 +87,8 @@ static struct wm_rma_op *op_new(struct wm_rma *r, struct wm_rma_target *t,
     return op;
 }
 
-/* Its result comes back to the origin, so it is complete there when it is complete at the target.
- */
+/* Its result returns to the origin, so when it is complete at the target, the origin is complete,
+ * too. */
 static bool returns(const struct wm_rma_op *op)
 {
     return op->a.what == WM_RMA_DO_GET || op->a.fetches;
@@ -152,7 +152,7 @@ static int check_range(const struct wm_rma *r, const struct wm_rma_target *t,
     bool dynamic = r->win->flavor == MPI_WIN_FLAVOR_DYNAMIC;
     int64_t at, low = 0, high = a->nbytes;
     if (!a->nbytes || !t->unit)
-        return MPI_SUCCESS; /* the target looks at the rest */
+        return MPI_SUCCESS; /* the target checks the rest */
     if (!l->contig)
         wm_rma_span(l, a->target.count, &low, &high);
     if (__builtin_mul_overflow(a->disp, t->unit, &at) || __builtin_add_overflow(at, low, &low) ||
@@ -320,7 +320,7 @@ static int accumulate(struct wm_win *win, struct wm_rma_args *a, const struct wm
     return rt_unlikely(err) ? err : start(win, a, request);
 }
 
-/* The origin's arguments of a call that may only read (MPI_NO_OP): the binding has not looked at
+/* The origin's arguments of a call that may only read (MPI_NO_OP): the binding has not checked
  * them. */
 static int check_origin(const void *buf, MPI_Count count, const struct wm_type *type,
                         const struct wm_op *op)

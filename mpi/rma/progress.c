@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Progress of what waits: operations for a target that has not posted or whose lock is not held
- * yet, locks with other holders, messages that found no room.  While a window has any of these, it
- * is one of the domain's tasks, so every call that makes progress advances it; other programs pay
- * nothing. Also how calls wait. */
+/* Progress of operations and locks that wait: operations for a target that has not posted or whose
+ * lock is not held yet, locks with other holders, messages that found no room.  While a window has
+ * any of these, it is one of the domain's tasks, so every call that makes progress advances it;
+ * other programs pay nothing.  Also how calls wait. */
 #include "mpi/p2p/wait.h"
 #include "mpi/rma/rma.h"
 #include "mpi/p2p/engine.h"
@@ -11,8 +11,8 @@
 #include "runtime/mem/segment.h"
 #include <time.h>
 
-/* A wait asks so often whether a process of this host has gone; kill(2) for each costs a
- * microsecond. */
+/* Nanoseconds between two checks of a wait whether a process of this host has gone; each check is
+ * one kill(2) for each process, about a microsecond.  A longer interval only delays the error. */
 #define LOOK_NS 50000000u
 
 bool wm_rma_ready(const struct wm_rma *r, const struct wm_rma_target *t)

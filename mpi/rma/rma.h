@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One-sided communication (MPI-5.0 chapter 12): types shared by the files of mpi/rma, which
- * README.md describes.  All state is used under the domain's lock; what processes of a host share
- * is in ctl.h. */
+ * README.md describes.  All state is used under the domain's lock; ctl.h has the state that
+ * processes of a host share. */
 #ifndef WM_RMA_RMA_H
 #define WM_RMA_RMA_H
 
@@ -46,14 +46,14 @@ extern const char *const wm_rma_path_names[];
 #define WM_RMA_SLOTS 32
 #define WM_RMA_NO_SLOT 0xffffu /* the target's data are contiguous */
 
-/* A rank of the window as this process knows it in the role of the origin; made when first used. */
+/* A rank of the window as this process knows it as an origin; made when first used. */
 struct wm_rma_target {
     struct wm_rma_target *next;      /* hash chain */
     int rank, local;                 /* local: local rank on this host, -1: another host */
     uint8_t path;                    /* enum wm_rma_path */
     bool by_ctl;                     /* locks, posts and completions go through control blocks */
     bool locked, exclusive, nocheck; /* by MPI_Win_lock, and how */
-    bool asked, granted;             /* by messages: the lock has been asked for; is held */
+    bool asked, granted;             /* by messages: the lock has been requested; is held */
     bool unlocking;                  /* within MPI_Win_unlock_all: an acknowledgement will come */
     bool in_start;                   /* in the group of MPI_Win_start */
     bool post_seen;                  /* by messages: the target's post has arrived */
@@ -75,8 +75,7 @@ struct wm_rma_target {
     struct wm_rma_types *types; /* layouts that the target has: type.c */
 };
 
-/* A rank of the window in the role of the origin, as the target knows it; made by its first
- * message. */
+/* A rank of the window as an origin, as the target knows it; made by its first message. */
 struct wm_rma_origin {
     struct wm_rma_origin *next; /* hash chain */
     int rank;
@@ -246,7 +245,7 @@ void wm_rma_release(struct wm_rma *r, struct wm_rma_want *w);
 struct wm_rma_acc {
     struct wm_rma_ctl *ctl; /* of the target */
     int cma;                /* local rank of the process to whose memory `base` belongs; -1: ours */
-    char *zero;             /* where the window's memory begins, in the same terms as `base` */
+    char *zero;             /* where the window's memory begins, in the address space of `base` */
     char *base;             /* where the target's elements begin */
     int64_t count;
     const struct rt_layout *layout; /* of an element */
@@ -274,7 +273,7 @@ void wm_rma_op_local(struct wm_rma_op *op, int err);
 void wm_rma_op_done(struct wm_rma_op *op, int err);
 
 /* am.c: the origin's side of messages. */
-/* Sends what an operation needs; 0: all has been sent; -RT_EAGAIN: again later. */
+/* Sends the messages of an operation; 0: all have been sent; -RT_EAGAIN: call again later. */
 int wm_rma_send_op(struct wm_rma_op *op);
 /* A message without data. */
 void wm_rma_send(struct wm_rma *r, struct wm_peer *p, int code, uint32_t id, int64_t value);
@@ -285,15 +284,15 @@ int wm_rma_tag(uint32_t id, bool to_origin);
 size_t wm_rma_room(const struct wm_peer *p);
 char *
 wm_rma_scratch(size_t nbytes); /* of this process; valid until the next call; NULL: no memory */
-/* Asks the target for a lock, once. */
+/* Requests a lock from the target, once. */
 void wm_rma_ask(struct wm_rma *r, struct wm_rma_target *t, enum wm_want_kind kind);
 
 void wm_rma_scratch_free(void);
 /* An answer of a target, or its post. */
 void wm_rma_on_answer(struct wm_rma *r, int rank, const struct wm_rma_msg *m, const char *data);
 
-/* type.c: the slot in which the target has this layout, which is sent before if it has not.
- * WM_RMA_NO_SLOT for contiguous layouts; -RT_E... */
+/* type.c: the slot in which the target has this layout; the layout is sent first if the target does
+ * not have it.  WM_RMA_NO_SLOT for contiguous layouts; -RT_E... */
 int wm_rma_slot(struct wm_rma *r, struct wm_rma_target *t, const struct rt_layout *l);
 void wm_rma_types_free(struct wm_rma_target *t);
 /* A part of a layout has arrived.  0 or -RT_E... */
@@ -316,14 +315,14 @@ void wm_rma_pump_need(struct wm_rma *r); /* `wants` or `busy` is not empty */
  * is held. */
 bool wm_rma_ready(const struct wm_rma *r, const struct wm_rma_target *t);
 void wm_rma_queue(struct wm_rma *r, struct wm_rma_target *t, struct wm_rma_op *op);
-/* At the end of a synchronisation call that may have found everything in memory: origins that need
- * messages must not wait for a process that only makes such calls. */
+/* At the end of a synchronisation call that may have found everything in memory: makes progress for
+ * origins that need messages, in case this process only makes such calls. */
 static inline void wm_rma_poll(struct wm_rma *r)
 {
     if (rt_unlikely(r->serves))
         wm_progress(r->dom);
 }
-/* Starts what may be started for a target. */
+/* Starts the operations that may start for a target. */
 void wm_rma_target_run(struct wm_rma *r, struct wm_rma_target *t);
 /* Waits until cond(r, t); MPI_SUCCESS or what wm_err() returned, if a process that takes part has
  * gone. */
@@ -333,13 +332,14 @@ int wm_rma_dead(const struct wm_rma *r); /* the error of that */
 
 /* flush.c */
 enum wm_rma_until {
-    WM_UNTIL_ORIGIN,   /* the origin's buffers are free, results are there */
-    WM_UNTIL_EXECUTED, /* what needs an answer is complete at the target; the rest has been sent */
-    WM_UNTIL_TARGET    /* all is complete at the target */
+    WM_UNTIL_ORIGIN, /* the origin's buffers are free, results are there */
+    /* operations that need an answer are complete at the target; the others have been sent */
+    WM_UNTIL_EXECUTED,
+    WM_UNTIL_TARGET /* all is complete at the target */
 };
 /* Waits for the operations of this target; NULL: of all targets. */
 int wm_rma_flush(struct wm_rma *r, struct wm_rma_target *t, enum wm_rma_until until);
-void wm_rma_activate(struct wm_rma *r, struct wm_rma_target *t); /* it must be flushed */
+void wm_rma_activate(struct wm_rma *r, struct wm_rma_target *t); /* t has to be flushed */
 /* Notes an error of an operation, for the next call that completes operations. */
 void wm_rma_note(struct wm_rma_target *t, int rt_err);
 

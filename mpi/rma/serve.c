@@ -32,7 +32,7 @@ struct transfer {
     bool put;
     int err;
     struct rt_layout layout;
-    void *discard; /* buffer for data that have no place */
+    void *discard; /* buffer for data that are out of range */
 };
 
 static struct wm_rma_origin *origin_of(struct wm_rma *r, int rank, struct wm_peer *p)
@@ -200,7 +200,7 @@ static void transfer_done(struct rt_req *q, void *arg)
     transfer_end(arg, err);
 }
 
-/* Data of a put that is out of range must be received all the same. */
+/* Data of a put that is out of range must be received as well. */
 static int discard(struct job *j, struct transfer *x, int64_t nbytes)
 {
     x->discard = malloc((size_t)nbytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Bodies of the synchronisation calls (MPI-5.0 section 12.5): fence, post-start-complete-wait,
- * locks. In a host, what one process has to tell another is a word in a control block and a ring of
- * the bell; other processes get messages. */
+ * locks.  Within a host, a process notifies another by a word in a control block and a ring of the
+ * bell; processes of other hosts get messages. */
 #include "mpi/p2p/wait.h"
 #include "mpi/rma/rma.h"
 #include "mpi/api/bodies.h"
@@ -28,7 +28,7 @@ static bool has_met(struct wm_rma *r, struct wm_rma_target *t)
     return rt_load_acquire(&r->barrier.req.done);
 }
 
-/* A barrier with a process that has gone stays among the domain's tasks, and the window with it. */
+/* A barrier with a process that has gone stays among the domain's tasks, and so does the window. */
 int wm_rma_barrier(struct wm_rma *r)
 {
     struct coll_args a = { .kind = COLL_BARRIER };
@@ -84,7 +84,7 @@ static int ranks_of(const struct wm_rma *r, const struct wm_group *g, int **out)
     return err;
 }
 
-/* The targets of a list of ranks, all of them made. */
+/* The targets for a list of ranks, all made. */
 static int make_targets(struct wm_rma *r, const int *ranks, int n)
 {
     struct wm_rma_target *t;
@@ -121,8 +121,8 @@ int wm_api_win_start(struct wm_group *group, int assert, struct wm_win *win)
 
 static bool is_ready(struct wm_rma *r, struct wm_rma_target *t) { return wm_rma_ready(r, t); }
 
-/* The operations on one target are complete or, where a message tells the target, have been sent.
- */
+/* The operations on one target are complete or, where a message notifies the target, have been
+ * sent. */
 static int complete_one(struct wm_rma *r, struct wm_rma_target *t)
 {
     int err = wm_rma_wait(r, t, is_ready);
@@ -251,7 +251,7 @@ int wm_api_win_test(struct wm_win *win, int *flag)
 
 /* ---- locks ---- */
 
-/* Loads and stores may follow at once: the own memory, and shared memory. */
+/* Loads and stores may follow at once: the process's own memory, and shared memory. */
 static bool is_prompt(const struct wm_rma *r, const struct wm_rma_target *t)
 {
     return t->rank == r->comm->rank || r->win->flavor == MPI_WIN_FLAVOR_SHARED;
@@ -288,8 +288,8 @@ int wm_api_win_lock(int lock_type, int rank, int assert, struct wm_win *win)
     return err;
 }
 
-/* Gives a lock back that was asked for by a message.  True: the target will acknowledge that, and
- * with it all operations. */
+/* Releases a lock that was requested by a message.  True: the target will acknowledge the release,
+ * and with it all operations. */
 static bool unask(struct wm_rma *r, struct wm_rma_target *t)
 {
     bool dirty = t->acked != t->sent;
@@ -355,7 +355,7 @@ static bool has_all(struct wm_rma *r, struct wm_rma_target *t)
     return r->all.state == WM_WANT_HELD;
 }
 
-/* By messages, targets whose memory may be accessed at once are locked now. */
+/* By messages: targets whose memory may be accessed at once are locked now. */
 static int lock_prompt(struct wm_rma *r)
 {
     int err = MPI_SUCCESS;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an origin knows of its targets: made when a rank is first named, in a hash table, so a
- * window of many processes costs what it uses.  Chooses the path of each target. */
+/* What an origin knows of its targets.  The state of a target is made when its rank is first named,
+ * in a hash table, so a window over many processes costs only for the targets that are used.
+ * Chooses the path to each target. */
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/send.h"
 #include "mpi/rma/rma.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Datatypes of targets in messages.  A layout that is not contiguous is sent to a target once, into
  * one of WM_RMA_SLOTS slots that the target keeps for this origin and window; operations name the
- * slot.  The origin chooses the slot that it overwrites, the one used longest ago, so the target's
- * memory is bounded and the target never has to refuse.  Messages arrive in order, so an operation
- * finds the layout that was in its slot when it was sent. */
+ * slot.  The origin overwrites the slot that was used longest ago, so the target's memory is
+ * bounded and the target never has to refuse.  Messages arrive in order, so an operation finds the
+ * layout that was in its slot when the operation was sent. */
 #include "mpi/rma/rma.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/send.h"
