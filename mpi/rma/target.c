@@ -7,6 +7,7 @@
 #include "mpi/rma/rma.h"
 #include "mpi/rma/format.h"
 #include "runtime/base/cfg.h"
+#include "runtime/base/log.h"
 #include "runtime/mem/segment.h"
 #include "runtime/mem/peer.h"
 #include <stdlib.h>
@@ -15,25 +16,38 @@ const char *const wm_rma_path_names[] = { "am", "cma", "direct" };
 
 bool wm_rma_by_messages(void) { return cfg.rma_path == WM_RMA_FORCE_AM; }
 
-static void reach(const struct wm_rma *r, struct wm_rma_target *t)
+/* Chooses the path; returns the reason, for the log. */
+static const char *reach(const struct wm_rma *r, struct wm_rma_target *t)
 {
     const struct wm_rma_ctl *c = t->ctl;
-    bool own = t->rank == r->comm->rank;
+    bool own = t->rank == r->comm->rank, pointers = cfg.rma_path != WM_RMA_FORCE_CMA;
     char probe;
-    if (wm_rma_by_messages() || !c)
-        return;
-    if (own || (c->where == WM_RMA_IN_FILE && cfg.rma_path != WM_RMA_FORCE_CMA)) {
-        t->path = WM_PATH_DIRECT;
-        t->ptr = own ? r->base : r->file.base + c->off;
-    } else if (c->where == WM_RMA_IN_NODE && cfg.rma_path != WM_RMA_FORCE_CMA) {
-        t->path = WM_PATH_DIRECT;
+    if (wm_rma_by_messages())
+        return "setting rma_path";
+    if (!c)
+        return "it is on another host";
+    t->path = WM_PATH_DIRECT;
+    if (own) {
+        t->ptr = r->base;
+        return "it is this process";
+    }
+    if (c->where == WM_RMA_IN_FILE && pointers) {
+        t->ptr = r->file.base + c->off;
+        return "its memory is in the window's file";
+    }
+    if (c->where == WM_RMA_IN_NODE && pointers) {
         t->ptr = rt_node_at(c->off);
-    } else if (c->where == WM_RMA_NOWHERE) {
-        t->path = WM_PATH_DIRECT; /* every access is out of range */
-    } else if (rt_peer_read(t->local, &probe, c->probe, 1) == 0) {
+        return "its memory is in the node segment";
+    }
+    if (c->where == WM_RMA_NOWHERE)
+        return "it has no memory"; /* every access is out of range */
+    if (rt_peer_read(t->local, &probe, c->probe, 1) == 0) {
         t->path = WM_PATH_CMA;
         t->ptr = (char *)(uintptr_t)(c->where == WM_RMA_DYNAMIC ? 0 : c->base);
+        return pointers ? "its memory is private to it" : "setting rma_path";
     }
+    t->path = WM_PATH_AM;
+    return "its memory cannot be read from here";
 }
 
 static struct wm_rma_target *make(struct wm_rma *r, int rank)
@@ -57,7 +71,9 @@ static struct wm_rma_target *make(struct wm_rma *r, int rank)
     rt_list_init(&t->busy);
     rt_list_init(&t->active);
     rt_list_init(&t->want.link);
-    reach(r, t);
+    const char *why = reach(r, t);
+    log_debug(MPI, "window %u: rank %d by path %s: %s", r->comm->ctx, rank,
+              wm_rma_path_names[t->path], why);
     return t;
 }
 

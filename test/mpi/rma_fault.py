@@ -37,8 +37,11 @@ def holds_lock_all():
 
 def owes_an_answer():
     """A get, and MPI_Fetch_and_op, of memory of the dead process."""
-    survivors("answer", f"answer {GONE}", f"free {GONE}", paths=({"WEFT_RMA_PATH": "am"}, {"WEFT_RMA_PATH": "cma"}))
-    survivors("answer", f"free {GONE}", paths=({},))
+    for path in ("am", "cma"):
+        survivors("answer", f"answer {GONE}", f"free {GONE}", f"rank 2 by path {path}: setting rma_path",
+                  paths=({"WEFT_RMA_PATH": path, "WEFT_LOG": "mpi:debug"},))
+    survivors("answer", f"free {GONE}", "rank 2 by path direct: its memory is in the window's file",
+              paths=({"WEFT_LOG": "mpi:debug"},))
 
 
 def misses_a_fence():

@@ -65,10 +65,11 @@ static void survive(void)
     } else if (is("answer")) {
         usleep(20000); /* until it is dead: its memory would serve a pointer all the same */
         MPI_Win_lock_all(0, win);
-        MPI_Get(&x, 1, MPI_INT, victim, 0, 1, MPI_INT, win);
+        /* A copy that needs no answer reports in its own call. */
+        rc = MPI_Get(&x, 1, MPI_INT, victim, 0, 1, MPI_INT, win);
         MPI_Get(big, N, MPI_INT, victim, 0, N, MPI_INT, win);
         MPI_Fetch_and_op(&rank, &x, MPI_INT, victim, 0, MPI_SUM, win);
-        rc = MPI_Win_flush(victim, win);
+        rc = rc ? rc : MPI_Win_flush(victim, win);
         report("answer", rc);
         MPI_Win_unlock_all(win);
     } else if (is("fence")) {
@@ -120,6 +121,11 @@ int main(int argc, char **argv)
         MPI_Win_fence(0, win);
     if (rank == victim)
         last_words();
+    if (is("answer")) { /* the path is chosen while it lives */
+        MPI_Win_lock(MPI_LOCK_SHARED, victim, 0, win);
+        MPI_Get(&x, 1, MPI_INT, victim, 0, 1, MPI_INT, win);
+        MPI_Win_unlock(victim, win);
+    }
     MPI_Barrier(MPI_COMM_WORLD);
     survive();
     if (rank == 0) /* the other's lines come before the end of the job */
