@@ -10,6 +10,28 @@
 
 #define MAX_RANK 15
 
+/* gfortran 12 does not set the distance of the elements of an allocatable array that was assigned
+ * from RESHAPE, PACK or MATMUL: it is what the memory held before.  Such an array is contiguous.
+ * An array is taken for one of these if its distances are impossible: elements overlap, are not
+ * aligned, or are farther apart than the address space. */
+static bool contiguous(const struct wf_desc *d)
+{
+    const intptr_t most = (intptr_t)1 << 47;
+    intptr_t len = (intptr_t)d->elem_len, align = len & -len;
+    if (wf_flat(d))
+        return true;
+    for (int i = 0; i < d->rank; i++) {
+        intptr_t n = d->dim[i].extent, step = d->dim[i].stride;
+        if (n <= 1)
+            continue;
+        if (step > most / n || step < -most / n || (step < len && step > -len))
+            return true;
+        if (len && step % (align < 8 ? align : 8))
+            return true;
+    }
+    return false;
+}
+
 /* A merged descriptor. */
 struct shape {
     MPI_Count unit;     /* contiguous elements */
@@ -331,7 +353,7 @@ int wf_section_one(struct wf_section *s, const struct wf_desc *d, MPI_Count coun
 {
     struct shape shape;
     struct item t;
-    if (wf_flat(d) || count <= 0)
+    if (contiguous(d) || count <= 0)
         return as_is(s, d, count, datatype);
     int err = item_of(&t, datatype);
     if (err || t.size <= 0)
@@ -362,7 +384,7 @@ int wf_section_blocks(struct wf_section *s, const struct wf_desc *d, int n, MPI_
 {
     struct shape shape;
     struct item t;
-    if (wf_flat(d) || count <= 0 || n <= 0)
+    if (contiguous(d) || count <= 0 || n <= 0)
         return as_is(s, d, count, datatype);
     int err = item_of(&t, datatype);
     if (err || t.size <= 0)
@@ -397,7 +419,7 @@ int wf_section_copy(struct wf_section *s, const struct wf_desc *d, struct wf_pla
 {
     struct shape shape;
     s->addr = d->base;
-    if (wf_flat(d))
+    if (contiguous(d))
         return MPI_SUCCESS;
     if (!place.blocks)
         return refuse(
@@ -420,7 +442,7 @@ int wf_section_copy(struct wf_section *s, const struct wf_desc *d, struct wf_pla
 int wf_section_whole(struct wf_section *s, const struct wf_desc *d)
 {
     s->addr = d->base;
-    return wf_flat(d) ? MPI_SUCCESS : refuse(s, "the memory must be a contiguous array");
+    return contiguous(d) ? MPI_SUCCESS : refuse(s, "the memory must be a contiguous array");
 }
 
 void wf_section_refused(const struct wf_section s[], int n, const char *call, wf_int comm, int err,

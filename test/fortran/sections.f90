@@ -16,8 +16,13 @@ program sections
     call rank1()
     call rank2()
     call rank3()
+    call rank4()
+    call rank5()
+    call rank6()
     call rank7()
+    call random()
     call empty()
+    call assigned()
     call collectives()
     print '(a,i0)', '1..', n
     call MPI_Finalize()
@@ -125,6 +130,43 @@ contains
         call report('rank 3, elements outside', all(b == want))
     end subroutine
 
+    subroutine rank4()
+        integer, asynchronous :: a(5, 4, 3, 6), b(5, 4, 3, 6), want(5, 4, 3, 6), flat(54)
+        integer :: i
+        a = reshape([(i, i=1, 360)], shape(a))
+        flat = reshape(a(1:5:2, 4:2:-1, :, 1:4:3), [54])
+        b = untouched
+        want = untouched
+        want(1:5:2, 4:2:-1, :, 1:4:3) = reshape(flat, [3, 3, 3, 2])
+        call transfer_all('rank 4', a(1:5:2, 4:2:-1, :, 1:4:3), flat, b(1:5:2, 4:2:-1, :, 1:4:3))
+        call report('rank 4, elements outside', all(b == want))
+    end subroutine
+
+    ! Contiguous in the first two dimensions, and one dimension of a single element.
+    subroutine rank5()
+        integer, asynchronous :: a(3, 4, 3, 5, 3), b(3, 4, 3, 5, 3), want(3, 4, 3, 5, 3), flat(72)
+        integer :: i
+        a = reshape([(i, i=1, 540)], shape(a))
+        flat = reshape(a(:, :, 3:1:-2, 2:2, 1:3), [72])
+        b = untouched
+        want = untouched
+        want(:, :, 3:1:-2, 2:2, 1:3) = reshape(flat, [3, 4, 2, 1, 3])
+        call transfer_all('rank 5', a(:, :, 3:1:-2, 2:2, 1:3), flat, b(:, :, 3:1:-2, 2:2, 1:3))
+        call report('rank 5, elements outside', all(b == want))
+    end subroutine
+
+    subroutine rank6()
+        integer, asynchronous :: a(2, 3, 2, 3, 2, 5), b(2, 3, 2, 3, 2, 5), want(2, 3, 2, 3, 2, 5), flat(128)
+        integer :: i
+        a = reshape([(i, i=1, 360)], shape(a))
+        flat = reshape(a(2:1:-1, 1:3:2, :, 3:1:-2, :, 2:5), [128])
+        b = untouched
+        want = untouched
+        want(2:1:-1, 1:3:2, :, 3:1:-2, :, 2:5) = reshape(flat, [2, 2, 2, 2, 2, 4])
+        call transfer_all('rank 6', a(2:1:-1, 1:3:2, :, 3:1:-2, :, 2:5), flat, b(2:1:-1, 1:3:2, :, 3:1:-2, :, 2:5))
+        call report('rank 6, elements outside', all(b == want))
+    end subroutine
+
     subroutine rank7()
         integer, asynchronous :: a(3, 3, 3, 3, 3, 3, 3), b(3, 3, 3, 3, 3, 3, 3), want(3, 3, 3, 3, 3, 3, 3), flat(288)
         integer :: i
@@ -138,12 +180,99 @@ contains
         call report('rank 7, elements outside', all(b == want))
     end subroutine
 
+    ! The first k elements of sections of rank 4 whose bounds and strides are random (a fixed seed).
+    subroutine random()
+        integer, target, asynchronous :: a(7, 5, 6, 4), b(7, 5, 6, 4), want(7, 5, 6, 4)
+        integer, pointer, asynchronous :: from(:, :, :, :), to(:, :, :, :), expected(:, :, :, :)
+        integer, allocatable, asynchronous :: flat(:), got(:)
+        integer :: i, k, bad, seeds
+        real :: x
+        call random_seed(size=seeds)
+        call random_seed(put=[(i, i=1, seeds)])
+        a = reshape([(i, i=1, 840)], shape(a))
+        bad = 0
+        do i = 1, 300
+            call sections_of(a, b, want, from, to, expected)
+            flat = reshape(from, [size(from)])
+            call random_number(x)
+            k = int(x * (size(flat) + 1))
+            got = flat
+            got(:k) = untouched
+            call MPI_Sendrecv(from, k, MPI_INTEGER, 0, 1, got, k, MPI_INTEGER, 0, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE)
+            bad = bad + merge(0, 1, all(got == flat))
+            b = untouched
+            want = untouched
+            got(k + 1:) = untouched
+            expected = reshape(got, shape(expected))
+            call MPI_Sendrecv(flat, k, MPI_INTEGER, 0, 1, to, k, MPI_INTEGER, 0, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE)
+            bad = bad + merge(0, 1, all(b == want))
+        end do
+        call report('300 random sections', bad == 0)
+    end subroutine
+
+    ! The same random section of three arrays.
+    subroutine sections_of(a, b, c, pa, pb, pc)
+        integer, target, intent(in) :: a(:, :, :, :), b(:, :, :, :), c(:, :, :, :)
+        integer, pointer, intent(out) :: pa(:, :, :, :), pb(:, :, :, :), pc(:, :, :, :)
+        integer :: d, f(4), l(4), s(4)
+        real :: x(3)
+        do d = 1, 4
+            call random_number(x)
+            f(d) = 1 + int(x(1) * size(a, d))
+            l(d) = 1 + int(x(2) * size(a, d))
+            s(d) = merge(1, -1, f(d) <= l(d)) * (1 + int(x(3) * 3))
+        end do
+        pa => a(f(1):l(1):s(1), f(2):l(2):s(2), f(3):l(3):s(3), f(4):l(4):s(4))
+        pb => b(f(1):l(1):s(1), f(2):l(2):s(2), f(3):l(3):s(3), f(4):l(4):s(4))
+        pc => c(f(1):l(1):s(1), f(2):l(2):s(2), f(3):l(3):s(3), f(4):l(4):s(4))
+    end subroutine
+
     subroutine empty()
         integer, asynchronous :: a(10), b(10), flat(0)
         a = 1
         b = untouched
         call transfer_all('no elements', a(5:4:2), flat, b(5:4:2))
         call report('no elements, elements outside', all(b == untouched))
+    end subroutine
+
+    ! gfortran 12 sets no stride in the descriptor of an array that is assigned from RESHAPE, PACK or MATMUL.
+    subroutine assigned()
+        integer(MPI_ADDRESS_KIND), parameter :: before(4) = [0_MPI_ADDRESS_KIND, 3_MPI_ADDRESS_KIND, &
+                                                             77777_MPI_ADDRESS_KIND, huge(0_MPI_ADDRESS_KIND)]
+        integer :: i
+        logical :: good
+        good = .true.
+        do i = 1, size(before)
+            call fill_stack(before(i))
+            call send_assigned(good)
+        end do
+        call report('arrays assigned from RESHAPE, PACK and MATMUL', good)
+    end subroutine
+
+    subroutine fill_stack(x)
+        integer(MPI_ADDRESS_KIND), intent(in) :: x
+        integer(MPI_ADDRESS_KIND) :: a(4000)
+        a = x
+        call MPI_F_sync_reg(a)
+    end subroutine
+
+    subroutine send_assigned(good)
+        logical, intent(inout) :: good
+        integer, allocatable :: a(:, :), b(:), c(:)
+        integer :: x(6), got(6), i
+        x = [(i, i=1, 6)]
+        a = reshape(x, [3, 2])
+        got = untouched
+        call MPI_Sendrecv(a, 6, MPI_INTEGER, 0, 1, got, 6, MPI_INTEGER, 0, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE)
+        good = good .and. all(got == x)
+        b = pack(x, x > 2)
+        got = untouched
+        call MPI_Allreduce(b, got, 4, MPI_INTEGER, MPI_SUM, MPI_COMM_SELF)
+        good = good .and. all(got(:4) == [3, 4, 5, 6])
+        c = matmul(a, [1, 1])
+        got = untouched
+        call MPI_Allgather(c, 3, MPI_INTEGER, got, 3, MPI_INTEGER, MPI_COMM_SELF)
+        good = good .and. all(got(:3) == [5, 7, 9])
     end subroutine
 
     ! No datatype can stand for these sections: copied in and out when the call blocks, refused otherwise.
