@@ -262,7 +262,11 @@ static inline MPI_Status *wf_statuses_out(struct wf_tmp *t, wf_int *x, int n)
 {
     if (wf_is_status_ignore(x))
         return MPI_STATUSES_IGNORE;
-    return (MPI_Status *)wf_ints_in(t, x, n * WF_STATUS_SIZE);
+    /* What is there may be anything, so no range check. */
+    MPI_Status *v = (MPI_Status *)wf_ints_out(t, x, n * WF_STATUS_SIZE);
+    for (int i = 0; WF_WIDE && i < n; i++)
+        wf_status_in(x + WF_STATUS_SIZE * i, &v[i]);
+    return v;
 }
 static inline void wf_statuses_done(struct wf_tmp *t, wf_int *x, int n)
 {

@@ -2,6 +2,7 @@
 """What the Fortran tests share: the compiler, mpifort, the report."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -16,10 +17,11 @@ os.environ.setdefault("WEFT_MOD_DIR", os.path.join(BUILD, "test/fortran/mod"))
 def compiler():
     """The compiler of mpifort; the test is skipped where there is none."""
     r = subprocess.run([os.path.join(BUILD, "mpifort"), "-showme:command"], capture_output=True, text=True)
-    if r.returncode or not r.stdout.strip():
-        print("1..0 # skipped: no Fortran compiler")
+    name = r.stdout.strip()
+    if r.returncode or not name or not shutil.which(name.split()[0]):
+        print("1..0 # skipped: no Fortran compiler" + (" " + name if name else ""))
         sys.exit(77)
-    return r.stdout.strip()
+    return name
 
 
 def wide_flag():
@@ -33,6 +35,27 @@ def mpifort(args, cwd=None, env=None, name="mpifort"):
     full = dict(os.environ, **(env or {}))
     return subprocess.run([os.path.join(BUILD, name), *args], cwd=cwd, env=full,
                           capture_output=True, text=True)
+
+
+class Failed(Exception):
+    """A step that the rest of a test needs; the text says what the compiler said."""
+
+
+def compile_all(folder, args):
+    """Runs mpifort on sources of this folder and files of `folder`."""
+    args = [os.path.join(HERE, a) if a.lower().endswith(".f90") else a for a in args]
+    r = mpifort(args, cwd=folder)
+    if r.returncode:
+        raise Failed(r.stderr)
+
+
+def launch(folder, n, *command):
+    """Runs a program that prints "passed" on n ranks; returns what is wrong."""
+    r = subprocess.run([MPIRUN, "-n", str(n), *command], cwd=folder, capture_output=True, text=True, timeout=60)
+    if r.returncode == 0 and r.stdout == "passed\n" and not r.stderr:
+        return []
+    lines = r.stdout.splitlines() + r.stderr.splitlines()
+    return ["%s, %d ranks: exit status %d" % (command[0], n, r.returncode), *lines[:20]]
 
 
 class Tests:
