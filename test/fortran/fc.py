@@ -21,6 +21,9 @@ def compiler():
     if r.returncode or not name or not shutil.which(name.split()[0]):
         print("1..0 # skipped: no Fortran compiler" + (" " + name if name else ""))
         sys.exit(77)
+    if "WEFT_FC" in os.environ and "-fsanitize" in mpifort(["-showme:link"]).stdout:
+        print("1..0 # skipped: a sanitizer goes with the build's compiler only")
+        sys.exit(77)
     return name
 
 
