@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a launched kernel says that all its blocks have ended.  Threads of a block have stored and
- * meet at a barrier; one then executes a fence, which by cumulativity covers the stores of all of
- * them, and only then is a counter raised or the host's flag stored. */
+/* How a launched kernel reports that all its blocks have completed.  The threads of a block have
+ * stored and meet at a barrier.  One thread then executes a fence, which by cumulativity covers the
+ * stores of all of them.  Only then does it increment a counter or store the host's flag. */
 #ifndef RT_GPU_COMPLETION_H
 #define RT_GPU_COMPLETION_H
 
 #include "runtime/gpu/ptx.h"
 
-/* near: all stores go into this device's own memory, and the host has found the device to be one of
- * those on which (dev.c, near_fence_is_enough()) a fence of the device has them in its second-level
- * cache, where everybody finds them.  Where the data come from does not matter: what
- * has been stored has been loaded, so the sources may be written again, too. */
+/* near: all stores go into this device's own memory, and the host has found (dev.c,
+ * near_fence_is_enough()) that on this device a fence of device scope brings them into the
+ * second-level cache, where every reader finds them.  The location of the sources does not matter:
+ * what has been stored has been loaded, so the sources may be overwritten, too. */
 __device__ __forceinline__ void fence_for(bool near)
 {
     if (near)
@@ -19,8 +19,8 @@ __device__ __forceinline__ void fence_for(bool near)
         fence_system();
 }
 
-/* Called by all threads, last.  flag 0: the end of the kernel says it.  The counter, in device
- * memory, is zero between launches. */
+/* Called by all threads, last.  flag 0: the end of the kernel is the notification.  The counter, in
+ * device memory, is zero between launches. */
 __device__ __forceinline__ void tell_end(uint64_t flag, uint32_t value, uint64_t counter_at,
                                          bool near)
 {

@@ -12,7 +12,7 @@
 typedef int cu_result; /* 0 is success */
 typedef int cu_device;
 typedef uint64_t cu_ptr;    /* device pointer, in the one address space of host and devices */
-typedef uint64_t cu_handle; /* generic allocation */
+typedef uint64_t cu_handle; /* handle of an allocation made by the VMM calls */
 typedef struct cu_ctx_st *cu_ctx;
 typedef struct cu_stream_st *cu_stream;
 typedef struct cu_event_st *cu_event;
@@ -36,7 +36,7 @@ typedef struct cu_graph_exec_st *cu_graph_exec;
 #define CU_ERROR_PEER_ACCESS_ALREADY_ENABLED 704
 #define CU_ERROR_CONTEXT_IS_DESTROYED 709
 #define CU_ERROR_NOT_SUPPORTED 801
-#define CU_ERROR_CAPTURE_FIRST 900 /* to CU_ERROR_CAPTURE_LAST: about captures */
+#define CU_ERROR_CAPTURE_FIRST 900 /* first of the errors about captures */
 #define CU_ERROR_CAPTURE_LAST 907
 
 /* cuPointerGetAttributes */
@@ -319,7 +319,7 @@ struct cu_kernel_node { /* a launch as a node of a graph */
     X(OPT, FREE, flush_rdma_writes, cuFlushGPUDirectRDMAWrites, (int target, int scope), \
       (target, scope))
 
-/* The list for those who need no classes: CU(field, exported name, parameters), OPT(...). */
+/* The same list without classes: CU(field, exported name, parameters), OPT(...). */
 #define CU_PLAIN(must, class, field, symbol, params, args) must(field, symbol, params)
 #define CU_FUNCTIONS(CU, OPT) CU_LIST(CU_PLAIN, CU, OPT)
 
@@ -328,23 +328,23 @@ struct rt_cuda {
     CU_FUNCTIONS(CU_FIELD, CU_FIELD)
 };
 #undef CU_FIELD
-/* To be used once rt_cuda_open() has answered 0.  What is not FREE stands here as a function of
- * driver.c that relaxes the thread's capture mode for the length of the call: a query that a
- * capture forbids does not only fail, it makes the capture fail, too (measured). */
+/* For use after rt_cuda_open() has returned 0.  A call that is not FREE is here a function of
+ * driver.c that puts the thread into relaxed capture mode for the length of the call: a query that
+ * a capture forbids does not only fail, it makes the capture fail, too (measured). */
 extern struct rt_cuda rt_cuda;
 
 /* Fills the table from a libcuda that this process has loaded already, or, with `load`, loads it.
- * 0, or -RT_ENOENT; repeating it is cheap.  Initialises nothing. */
+ * 0, or -RT_ENOENT; a repeated call is cheap.  Initialises nothing. */
 int rt_cuda_open(bool load);
-/* Logs what failed with the driver's name and text for it; returns -RT_EGPU, or -RT_ENOMEM for the
- * device's memory. */
+/* Logs the failed call with the driver's name and text of the error; returns -RT_EGPU, or
+ * -RT_ENOMEM for the device's memory. */
 int rt_cuda_error(cu_result r, const char *what);
 
-/* What an error of the driver is about.  Every judgement of errors begins here. */
+/* What an error of the driver is about.  Every decision about errors starts here. */
 enum rt_cuda_fault {
     RT_CUDA_FINE,    /* none, or a stream or event that is not ready */
-    RT_CUDA_CALL,    /* this call alone, or an error of a kernel, which later calls answer, too */
-    RT_CUDA_CAPTURE, /* a stream that is being captured, whosever: never a failure of the context */
+    RT_CUDA_CALL,    /* this call alone, or an error of a kernel, which later calls return, too */
+    RT_CUDA_CAPTURE, /* a capture of any stream: never a failure of the context */
     RT_CUDA_GONE     /* the context does not exist any more */
 };
 enum rt_cuda_fault rt_cuda_fault(cu_result r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations on integers, and what kinds of elements have in common; fold_loop.h says what a kind
- * is.  What does not look at the sign is done unsigned: the bits are the same, and overflow is
- * defined. */
+/* Operations on integers, and what kinds of elements have in common (fold_loop.h defines a kind).
+ * Operations that do not depend on the sign are done unsigned: the bits are the same, and overflow
+ * is defined. */
 #ifndef RT_GPU_FOLD_INT_H
 #define RT_GPU_FOLD_INT_H
 
@@ -15,7 +15,7 @@ template <bool first, class A, class B> struct pick_type {
 template <class A, class B> struct pick_type<false, A, B> {
     typedef B type;
 };
-/* A where words are at least as long, else B. */
+/* A if words are at least as long, else B. */
 template <class word, class A, class B> struct larger : pick_type<sizeof(word) >= sizeof(A), A, B> {
 };
 
@@ -28,7 +28,7 @@ template <class TO, class FROM> __device__ __forceinline__ TO as(FROM v)
     return r;
 }
 
-/* Elements that are combined as they are, whatever they are loaded by. */
+/* Elements that are combined in the form in which they are loaded. */
 template <class V> struct plain {
     static constexpr bool moves = false;
     static constexpr unsigned ahead = WEFT_FOLD_AHEAD;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kinds of elements that most programs reduce; fold_loop.h says what a kind is.  x is the
- * operand of the lower rank.  The bits are those of the host's kernels, but for those of a NaN. */
+/* The kinds of elements that most programs reduce (fold_loop.h defines a kind).  x is the operand
+ * of the lower rank.  The bits equal those of the host's kernels, except the bits of a NaN. */
 #ifndef RT_GPU_FOLD_KINDS_H
 #define RT_GPU_FOLD_KINDS_H
 
@@ -25,7 +25,7 @@ struct bits : packed<uint8_t> {
     }
 };
 
-/* Floats R of the bits T. */
+/* Floats R with the bits of T. */
 template <class R, class T, class F> __device__ __forceinline__ void each_real(unsigned code, F go)
 {
     switch (code) {

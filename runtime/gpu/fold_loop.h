@@ -19,7 +19,7 @@
 #include "runtime/gpu/kernel.h"
 #include "runtime/gpu/ptx.h"
 
-/* What is loaded as words of W and is whole elements of K: one, or as many as fill W. */
+/* Loaded as words of W, whole elements of K: one, or as many as fill W. */
 template <class K, class W> struct group {
     typedef typename K::template E<W> E;
     typedef typename K::template A<W> A;
@@ -32,8 +32,8 @@ template <class K, class W> struct group {
         E e[nparts];
     };
     __device__ __forceinline__ group() {}
-    /* Before a load that is not made always: else the registers keep what they had the last time,
-     * through all the loops around. */
+    /* Before a conditional load: without it the compiler keeps the registers' last contents alive
+     * through all enclosing loops. */
     __device__ __forceinline__ void clear()
     {
 #pragma unroll
@@ -62,7 +62,7 @@ __device__ __forceinline__ void store_groups(const group<K, W> (&v)[AHEAD], uint
                 ((W *)(at + a * step))[i] = v[a].w[i];
 }
 
-/* acc = acc op v, for those of the sources that are there. */
+/* acc = acc op v, for the sources that exist. */
 template <class K, class W, unsigned SOURCES, unsigned AHEAD, class OP>
 __device__ __forceinline__ void combine(typename group<K, W>::A (&acc)[AHEAD][group<K, W>::nparts],
                                         const group<K, W> (&v)[SOURCES][AHEAD], unsigned n, OP op)
@@ -91,7 +91,7 @@ round_down(group<K, W> (&v)[AHEAD],
             v[a].e[i] = K::down(acc[a][i]);
 }
 
-/* Groups at bytes off + a * step of every source, for those `on`.  Of prefixes SOURCES is 1. */
+/* Groups at bytes off + a * step of every source, for those `on`.  For prefixes SOURCES is 1. */
 template <bool stays, class K, class W, unsigned SOURCES, unsigned AHEAD>
 __device__ __forceinline__ void fold_groups(const struct rt_gpu_fold_args &f, uint64_t off,
                                             uint64_t step, const bool (&on)[AHEAD])
@@ -131,7 +131,7 @@ __device__ __forceinline__ void fold_groups(const struct rt_gpu_fold_args &f, ui
 #pragma unroll
                 for (unsigned i = 0; i < group<K, W>::nparts; i++)
                     acc[a][i] = K::up(first[a].e[i]);
-        if (SOURCES == 1 && f.prefixes) { /* what was loaded may lie where this goes */
+        if (SOURCES == 1 && f.prefixes) { /* the loaded source may lie at this destination */
             loads_end();
             round_down<K, W>(first, acc);
             store_groups(first, f.dst[done - 1] + off, step, on);
@@ -146,12 +146,12 @@ __device__ __forceinline__ void fold_groups(const struct rt_gpu_fold_args &f, ui
         store_groups(first, f.dst[d] + off, step, on);
 }
 
-/* Who works: thread t of nt, of one of the blocks. */
+/* The threads that work: thread t of nt, of one of the blocks. */
 struct share {
     unsigned t, nt, block, nblocks;
 };
 
-/* How many elements stand before the first whole unit. */
+/* Number of elements before the first whole unit. */
 template <class K> __device__ __forceinline__ uint64_t head_of(const struct rt_gpu_fold_args &f)
 {
     constexpr unsigned nbytes = sizeof(typename K::T);
@@ -160,8 +160,8 @@ template <class K> __device__ __forceinline__ uint64_t head_of(const struct rt_g
     return head < f.count ? head : f.count;
 }
 
-/* The elements before and behind the whole units, at most 30: a lane each of the last warp of the
- * last block, the one with the least to do. */
+/* The elements before and behind the whole units, at most 30: one for each lane of the last warp of
+ * the last block, which has the least work. */
 template <bool stays, class K>
 __device__ __forceinline__ void fold_edge(const struct rt_gpu_fold_args &f, struct share w,
                                           uint64_t head)
@@ -206,8 +206,8 @@ __device__ __forceinline__ void fold_as(const struct rt_gpu_fold_args &f, struct
     }
 }
 
-/* A trip over a link takes longer than all else, so what is there of sources is loaded at once; of
- * prefixes, which are long, groups of one source after another's. */
+/* A round trip over a link takes longer than all the rest, so all sources are loaded at once.  For
+ * prefixes, which are long, groups of one source are loaded after another's. */
 template <class K, class W, unsigned AHEAD>
 __device__ __forceinline__ void fold_by(const struct rt_gpu_fold_args &f, struct share w,
                                         uint64_t head)
@@ -224,7 +224,7 @@ template <class K> __device__ __forceinline__ void fold(const struct rt_gpu_fold
     struct share w = { threadIdx.x, blockDim.x, blockIdx.x, gridDim.x };
     uint64_t head = head_of<K>(f);
 
-    if (sizeof(typename K::T) < 16) /* of longer elements all are whole units */
+    if (sizeof(typename K::T) < 16) /* longer elements are all in whole units */
         fold_edge<false, K>(f, w, head);
     if (f.unit == 16)
         fold_by<K, uint4, K::ahead>(f, w, head);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reductions by the lingering kernel, for move.cu.  Registers are scarce there, so a thread moves
- * units of at most 8 bytes, or of 16 of few sources, and what combines them is one function for all
- * types: shorter units are combined as if there were zeros behind them. */
+/* Reductions by the polling kernel, for move.cu.  Registers are scarce there.  So a thread moves
+ * units of at most 8 bytes (16 with few sources), and one function combines them for all types:
+ * shorter units are combined as if they were extended by zeros. */
 #ifndef RT_GPU_FOLD_RING_H
 #define RT_GPU_FOLD_RING_H
 
@@ -15,8 +15,8 @@ struct ring_fold { /* in shared memory */
     uint32_t fold, nunits; /* fold: of the descriptor */
 };
 
-/* From a descriptor, a word a lane, by a warp.  Places are in words 2, 4, 8, 10, 12, and from 18
- * on. */
+/* From a descriptor, one word a lane, by one warp.  Addresses are in words 2, 4, 8, 10, 12, and
+ * from 18 on. */
 __device__ __forceinline__ void take_fold(struct ring_fold *f, uint32_t v)
 {
     unsigned lane = threadIdx.x, word;
@@ -79,7 +79,7 @@ __device__ __forceinline__ W combine_any(uint32_t fold, const W (&v)[SOURCES])
     }
 }
 
-/* Functions and not inlined, with their arguments in registers. */
+/* Functions that are not inlined, with their arguments in registers. */
 __device__ __noinline__ uint2 combine_few(uint32_t fold, uint2 v0, uint2 v1, uint2 v2, uint2 v3)
 {
     return combine_any<uint2, 4>(fold, { v0, v1, v2, v3 });
@@ -138,8 +138,8 @@ __device__ __forceinline__ void store_unit(uint64_t at, uint32_t nbytes, uint2 v
         *(uint8_t *)at = (uint8_t)v.x;
 }
 
-/* Units [at, end) by threads t of nt, which have met since f was written and meet before it is
- * written again; AHEAD units of all sources are in flight at a time. */
+/* Units [at, end) by threads t of nt.  The threads have met at a barrier since f was written and
+ * meet before it is written again; AHEAD units of all sources are in flight at a time. */
 template <unsigned SOURCES, unsigned AHEAD>
 __device__ __forceinline__ void fold_units(const struct ring_fold *f, uint32_t at, uint32_t end,
                                            unsigned t, unsigned nt)
@@ -196,7 +196,7 @@ __device__ __forceinline__ void fold_wide(const struct ring_fold *f, uint32_t at
     }
 }
 
-/* And of three or four. */
+/* The same with three or four sources. */
 template <unsigned AHEAD>
 __device__ __forceinline__ void fold_four(const struct ring_fold *f, uint32_t at, uint32_t end,
                                           unsigned t, unsigned nt)
@@ -222,7 +222,7 @@ __device__ __forceinline__ void fold_four(const struct ring_fold *f, uint32_t at
     }
 }
 
-/* The same of RT_GPU_FOLD_EACH: units of up to PAIRS sources are in flight, AHEAD of each. */
+/* The same for RT_GPU_FOLD_EACH: units of up to PAIRS sources are in flight, AHEAD of each. */
 template <class W, unsigned PAIRS, unsigned AHEAD>
 __device__ __forceinline__ void copy_pairs(const struct ring_fold *f, uint32_t at, uint32_t end,
                                            unsigned t, unsigned nt)
@@ -266,7 +266,7 @@ __device__ __forceinline__ void fold_pairs(const struct ring_fold *f, uint32_t a
         copy_pairs<uint8_t, RT_GPU_RING_PLACES / 2, 1>(f, at, end, t, nt);
 }
 
-/* A place of the descriptor in v, a word a lane. */
+/* An address from the descriptor in v, one word a lane. */
 __device__ __forceinline__ uint64_t place_in(uint32_t v, unsigned i)
 {
     unsigned word = i < 2 ? 2 + 2 * i : i < RT_GPU_RING_NEAR ? 4 + 2 * i : 8 + 2 * i;
@@ -299,9 +299,9 @@ __device__ __forceinline__ void fold_lanes(uint32_t v, uint32_t fold, uint32_t l
     }
 }
 
-#define PLAIN 4 /* most sources of what is plain */
+#define PLAIN 4 /* most sources of a plain reduction */
 
-/* The sum of what n lie in x, in their order; E: elements of which one or two are a unit. */
+/* The sum of the n values in x, in their order; E: elements of which one or two are a unit. */
 template <class E> __device__ __forceinline__ uint2 sum_as(const uint2 (&x)[PLAIN], uint32_t n)
 {
     constexpr unsigned each = sizeof(uint2) / sizeof(E);
@@ -331,9 +331,9 @@ __device__ __forceinline__ uint2 sum_of(uint32_t type, const uint2 (&x)[PLAIN], 
     return sum_as<uint64_t>(x, n);
 }
 
-/* What most short reductions are: two to four sources and, of two, up to two destinations, of more,
- * one, in units of 4 or 8 bytes.  Straight code, and in it sums of numbers without a call: what is
- * general takes 1 us longer (H200). */
+/* Most short reductions: two to four sources, in units of 4 or 8 bytes, and up to two destinations
+ * of two sources, one of more.  Straight code, with sums of numbers inline: the general path takes
+ * 1 us longer (H200). */
 __device__ __forceinline__ bool is_plain(uint32_t fold)
 {
     uint32_t nsrc = RT_GPU_RING_NSRC(fold);
@@ -361,7 +361,7 @@ template <class W> __device__ __forceinline__ uint2 load_plain(uint64_t at, bool
     return unit_from(w);
 }
 
-/* A unit W a lane.  Places 2 and 3 are sources or destinations. */
+/* One unit W a lane.  Places 2 and 3 are sources or destinations. */
 template <class W>
 __device__ __forceinline__ void fold_plain(uint32_t v, uint32_t fold, uint32_t len)
 {
@@ -392,8 +392,8 @@ __device__ __forceinline__ void fold_plain(uint32_t v, uint32_t fold, uint32_t l
     }
 }
 
-/* Copies by one warp: its lanes are shared out among the destinations, and each takes up to so many
- * units, which are all in flight at once. */
+/* Copies by one warp: its lanes are divided among the destinations, and each lane moves up to so
+ * many units, all in flight at once. */
 #define WARP_COPY_UNITS 4
 
 __device__ __forceinline__ bool is_copies(uint32_t fold)
@@ -409,7 +409,7 @@ __device__ __forceinline__ unsigned copy_lanes_log(uint32_t fold)
     return n <= 2 ? 6 - n : n <= 4 ? 3 : n <= 8 ? 2 : 1;
 }
 
-/* Nobody stores before all have loaded: two ranges may change places. */
+/* No lane stores before all have loaded: two ranges may change places. */
 template <class W>
 __device__ __forceinline__ void copy_lanes(uint64_t dst, uint64_t src, uint32_t nunits, unsigned at,
                                            unsigned step)
@@ -447,7 +447,7 @@ __device__ __forceinline__ void copies_by_warp(uint32_t v, uint32_t fold, uint32
         copy_lanes<uint8_t>(dst, src, n, at, step);
 }
 
-/* How many bytes one warp does. */
+/* The bytes that one warp does. */
 __device__ __forceinline__ uint32_t fold_lanes_most(uint32_t fold)
 {
     uint32_t unit = RT_GPU_RING_UNIT(fold);
@@ -457,8 +457,8 @@ __device__ __forceinline__ uint32_t fold_lanes_most(uint32_t fold)
     return unit < 8 ? unit * 32 : RT_GPU_RING_SHORT;
 }
 
-/* The shortest: a unit a lane, straight from the descriptor, because a warp that is alone takes
- * about 3 ns for an instruction. */
+/* The shortest: one unit a lane, straight from the descriptor, because a warp that runs alone takes
+ * about 3 ns an instruction. */
 __device__ __forceinline__ void fold_by_warp(uint32_t v, uint32_t fold, uint32_t len)
 {
     if (is_copies(fold))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* GPUs, as the rest of the library sees them: what an address is, copies that complete later,
- * staging memory, sharing memory with other processes.  runtime/gpu is the only code that calls
- * the CUDA driver, which is opened when a process first needs it: nothing here is linked against
+/* GPUs, as the rest of the library sees them: classification of addresses, copies that complete
+ * later, staging memory, sharing memory with other processes.  runtime/gpu is the only code that
+ * calls the CUDA driver, which is opened when a process first needs it: nothing is linked against
  * it, and MPI_Init touches no GPU.
  *
- * Thread rule: rt_gpu_is_device() may be called by any thread without a lock; all else is called
- * under the domain's lock.  done() is called from rt_gpu_progress() only. */
+ * Thread rule: rt_gpu_is_device() may be called by any thread without a lock; everything else is
+ * called under the domain's lock.  done() is called from rt_gpu_progress() only. */
 #ifndef RT_GPU_GPU_H
 #define RT_GPU_GPU_H
 
@@ -23,10 +23,10 @@
  * Set by rt_gpu_init(), constant from then on. */
 extern bool rt_gpu_watch;
 
-bool rt_gpu_look(const void *p); /* asks the driver, when there is one in this process */
+bool rt_gpu_look(const void *p); /* asks the driver, if this process has loaded it */
 
-/* Units of 256 ticks of the processor's clock, or of 256 ns.  20 us in them, or less: for how often
- * things are looked at, nothing more. */
+/* In units of 256 ticks of the processor's clock, or of 256 ns: 20 us or less.  Only decides how
+ * often something is polled. */
 static inline uint64_t rt_gpu_clock(void)
 {
 #if defined(__x86_64__)
@@ -37,11 +37,11 @@ static inline uint64_t rt_gpu_clock(void)
 }
 extern uint64_t rt_gpu_seen_for;
 
-/* Parts of the address space that no driver maps anything into: the program's variables, its heap
- * (what brk() gives), and the main thread's stack.  They spare most small buffers a call of the
- * driver, 0.15 us for host memory (H200, driver 580).  Lengths change; the heap's place is written
- * once, before its length, and who sees them the other way round takes only the lowest addresses
- * for the heap, which is harmless. */
+/* Parts of the address space into which no driver maps anything: the program's variables, its heap
+ * (memory of brk()), and the main thread's stack.  They save most small buffers a call of the
+ * driver, 0.15 us for host memory (H200, driver 580).  Lengths change; the heap's address is
+ * written once, before its length.  A thread that sees the two writes in the other order takes only
+ * the lowest addresses for the heap, which is harmless. */
 extern struct rt_gpu_own {
     uintptr_t data, heap, stack_end;
     size_t data_len, heap_len, stack_len;
@@ -56,10 +56,10 @@ static inline bool rt_gpu_is_own(const void *p)
     return (data | heap | stack) != 0; /* one branch */
 }
 
-/* Whether p is memory that the CPU must not touch (or, managed memory, should not): one predicted
- * branch without a GPU, a few nanoseconds for the program's own memory with one.  Of all else the
- * driver is asked each time, because no belief about it is safe: what has been unmapped may be
- * device memory at the next call.  Pinned host memory is host. */
+/* Whether p is memory that the CPU must not touch (or, for managed memory, should not): one
+ * predicted branch without a GPU; with one, a few nanoseconds for the program's own memory.  For
+ * all other memory the driver is asked each time, because no earlier answer is safe: memory that
+ * has been unmapped may be device memory at the next call.  Pinned host memory is host memory. */
 static inline bool rt_gpu_is_device(const void *p)
 {
     return rt_unlikely(rt_gpu_watch) && !rt_gpu_is_own(p) && rt_gpu_look(p);
@@ -67,58 +67,60 @@ static inline bool rt_gpu_is_device(const void *p)
 
 struct rt_gpu; /* one CUDA context that this process uses: streams, kernels, staging; dev.c */
 
-/* What the driver says of a device address. */
+/* What the driver reports about a device address. */
 struct rt_gpu_ptr {
     enum rt_memkind kind;
-    int ordinal;    /* device, as this process counts */
+    int ordinal;    /* device, in the numbering of this process */
     void *ctx;      /* the pointer's context, or NULL: the device's primary context */
-    uintptr_t base; /* the allocation, or of VMM memory the mapping, that it lies in */
+    uintptr_t base; /* of the allocation that contains it; for VMM memory, of the mapping */
     size_t len;
-    uint64_t id;      /* of the allocation; never used again in this process */
-    bool single;      /* false: several VMM mappings side by side; cannot be exported as one */
-    struct rt_gpu *g; /* where copies of it run; made when first needed */
+    uint64_t id; /* of the allocation; not used again in this process */
+    /* False: several VMM mappings side by side, which cannot be exported as one. */
+    bool single;
+    struct rt_gpu *g; /* context in which copies of it run; made when first needed */
 };
-/* The driver maps an allocation for other processes in pages of 2 MiB when its length is a multiple
- * of that, else in small ones, into which two ranks' engines at once put 295 instead of 385 GB/s
- * each (H200, driver 580; one rank alone, engines' reads and kernels do not notice). */
+/* The driver maps an allocation for other processes in pages of 2 MiB if its length is a multiple
+ * of that, else in small pages.  Copy engines of two ranks at once put 295 instead of 385 GB/s each
+ * into small pages (H200, driver 580); one rank alone, reads by engines, and kernels are not
+ * affected. */
 static inline bool rt_gpu_in_large_pages(const struct rt_gpu_ptr *p)
 {
     return p->len % (2u << 20) == 0;
 }
-/* Asks the driver about [p, p + len).  -RT_EINVAL, logged with the bounds at level info, when the
- * range ends outside its allocation; -RT_ENOENT, not logged, when p is no device memory: after
- * rt_gpu_is_device() has said that it is, it has been freed or was never valid; -RT_EGPU. */
+/* Asks the driver about [p, p + len).  -RT_EINVAL, logged with the bounds at level info: the range
+ * ends outside its allocation.  -RT_ENOENT, not logged: p is not device memory; if
+ * rt_gpu_is_device() has returned true, it has been freed or was never valid.  -RT_EGPU. */
 int rt_gpu_query(const void *p, size_t len, struct rt_gpu_ptr *out);
-/* The same for an operation that has itself looked at p, by this thread, and whose buffer it is
- * since: the look's answer will do. */
+/* The same for an operation that has itself classified p, on this thread, and has owned the buffer
+ * since: uses that answer. */
 int rt_gpu_query_looked(const void *p, size_t len, struct rt_gpu_ptr *out);
-/* Whether an allocation that a query has found is still there, and not another one in its place. */
+/* Whether an allocation found by a query still exists, and has not been replaced by another one. */
 bool rt_gpu_is_still(const struct rt_gpu_ptr *p);
 
-/* Whether memory is this device's own: neither managed, which may be the host's, nor another
- * device's that is mapped in its context. */
+/* Whether memory is this device's own: neither managed memory, which may be on the host, nor
+ * another device's memory mapped in its context. */
 bool rt_gpu_lies_on(const struct rt_gpu *g, const struct rt_gpu_ptr *p);
 
 /* ---- life and devices: dev.c ---- */
 
 /* Whether this process has loaded the driver; with `load`, loads it.  OLD: functions are missing;
- * only the attributes of addresses can be queried, so that device memory is refused with an error
- * and not accessed.  Any thread. */
+ * only attributes of addresses can be queried, so that device memory is refused with an error and
+ * not accessed.  Any thread. */
 enum rt_gpu_driver { RT_GPU_DRIVER_NONE, RT_GPU_DRIVER_READY, RT_GPU_DRIVER_OLD };
 enum rt_gpu_driver rt_gpu_driver(bool load);
-/* What the settings and the machine say: rt_gpu_init() would set rt_gpu_watch.  Any thread. */
+/* Whether rt_gpu_init() would set rt_gpu_watch, by the settings and the machine.  Any thread. */
 bool rt_gpu_possible(void);
-void rt_gpu_init(void); /* decides rt_gpu_watch; costs an access(2) */
-/* When something is set up that messages may use later: gets the context ready that the calling
- * thread has current, if there is one, because that takes long and waits for the device (streams,
- * kernels).  A context that no such call has seen is got ready by the first message in it. */
+void rt_gpu_init(void); /* sets rt_gpu_watch; costs an access(2) */
+/* Called when something is set up that messages may use later: prepares the calling thread's
+ * current context, if there is one, because that takes long and waits for the device (streams,
+ * kernels).  A context that no such call has seen is prepared by its first message. */
 void rt_gpu_prepare(void);
-/* Waits for what is under way and gives everything back; tolerates that the application has
- * already destroyed its contexts. */
+/* Waits for operations in progress and frees everything; tolerates that the application has
+ * destroyed its contexts already. */
 void rt_gpu_fini(void);
 
-/* Changes when a context comes into use and when contexts have been given back; what was kept of a
- * struct rt_gpu is void then.  rt_gpu_next() lists those in use: NULL gives the first. */
+/* Changes when a context is first used and when contexts have been released; a kept struct rt_gpu
+ * is then invalid.  rt_gpu_next() lists those in use: NULL gives the first. */
 extern uint32_t rt_gpu_era;
 struct rt_gpu *rt_gpu_next(const struct rt_gpu *g);
 struct rt_gpu_info {
@@ -132,15 +134,15 @@ struct rt_gpu_info {
     bool exclusive;       /* compute mode: one process at a time */
 };
 const struct rt_gpu_info *rt_gpu_info(const struct rt_gpu *g);
-/* Opens the driver (loads it when need be) and says how many devices there are; 0 without a driver.
- * For tools; the message path never loads the driver itself. */
+/* Opens the driver (loads it if needed) and returns the number of devices; 0 without a driver.  For
+ * tools; the message path never loads the driver itself. */
 int rt_gpu_count(void);
 int rt_gpu_describe(int ordinal, struct rt_gpu_info *out);
 int rt_gpu_driver_version(void);  /* 13000 for CUDA 13.0; 0 without one */
-const char *rt_gpu_why_not(void); /* why there is no driver or no device, for people */
+const char *rt_gpu_why_not(void); /* why there is no driver or no device, as text for a user */
 /* The device's primary context as struct rt_gpu, for tools and for memory without a context. */
 int rt_gpu_primary(int ordinal, struct rt_gpu **out);
-/* Several processes use this device: no lingering kernel, because contexts take turns. */
+/* Several processes use this device: no polling kernel, because contexts take turns. */
 void rt_gpu_set_shared(struct rt_gpu *g);
 /* Whether one device can access the memory of another; ordinals of this process. */
 bool rt_gpu_can_access(int ordinal, int peer);
@@ -150,7 +152,7 @@ bool rt_gpu_can_access(int ordinal, int peer);
 /* Embedded by the caller, lent until done(). */
 struct rt_gpu_op {
     void (*done)(struct rt_gpu_op *op, int err); /* err: 0 or -RT_EGPU, logged */
-    struct rt_list link;                         /* the rest is runtime/gpu's */
+    struct rt_list link;                         /* the rest is private to runtime/gpu */
     struct rt_gpu *g;
     void *dst;
     const void *src;
@@ -164,21 +166,21 @@ struct rt_gpu_op {
  * once.  Copies are not ordered among each other.  done() means that every stream, device and the
  * CPU sees the data. */
 void rt_gpu_copy(struct rt_gpu *g, void *dst, const void *src, size_t len, struct rt_gpu_op *op);
-/* The same of a copy from memory of any device into memory that lies on g's (rt_gpu_lies_on): those
- * by kernels end sooner. */
+/* The same for a copy from memory of any device into memory that lies on g's (rt_gpu_lies_on):
+ * copies by kernels end sooner. */
 void rt_gpu_copy_near(struct rt_gpu *g, void *dst, const void *src, size_t len,
                       struct rt_gpu_op *op);
-/* The same of a copy that is to begin when `before`, a copy on the same device that has not ended,
- * has: without the host, so that the link does not stand still between the two.  False: nothing has
- * happened, because `before` is not with a copy engine, or this one would not be. */
+/* The same for a copy that is to begin when `before`, an unfinished copy on the same device, has
+ * ended: without the host, so that the link is not idle between the two.  False: nothing has
+ * happened, because `before` is not with a copy engine, or this copy would not be. */
 bool rt_gpu_copy_behind(struct rt_gpu *g, void *dst, const void *src, size_t len,
                         struct rt_gpu_op *op, const struct rt_gpu_op *before);
-/* The same as rt_gpu_copy(), finished on return, with any host memory; for calls that block anyway.
- */
+/* The same as rt_gpu_copy(), complete on return, with any host memory; for calls that block
+ * anyway. */
 int rt_gpu_copy_now(struct rt_gpu *g, void *dst, const void *src, size_t len);
-/* For who waits for an operation: `op` is to be started with what rt_gpu_wait_begin() has set, and
- * rt_gpu_wait() returns what done() was given.  It calls rt_gpu_progress(): not from inside a
- * callback. */
+/* For a caller that waits for an operation: starts `op` with the values of rt_gpu_wait_begin();
+ * rt_gpu_wait() returns the value that done() was given.  It calls rt_gpu_progress(): not from
+ * inside a callback. */
 struct rt_gpu_wait {
     struct rt_gpu_op op; /* first */
     bool done;
@@ -212,32 +214,32 @@ void rt_gpu_launch(struct rt_gpu *g, enum rt_gpu_kernel k, unsigned grid, unsign
 enum rt_gpu_links {
     RT_GPU_LINKS_UNKNOWN, /* planned for as a switch */
     RT_GPU_LINKS_NONE,
-    RT_GPU_LINKS_SWITCH, /* all share what a device has */
-    RT_GPU_LINKS_DIRECT, /* each other device has a part to itself */
+    RT_GPU_LINKS_SWITCH, /* all other devices share a device's links */
+    RT_GPU_LINKS_DIRECT, /* each other device has links of its own */
 };
 extern const char *const rt_gpu_links_names[];
-/* Asks each time, some milliseconds; the driver must have been opened. */
+/* Asks each time, which takes some milliseconds; the driver must have been opened. */
 enum rt_gpu_links rt_gpu_links_at(const struct rt_gpu_info *device);
 enum rt_gpu_links rt_gpu_links(struct rt_gpu *g); /* asks once */
 /* Whether copies to several devices are under way at the same time. */
 bool rt_gpu_links_are_direct(enum rt_gpu_links kind);
 bool rt_gpu_links_direct(struct rt_gpu *g); /* those of g */
 
-/* Set by who puts work on the application's streams: whether some of it may wait for another
- * process now.  Then nothing at all is done that waits for the device to be idle, which might be
- * waiting for what this process's host does next; deferred calls (gpu_int.h) stay deferred even
+/* Set by the code that puts work on the application's streams: whether some of that work may now
+ * wait for another process.  Then no call is made that waits for an idle device, because the device
+ * might wait for what this process's host does next; deferred calls (gpu_int.h) stay deferred even
  * when memory runs out. */
 extern bool (*rt_gpu_awaits)(void);
 
-extern int rt_gpu_nactive; /* operations under way: their waiters must not sleep */
+extern int rt_gpu_nactive; /* operations in progress: threads that wait for one must not sleep */
 int rt_gpu_progress_slow(void);
 static inline int rt_gpu_progress(void)
 {
     return rt_unlikely(rt_gpu_nactive) ? rt_gpu_progress_slow() : 0;
 }
 
-/* The cost model: which way a copy of this length goes, and what it is predicted to cost; for the
- * choice itself and for weft_info --paths. */
+/* The cost model: which way a copy of this length goes, and its predicted time; for the choice
+ * itself and for weft_info --paths. */
 enum rt_gpu_way { RT_GPU_WAY_LINGER, RT_GPU_WAY_BATCH, RT_GPU_WAY_ENGINE, RT_GPU_WAYS };
 /* PEER: from another device; PUT: to another device. */
 enum rt_gpu_link {
@@ -250,32 +252,33 @@ enum rt_gpu_link {
 extern const char *const rt_gpu_way_names[RT_GPU_WAYS];
 uint64_t rt_gpu_cost_ns(enum rt_gpu_way way, enum rt_gpu_link link, size_t len);
 /* Which process copies a message of this length between two devices: RT_GPU_LINK_PEER, the receiver
- * reads; RT_GPU_LINK_PUT, it asks the sender to write.  large_pages: into such memory. */
+ * reads; RT_GPU_LINK_PUT, the receiver asks the sender to write.  large_pages: into such memory. */
 enum rt_gpu_link rt_gpu_side(size_t len, bool large_pages);
 enum rt_gpu_way rt_gpu_choose(enum rt_gpu_link link, size_t len, bool linger, bool kernels);
 
 /* ---- reductions: fold.c ---- */
 
-/* What a reduction does (kernel.h has the enums and the rule).  All pointers are usable by g as for
+/* A reduction (kernel.h has the enums and the rule).  All pointers are usable by g as for
  * rt_gpu_copy(): its own memory, mapped memory of other devices, pinned host memory. */
 struct rt_gpu_fold {
     uint8_t type, code; /* enum rt_gpu_type, enum rt_gpu_fold_code */
     uint8_t nsrc, ndst; /* 1 to RT_GPU_FOLD_PLACES */
-    bool near;          /* all destinations lie on g (rt_gpu_lies_on): it ends sooner */
+    bool near;          /* all destinations lie on g (rt_gpu_lies_on): completes sooner */
     bool prefixes;      /* dst[j] gets the fold of src[0] to src[j] */
     size_t count;       /* elements */
     const void *src[16];
     void *dst[16];
 };
-/* Whether g has a kernel for this; the same answer on devices of one generation. */
+/* Whether g has a kernel for this; the same on all devices of one generation. */
 bool rt_gpu_can_fold(struct rt_gpu *g, unsigned type, unsigned code);
 size_t rt_gpu_type_nbytes(unsigned type);
-/* Starts it, as rt_gpu_copy() does; `f` is copied.  Not ordered with other operations.  done()
- * means that every stream, device and the CPU sees all destinations.  By the lingering kernel or by
- * a launch, as the cost model says. */
+/* Starts it like rt_gpu_copy(); `f` is copied.  Not ordered with other operations.  done() means
+ * that every stream, device and the CPU sees all destinations.  By the polling kernel or by a
+ * launch, as the cost model decides. */
 void rt_gpu_fold(struct rt_gpu *g, const struct rt_gpu_fold *f, struct rt_gpu_op *op);
-/* The same as a kernel on a stream of the application in g's context, in order with what is there;
- * its end is told to nobody, and it may be captured.  -RT_ENOTSUP: no kernel; -RT_EGPU, logged. */
+/* The same as a kernel on a stream of the application in g's context, in order with the stream's
+ * work.  Its end is not reported, and it may be captured.  -RT_ENOTSUP: no kernel; -RT_EGPU,
+ * logged. */
 int rt_gpu_fold_on(struct rt_gpu *g, void *stream, const struct rt_gpu_fold *f);
 
 /* ---- staging memory: stage.c ---- */
@@ -290,60 +293,61 @@ struct rt_gpu_stage {
 };
 #define RT_GPU_STAGE_SMALL (32u << 10) /* buffers have one of these lengths, */
 #define RT_GPU_STAGE_LARGE (4u << 20)  /* or a larger power of two */
-/* `g`: the context in use; where: host or device memory.  -RT_ENOMEM, logged with what happens
- * instead: of these two lengths once, of larger ones at level info; -RT_EGPU. */
+/* `g`: the context in use; where: host or device memory.  -RT_ENOMEM, logged with the consequence:
+ * for these two lengths once, for larger ones at level info; -RT_EGPU. */
 int rt_gpu_stage_take(struct rt_gpu *g, bool host, size_t nbytes, struct rt_gpu_stage **out);
 void rt_gpu_stage_give(struct rt_gpu_stage *s);
 
 /* ---- memory of other processes: ipc.c ---- */
 
 enum rt_gpu_share { RT_GPU_SHARE_NONE, RT_GPU_SHARE_LEGACY, RT_GPU_SHARE_VMM, RT_GPU_SHARE_POOL };
-/* All that another process needs to map an allocation, but for the descriptor, which travels over a
- * Unix socket. */
+/* Everything another process needs to map an allocation, except the descriptor, which travels over
+ * a Unix socket. */
 struct rt_gpu_export {
     uint8_t how; /* enum rt_gpu_share */
     uint8_t uuid[16];
     uint8_t handle[64];
     uint64_t base, len; /* in the exporter's address space */
-    uint64_t pool;      /* one number for each pool of each process */
+    uint64_t pool;      /* unique among the pools of all processes */
 };
-/* For tools: memory of a kind that can be exported, on g's device; it lives until the process ends.
- * -RT_ENOMEM, -RT_EGPU, logged. */
+/* For tools: memory of a kind that can be exported, on g's device; it exists until the process
+ * ends.  -RT_ENOMEM, -RT_EGPU, logged. */
 int rt_gpu_alloc(struct rt_gpu *g, enum rt_gpu_share how, size_t len, void **out);
-/* *fd: a descriptor to send along, the caller's to close, or -1.  -RT_ENOTSUP: this memory cannot
- * be exported. */
+/* *fd: a descriptor to send with it, which the caller closes, or -1.  -RT_ENOTSUP: this memory
+ * cannot be exported. */
 int rt_gpu_export_mem(const struct rt_gpu_ptr *p, struct rt_gpu_export *out, int *fd);
 struct rt_gpu_import; /* a mapping of another process's allocation */
-/* Maps it for use by g's device (fd stays the caller's).  -RT_EUNREACH: the devices have no access
- * to each other; -RT_ENOTSUP: the driver refuses this memory; both said once, with what happens
- * instead.  -RT_EAGAIN: memory of a pool, freed there but mapped here, lies in the same place; it
- * may be mapped later.  -RT_ENOMEM: the driver has no memory for it.  -RT_EGPU: g is lost.  Takes
- * 3 to 4 ms. */
+/* Maps it for use by g's device (fd remains the caller's).  -RT_EUNREACH: the devices have no
+ * access to each other; -RT_ENOTSUP: the driver refuses this memory; both are reported once, with
+ * what happens instead.  -RT_EAGAIN: memory of a pool, freed there but still mapped here, lies at
+ * the same address; it may be mapped later.  -RT_ENOMEM: the driver has no memory for it.
+ * -RT_EGPU: g is lost.  Takes 3 to 4 ms. */
 int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
                   struct rt_gpu_import **out, void **base);
 void rt_gpu_unimport(struct rt_gpu_import *m);
-/* False when the context has gone in which it was mapped: good for rt_gpu_unimport() only. */
+/* False when the context in which it was mapped has gone: then only rt_gpu_unimport() is
+ * allowed. */
 bool rt_gpu_import_alive(const struct rt_gpu_import *m);
-/* Whether copies of g may use memory of this process itself; lets its device reach the other's.
- * -RT_EUNREACH; -RT_EGPU. */
+/* Whether copies of g may use memory of another device of this process; enables its device's access
+ * to the other's memory.  -RT_EUNREACH; -RT_EGPU. */
 int rt_gpu_reach(struct rt_gpu *g, const struct rt_gpu_ptr *p);
 
 /* ---- memory that other devices read and write: rdma.c ---- */
 
 /* A descriptor of the device memory of whole pages around [start, start + len), for an adapter's
- * driver to map; the caller's to close.  *off: where start lies in it.  From now on the driver's
+ * driver to map; the caller closes it. *off: offset of start in it.  From now on the driver's
  * copies of that allocation end before the calls that start them return, so that an adapter never
- * reads what a copy has yet to write.  -RT_ENOTSUP: not with this driver or this memory, not
- * logged. */
+ * reads what a copy has yet to write.  -RT_ENOTSUP, not logged: not with this driver or this
+ * memory. */
 int rt_gpu_dmabuf(const struct rt_gpu_ptr *p, uintptr_t start, size_t len, int *fd, size_t *off);
-/* The last part alone, for memory that an adapter gets in another way. */
+/* The last part alone, for memory that an adapter accesses in another way. */
 void rt_gpu_sync_copies(const struct rt_gpu_ptr *p);
 
-/* Whether p is host memory that the driver has pinned, and then its allocation: kind, base, len,
- * id; nothing else of *out.  Costs a call of the driver, where there is one in this process. */
+/* Whether p is host memory that the driver has pinned; if so, its allocation: kind, base, len, id;
+ * nothing else of *out.  Costs a call of the driver, if this process has loaded it. */
 bool rt_gpu_pinned(const void *p, struct rt_gpu_ptr *out);
 
-/* What has to be done after an adapter has written to a GPU's memory, before that GPU is told. */
+/* What to do after an adapter has written to a GPU's memory, before that GPU is notified. */
 enum rt_gpu_order {
     RT_GPU_ORDERED,  /* nothing */
     RT_GPU_FLUSH,    /* rt_gpu_flush_writes() */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernels that nvcc has built, as they lie in the library: one image (fatbin: machine code for
- * several generations, and PTX) a .cu file.  Made by embed.py.  Private to runtime/gpu. */
+/* The kernels built by nvcc, as embedded in the library: one image (fatbin: machine code for
+ * several generations, and PTX) for each .cu file.  Made by embed.py.  Private to runtime/gpu. */
 #ifndef RT_GPU_IMAGES_H
 #define RT_GPU_IMAGES_H
 
@@ -10,6 +10,6 @@ struct rt_gpu_image {
     const char *name; /* of the .cu file; NULL ends the list */
     const void *data;
 };
-extern const struct rt_gpu_image rt_gpu_images[]; /* only the end where there was no nvcc */
+extern const struct rt_gpu_image rt_gpu_images[]; /* only the end in a build without nvcc */
 
 #endif

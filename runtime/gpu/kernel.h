@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What host code and kernels share: parameters, the ring of the lingering kernel, the words that
- * the host polls.  Included by C and by CUDA C; fixed-size types only.  A test's fake driver runs
- * the same contract on the CPU. */
+/* Shared by host code and kernels: parameters, the ring of the polling kernel, the words that the
+ * host polls.  Included by C and by CUDA C; fixed-size types only.  A test's fake driver runs the
+ * same contract on the CPU. */
 #ifndef RT_GPU_KERNEL_H
 #define RT_GPU_KERNEL_H
 
@@ -11,23 +11,23 @@ struct rt_gpu_move { /* one copy */
     uint64_t dst, src, len;
 };
 
-/* The host may recall a kernel that only copies and has not started, because the application's
- * kernels fill the device.  A block stores its launch's number to `started` and then reads
+/* The host may recall a kernel that only copies and has not started, because kernels of the
+ * application fill the device.  A block stores its launch's number to `started` and then reads
  * `recalled`; the host stores the number to `recalled` and then reads `started`.  Both have a
- * sequentially consistent fence between, so at least one of them sees the other's store: when the
- * host does not see the start, every block sees the recall and copies nothing; when the host sees
- * it, the copies stay the kernel's until it has ended.  Compare-and-swap on one word would not do:
- * over PCIe a device's atomics on host memory are not atomic to the CPU. */
+ * sequentially consistent fence in between, so at least one of them sees the other's store.  If the
+ * host does not see the start, every block sees the recall and copies nothing; if the host sees the
+ * start, the copies belong to the kernel until it has ended.  Compare-and-swap on one word would
+ * not be enough: over PCIe a device's atomics on host memory are not atomic to the CPU. */
 struct rt_gpu_recall {
     uint32_t started;  /* written by the kernel */
     uint32_t recalled; /* by the host */
 };
 
-/* weft_batch(struct rt_gpu_batch): n copies by the whole grid; the last block to finish orders all
- * data before it stores `value` to *flag (host memory), with counter (device memory, zero between
- * launches) as the meeting point.  `near`: all that it stores lies in this device's own memory.
- * The flag is the first word of a struct rt_gpu_flag.  A block that was recalled has copied nothing
- * and stores `value` to `skipped`: all is to be copied again. */
+/* weft_batch(struct rt_gpu_batch): n copies by the whole grid.  The last block to finish orders all
+ * data before it stores `value` to *flag (host memory); the blocks meet at counter (device memory,
+ * zero between launches).  `near`: all stores go to this device's own memory.  The flag is the
+ * first word of a struct rt_gpu_flag.  A block that was recalled has copied nothing and stores
+ * `value` to `skipped`: then everything has to be copied again. */
 struct rt_gpu_flag { /* a cache line of pinned host memory */
     uint32_t flag;
     struct rt_gpu_recall recall;
@@ -43,22 +43,23 @@ struct rt_gpu_batch {
 };
 
 /* The ring of weft_linger, in pinned host memory.  The host fills slot (seq % SLOTS) and stores
- * `seq` last, in both 32-byte sectors of a line: one coalesced load that shows it in both has seen
- * a whole line.  The second line counts only when `fold` says RT_GPU_RING_FAR, and is written
+ * `seq` last, in both 32-byte sectors of a line: one coalesced load that shows it in both has read
+ * a whole line.  The second line is used only if `fold` has RT_GPU_RING_FAR, and is written
  * first. */
 #define RT_GPU_RING_SLOTS 64
-#define RT_GPU_RING_NEAR 5    /* places in the first line: dst, src, more */
+#define RT_GPU_RING_NEAR 5    /* addresses in the first line: dst, src, more */
 #define RT_GPU_RING_PLACES 11 /* in both */
-#define RT_GPU_RING_SOURCES 8 /* most of them sources */
+#define RT_GPU_RING_SOURCES 8 /* at most so many of them sources */
 struct rt_gpu_desc {
     uint32_t seq;
-    uint32_t fold; /* 0: a copy; else what reduction: RT_GPU_RING_FOLD */
+    uint32_t fold; /* 0: a copy; else the reduction: RT_GPU_RING_FOLD */
     uint64_t dst, src;
-    uint32_t len; /* bytes, of a reduction of one source */
+    uint32_t len; /* bytes; for a reduction, of one source */
     uint32_t pad;
-    uint64_t more[3]; /* the places of a reduction: dst, src, these and far, sources first */
-    uint32_t near;    /* what it stores lies in this device's own memory, and what a copy loads in
-                       * some device's */
+    uint64_t more[3]; /* the addresses of a reduction: dst, src, these and far, sources first */
+    /* Its stores go to this device's own memory, and the loads of a copy come from memory of
+     * some device. */
+    uint32_t near;
     uint32_t seq_too;
     uint32_t seq_far;
     uint32_t pad3;
@@ -66,10 +67,10 @@ struct rt_gpu_desc {
     uint32_t pad4;
     uint32_t seq_far_too;
 };
-/* The reductions that the ring takes: the kinds of fold.cu, in units of 8, 4, 2 or 1 bytes that are
- * whole elements and divide the length and all addresses, or of 16 bytes: more than
+/* The reductions that the ring supports: the kinds of fold.cu, in units of 8, 4, 2 or 1 bytes that
+ * are whole elements and divide the length and all addresses, or of 16 bytes: more than
  * RT_GPU_RING_SHORT of them, and of at most RT_GPU_RING_WIDE sources or RT_GPU_FOLD_EACH.  `same`:
- * the destinations are the first sources and not named again. */
+ * the destinations are the first sources and not listed again. */
 #define RT_GPU_RING_SHORT 256u
 #define RT_GPU_RING_WIDE 4
 enum rt_gpu_ring_kind {
@@ -83,7 +84,7 @@ enum rt_gpu_ring_kind {
     ((uint32_t)(kind) | (uint32_t)(type) << 3 | (uint32_t)(code) << 8 | (uint32_t)(nsrc) << 12 | \
      (uint32_t)(ndst) << 16 | (uint32_t)(unit) << 20 | (uint32_t)(same) << 25 | \
      ((same) ? (nsrc) : (nsrc) + (ndst)) / (RT_GPU_RING_NEAR + 1u) * RT_GPU_RING_FAR)
-#define RT_GPU_RING_FAR (1u << 28) /* places in the second line: 6 to 11 of them in all */
+#define RT_GPU_RING_FAR (1u << 28) /* addresses in the second line: 6 to 11 of them in all */
 #define RT_GPU_RING_KIND(fold) ((fold)&7)
 #define RT_GPU_RING_TYPE(fold) ((fold) >> 3 & 31)
 #define RT_GPU_RING_CODE(fold) ((fold) >> 8 & 15)
@@ -94,7 +95,7 @@ enum rt_gpu_ring_kind {
 struct rt_gpu_words {            /* written by the kernel, polled by the host; pinned host memory */
     uint32_t done;               /* last descriptor finished; they finish in order */
     uint32_t left;               /* number of the launch that has ended */
-    struct rt_gpu_recall recall; /* by the number of the launch, looked at by block 0 */
+    struct rt_gpu_recall recall; /* by the number of the launch, read by block 0 */
     uint32_t pad[12];
 };
 /* weft_linger: block 0 polls; with more blocks it hands long copies to all through `work` (device
@@ -106,12 +107,13 @@ struct rt_gpu_linger {
     uint32_t launch; /* number of this launch */
     uint64_t idle_ns, life_ns;
     uint64_t pad[2];
-    struct rt_gpu_desc first; /* that one as it is in the ring: a look there takes 1.3 us (H200) */
+    /* That descriptor as it is in the ring: a read of the ring takes 1.3 us (H200). */
+    struct rt_gpu_desc first;
 };
 
 /* weft_pack and weft_unpack: bytes [pos, pos + len) of the packed form of `count` elements at
  * `user` to or from `packed`.  An element is `ngroups` groups in packed order; the table lies in
- * device memory, or, up to RT_GPU_PACK_INLINE groups, in the parameters. */
+ * device memory or, up to RT_GPU_PACK_INLINE groups, in the parameters. */
 struct rt_gpu_group {
     int64_t first; /* packed position within the element */
     int64_t off, len, stride, nrep;
@@ -127,11 +129,11 @@ struct rt_gpu_pack {
     struct rt_gpu_group inline_groups[RT_GPU_PACK_INLINE];
 };
 
-/* weft_fold_*: dst[j][i] = src[0][i] op src[1][i] op ..., in this order, for every j: bitwise the
- * same whoever computes it.  One source and RT_GPU_FOLD_COPY: a copy to several places.  As many
- * sources as destinations and RT_GPU_FOLD_EACH: dst[j][i] = src[j][i].  A destination may be a
- * source (of EACH only when there are two: so two ranges change places), else they do not overlap.
- * 16-bit floats are summed and multiplied in fp32 and rounded once.
+/* weft_fold_*: dst[j][i] = src[0][i] op src[1][i] op ..., in this order, for every j, so that the
+ * bits do not depend on the device that computes them.  One source and RT_GPU_FOLD_COPY: a copy to
+ * several places.  As many sources as destinations and RT_GPU_FOLD_EACH: dst[j][i] = src[j][i].  A
+ * destination may be a source (with EACH only if there are two, so that two ranges change places);
+ * otherwise they do not overlap. 16-bit floats are summed and multiplied in fp32 and rounded once.
  *
  * `prefixes`, with as many destinations as sources: dst[j] gets the fold of src[0] to src[j] alone.
  * dst[j] may be src[j] or src[j + 1]. */
@@ -150,7 +152,7 @@ enum rt_gpu_type {
     RT_GPU_F64,
     RT_GPU_C32, /* complex of two floats */
     RT_GPU_C64,
-    RT_GPU_F32_I32, /* pairs, laid out as C has them */
+    RT_GPU_F32_I32, /* pairs, with the layout of a C struct */
     RT_GPU_F64_I32,
     RT_GPU_I64_I32,
     RT_GPU_I32_I32,
@@ -177,12 +179,12 @@ enum rt_gpu_fold_code {
     RT_GPU_FOLD_CODES
 };
 #define RT_GPU_FOLD_PLACES 16 /* most sources, and most destinations */
-/* What the host has made simpler: one source, copies and bitwise operations are RT_GPU_U8 in bytes,
- * sums of complex numbers sums of their parts.  `unit` bytes are loaded at once: 16 (all addresses
- * are equal modulo 16, and elements are aligned to their size), 4 (the same, elements of 1 and 2
- * bytes), those of an element's word, or 1 (any addresses).  Blocks take `piece` groups of a unit,
- * or of an element where that is longer, one after another.  The end is as in weft_batch;
- * flag 0: nobody is told. */
+/* What the host has simplified: one source, copies and bitwise operations are RT_GPU_U8 in bytes;
+ * sums of complex numbers are sums of their parts.  `unit` bytes are loaded at once: 16 (all
+ * addresses are equal modulo 16, and elements are aligned to their size), 4 (the same, elements of
+ * 1 and 2 bytes), the bytes of an element's word, or 1 (any addresses).  Blocks take `piece` groups
+ * of a unit, or of an element where that is longer, one after another.  The end is as in
+ * weft_batch; flag 0: no notification. */
 struct rt_gpu_fold_args {
     uint64_t flag, counter;
     uint32_t value;
@@ -190,31 +192,31 @@ struct rt_gpu_fold_args {
     uint64_t count; /* elements */
     uint32_t piece;
     uint16_t unit;
-    uint8_t near, prefixes; /* near: as of a batch */
+    uint8_t near, prefixes; /* near: as for a batch */
     uint64_t src[RT_GPU_FOLD_PLACES], dst[RT_GPU_FOLD_PLACES];
 };
 
-/* weft_meet: one warp on a stream of the application, between whose work it signals to the devices
- * of other processes and waits for theirs.  Numbers grow by `step` each time and live in device
- * memory, so that a captured launch may be repeated:
- *     e = *count + step, stored to *count; then e to every signal[], when all that the stream did
- *     before is visible everywhere; then wait until every wait[] has reached e - behind.
- * Waiting ends early, with words->failed, when words->abort or *poison is not 0; then it stores 1
- * to every tell[], which are the other processes' poison, so that they do not wait either. */
+/* weft_meet: one warp on a stream of the application.  It signals the devices of other processes
+ * and waits for their signals, between the stream's operations before and after it.  Numbers grow
+ * by `step` each time and lie in device memory, so that a captured launch may be repeated.  e =
+ * *count + step is stored to *count; then to every signal[], after all earlier work of the stream
+ * is visible everywhere; then the warp waits until every wait[] has reached e - behind.  The wait
+ * ends early, with words->failed, when words->abort or *poison is not 0; then 1 is stored to every
+ * tell[], the poison words of the other processes, so that they stop waiting, too. */
 #define RT_GPU_MEET_MAX 16
 struct rt_gpu_meet {
     uint64_t count;         /* this device's memory */
     uint64_t runs;          /* the same: launches so far, captured ones too */
     uint64_t poison, words; /* words: struct rt_gpu_meet_words */
     uint32_t step, nsignal, nwait, ntell;
-    uint32_t ticket, behind; /* stored to words->ended at the end; 0: none */
+    uint32_t ticket, behind; /* stored to words->ended at the end; 0: not stored */
     uint64_t signal[RT_GPU_MEET_MAX], wait[RT_GPU_MEET_MAX], tell[RT_GPU_MEET_MAX];
 };
 struct rt_gpu_meet_words { /* pinned host memory */
     uint32_t abort;        /* written by the host */
     uint32_t failed;       /* the rest by the kernel */
     uint32_t ended;
-    uint32_t begun, over; /* *runs at the begin and at the end of a launch */
+    uint32_t begun, over; /* *runs at the beginning and at the end of a launch */
     uint32_t pad[11];
 };
 

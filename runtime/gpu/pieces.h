@@ -6,9 +6,9 @@
 #include "runtime/gpu/gpu.h"
 #include "runtime/gpu/kernel.h"
 
-/* Does what the kernel k, RT_GPU_PACK or RT_GPU_UNPACK, would do with these parameters, the groups
- * being in host memory (p->table and p->unit are not looked at), and is finished on return: slow,
- * and what waits for it waits inside.  0, -RT_EGPU. */
+/* Does what the kernel k, RT_GPU_PACK or RT_GPU_UNPACK, would do with these parameters; the groups
+ * are in host memory (p->table and p->unit are not used).  Complete on return, and slow: waits of
+ * other operations wait inside. 0, -RT_EGPU. */
 int rt_gpu_pieces_now(struct rt_gpu *g, enum rt_gpu_kernel k, const struct rt_gpu_pack *p,
                       const struct rt_gpu_group *groups);
 

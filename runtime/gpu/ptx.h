@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the kernels say in PTX: fences, words that blocks and the host exchange, loads that bypass
- * the first-level cache.  The tests that run the kernels on the CPU have their own of each. */
+/* What the kernels express in PTX: fences, words that blocks and the host exchange, loads that
+ * bypass the first-level cache.  The tests that run the kernels on the CPU have their own version
+ * of each. */
 #ifndef RT_GPU_PTX_H
 #define RT_GPU_PTX_H
 
@@ -11,13 +12,13 @@ typedef unsigned long long u64;
 
 __device__ __forceinline__ void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 
-/* The same, and between a store and a load: where the host does as much, with the two words
- * exchanged, one of the two loads sees the other's store. */
+/* The same, and between a store and a load: if the host does the same with the two words exchanged,
+ * at least one of the two loads sees the other side's store. */
 __device__ __forceinline__ void fence_both() { asm volatile("fence.sc.sys;" ::: "memory"); }
 
-/* For stores into this device's own memory: then they are in its second-level cache, through which
- * all read that memory, other devices, copy engines and adapters too.  The other fence takes twice
- * as long (H200: 0.6 us). */
+/* For stores into this device's own memory: after it they are in the second-level cache, through
+ * which all readers of that memory go: other devices, copy engines and adapters, too.  The other
+ * fence takes twice as long (H200: 0.6 us). */
 __device__ __forceinline__ void fence_device() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 
 __device__ __forceinline__ void host_store(uint64_t addr, uint32_t v)
@@ -25,7 +26,7 @@ __device__ __forceinline__ void host_store(uint64_t addr, uint32_t v)
     asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(addr), "r"(v) : "memory");
 }
 
-/* The compiler moves no store of data before a load of data that stands before this. */
+/* The compiler moves no store of data before an earlier load of data. */
 __device__ __forceinline__ void loads_end() { asm volatile("" ::: "memory"); }
 
 /* Words that blocks of one launch exchange; they bypass the first-level cache. */
@@ -48,8 +49,8 @@ __device__ __forceinline__ u64 now_ns()
     return t;
 }
 
-/* Loads of the data.  A kernel that stays must not find in the first-level cache what it loaded
- * before someone else wrote there, so its loads are of system scope; a fresh kernel starts with an
+/* Loads of the data.  A kernel that stays resident must not find old data in the first-level cache
+ * after another device has written, so its loads are of system scope; a new kernel starts with an
  * empty cache. */
 #define LOADS(STAYS, OP) \
     template <> struct from<STAYS> { \
@@ -91,8 +92,9 @@ LOADS(true, "ld.relaxed.sys.global");
 LOADS(false, "ld.global.L1::no_allocate");
 #undef LOADS
 
-/* 16-bit floats, to nearest, ties to even.  The bits leave in a register of 32: where only the
- * lower 8 of one of 16 are stored ptxas 13.0 makes of the conversion one to an integer of 8. */
+/* 16-bit floats, to nearest, ties to even.  The bits are returned in a register of 32 bits: if only
+ * the lower 8 bits of a 16-bit register are stored, ptxas 13.0 changes the conversion into one to
+ * an 8-bit integer. */
 __device__ __forceinline__ float float_of_f16(uint16_t h)
 {
     float f;
@@ -114,8 +116,8 @@ __device__ __forceinline__ uint16_t bf16_of_float(float f)
     return (uint16_t)h;
 }
 
-/* Loads into shared memory that need no registers and bypass the first-level cache; for the thread
- * that has waited. */
+/* Loads into shared memory that need no registers and bypass the first-level cache; visible to the
+ * thread that has waited. */
 __device__ __forceinline__ void start_load(uint4 *to, const uint4 *from)
 {
     asm volatile(
@@ -126,7 +128,7 @@ __device__ __forceinline__ void start_load(uint4 *to, const uint4 *from)
 
 __device__ __forceinline__ void wait_loads() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-/* All lanes of a warp at once, so that what lies side by side is one access of memory. */
+/* All lanes of a warp at once, so that neighbouring addresses are one memory access. */
 __device__ __forceinline__ uint32_t warp_load(const uint32_t *p)
 {
     __syncwarp();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Work on streams of the application: the context that a stream belongs to, whether it is being
- * captured, and what is put on it.  Nothing here completes: the stream's order is all there is.
- * Under the domain's lock. */
+/* Work on streams of the application: the context that a stream belongs to, whether the stream is
+ * being captured, and what is put on it.  Nothing here completes: the stream's order is the only
+ * order.  Under the domain's lock. */
 #ifndef RT_GPU_STREAM_OPS_H
 #define RT_GPU_STREAM_OPS_H
 
@@ -11,25 +11,26 @@
 /* The context of a stream (NULL: the default stream of the calling thread's context).  -RT_ENOTSUP:
  * devices are not used, or the driver is too old; -RT_EINVAL: no such stream; logged at info. */
 int rt_gpu_stream_of(void *stream, struct rt_gpu **out);
-/* Whether g has the kernel that meets others. */
+/* Whether g has the meeting kernel (meet.cu). */
 bool rt_gpu_can_meet(const struct rt_gpu *g);
-/* Between these two no call of the driver is forbidden to this thread because of a capture; nested
- * pairs cost nothing.  Each call of class GUARDED or WAITS (driver.h) has a pair of its own, so
- * this is for who makes several of them.  driver.c; any thread. */
+/* Between these two calls a capture forbids no driver call to this thread; nested pairs cost
+ * nothing.  Each call of class GUARDED or WAITS (driver.h) has such a pair of its own, so this is
+ * for a caller that makes several.  driver.c; any thread. */
 int rt_gpu_capture_relax(void);
 void rt_gpu_capture_restore(int was);
-/* 1: what is put on the stream goes into a graph; 0; -RT_EGPU, logged. */
+/* 1: the stream is being captured, so what is put on it goes into a graph; 0; -RT_EGPU, logged. */
 int rt_gpu_stream_capturing(struct rt_gpu *g, void *stream);
-/* 1 when all that was put on it has ended, 0, -RT_EGPU.  Not of a stream that is being captured. */
+/* 1 when everything put on the stream has ended, 0, -RT_EGPU.  Not for a stream that is being
+ * captured. */
 int rt_gpu_stream_idle(struct rt_gpu *g, void *stream);
-/* Puts something on the stream: 0, -RT_EGPU, logged.  A copy's destination may be any memory, its
- * source memory that g's kernels can read. */
+/* Puts an operation on the stream: 0, -RT_EGPU, logged.  The destination of a copy may be any
+ * memory; its source, memory that g's kernels can read. */
 int rt_gpu_meet_on(struct rt_gpu *g, void *stream, const struct rt_gpu_meet *m);
 int rt_gpu_copy_on(struct rt_gpu *g, void *stream, void *dst, const void *src, size_t len);
-/* Whether a copy to this memory only goes onto the stream; else, to memory that is not pinned, the
- * driver waits for the stream. */
+/* Whether a copy to this memory is asynchronous; else, for memory that is not pinned, the driver
+ * waits for the stream. */
 bool rt_gpu_copies_async(const void *dst);
-/* False when the context has gone, and with it all that was put on its streams and its memory. */
+/* False when the context has gone, and with it its streams, all work on them, and its memory. */
 bool rt_gpu_alive(struct rt_gpu *g);
 
 #endif
