@@ -682,7 +682,7 @@ void wm_xstream_meet_init(struct wm_xstream_call *k, struct rt_gpu_meet *m, uint
     };
     for (int r = 0; s->mapped && r < s->comm->size; r++)
         if (r != s->comm->rank)
-            m->tell[m->ntell++] = wm_xstream_at(s, r, poison);
+            m->poison_of[m->npoison++] = wm_xstream_at(s, r, poison);
 }
 
 int wm_xstream_meet(struct wm_xstream_call *k, struct rt_gpu_meet *m, bool last)

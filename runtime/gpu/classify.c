@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an address is.  The first question, host or device, is asked for every buffer of every
- * message by any thread; the program's own memory is known without asking, of all else the driver
- * is asked each time, by its plural call only (the singular one is slow since driver 580).  The
- * second, all about a device address, is asked under the domain's lock; the last allocations are
- * remembered, and the driver's numbers for them compared at each use.
+/* Classification of addresses.  Two questions.  The first, host or device, is asked for every
+ * buffer of every message, on any thread.  The program's own memory is known without asking; for
+ * all other memory the driver is asked each time, by its plural call only (the singular one is slow
+ * since driver 580).  The second, all about a device address, is asked under the domain's lock.
+ * The last allocations are remembered, and the driver's ids for them are compared at each use.
  *
- * Nothing here loads the driver: memory that it has given out is proof that the application has. */
+ * Nothing here loads the driver: an application that has memory of the driver has loaded it. */
 #include "runtime/gpu/gpu_int.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -27,18 +27,18 @@
 
 bool rt_gpu_watch;
 struct rt_gpu_own rt_gpu_own;
-/* Until the clock has been compared: right for 1 GHz, and shorter than meant for anything faster;
- * no x86-64 processor's time stamp counter is slower. */
+/* Until the clock has been calibrated: exact for 1 GHz, and too short on a faster clock, which is
+ * safe; no time stamp counter of an x86-64 processor is slower. */
 uint64_t rt_gpu_seen_for = CLOCK_NS / 256;
 
 static struct {
-    uint64_t none;     /* libraries loaded so far when none of them was the driver; any thread */
+    uint64_t none;     /* number of libraries loaded when none of them was the driver; any thread */
     uint64_t tick, ns; /* both clocks at one time, constant after rt_gpu_init() */
-    bool compared;     /* rt_gpu_seen_for is exact; any thread */
-    int known;         /* how many of the attributes this driver knows; any thread */
+    bool compared;     /* rt_gpu_seen_for is calibrated; any thread */
+    int known;         /* how many of the attributes this driver supports; any thread */
 } look;
 
-/* The main program comes first; its variables are the segment that may be written. */
+/* The main program comes first; its variables are the writable segment. */
 static int note_data(struct dl_phdr_info *info, size_t len, void *arg)
 {
     (void)len, (void)arg;
@@ -52,8 +52,8 @@ static int note_data(struct dl_phdr_info *info, size_t len, void *arg)
     return 1;
 }
 
-/* Where the heap begins: field 47, start_brk; the second one is a name in brackets with anything in
- * it.  0 without /proc. */
+/* Start of the heap: field 47, start_brk; the second field is a name in parentheses that may
+ * contain anything. 0 without /proc. */
 static uintptr_t heap_start(void)
 {
     char line[1024];
@@ -67,9 +67,9 @@ static uintptr_t heap_start(void)
     return at ? (uintptr_t)strtoull(at, NULL, 10) : 0;
 }
 
-/* Any thread.  The heap may have grown or shrunk; after it has shrunk, and until the next look, the
- * space above is taken for the heap, where only a program that names the address could map
- * anything.  From here to the stack's end all is stack when this is the main thread. */
+/* Any thread.  The heap may have grown or shrunk.  After it has shrunk, and until the next look,
+ * the space above is taken for the heap; only a program that chooses the address could map anything
+ * there.  On the main thread everything from here to the stack's end is stack. */
 static void note_own(const void *p)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0), end = (uintptr_t)sbrk(0);
@@ -86,8 +86,8 @@ static void note_own(const void *p)
         rt_store_relaxed(&rt_gpu_own.stack_len, depth);
 }
 
-/* The ticks of a time inside `ns`: when this thread is interrupted between two clocks, the rate is
- * found too small, never too large. */
+/* The ticks of a time inside `ns`: if this thread is interrupted between the two clocks, the rate
+ * is found too small, never too large. */
 static void compare_clocks(void)
 {
     if (rt_likely(rt_load_relaxed(&look.compared)))
@@ -99,7 +99,7 @@ static void compare_clocks(void)
     rt_store_relaxed(&look.compared, true);
 }
 
-/* What the driver says; all zero of what it does not know.  Booleans are 4 bytes. */
+/* What the driver reports; all zero for what it does not know.  Booleans are 4 bytes. */
 struct answer {
     cu_ctx ctx;
     cu_ptr start, mapping;
@@ -110,7 +110,7 @@ struct answer {
     cu_pool pool;
 };
 
-/* In the order in which drivers came to know them. */
+/* In the order in which drivers introduced them. */
 #define FIELD(attribute, field) \
     { \
         attribute, offsetof(struct answer, field) \
@@ -159,7 +159,7 @@ static cu_result ask(cu_ptr p, struct answer *a)
     return r;
 }
 
-/* Enough to tell allocations apart, for less: 102 ns instead of 137 (H200, driver 580). */
+/* Enough to distinguish allocations, at a lower price: 102 ns instead of 137 (H200, driver 580). */
 static cu_result ask_short(cu_ptr p, struct answer *a)
 {
     int attributes[] = { CU_PTR_MEMORY_TYPE, CU_PTR_IS_MANAGED, CU_PTR_BUFFER_ID,
@@ -170,7 +170,7 @@ static cu_result ask_short(cu_ptr p, struct answer *a)
                                           p);
 }
 
-/* For what is likely host memory: 0.15 us instead of 0.24. */
+/* For memory that is likely host memory: 0.15 us instead of 0.24. */
 static cu_result ask_type(cu_ptr p, struct answer *a)
 {
     int attributes[] = { CU_PTR_MEMORY_TYPE, CU_PTR_IS_MANAGED };
@@ -188,22 +188,22 @@ static enum rt_memkind kind_of(const struct answer *a)
     return a->legacy ? RT_MEM_CUDA : RT_MEM_CUDA_VMM;
 }
 
-/* This thread's last allocations.  An entry holds what has been found out, and is good only when
- * the driver's short answer is as it was. */
+/* This thread's last allocations.  An entry holds what has been found out, and is valid only while
+ * the driver's short answer is unchanged. */
 #define RECENT 4
 static __thread struct {
     struct recent {
         cu_ptr p; /* 0: none */
         struct answer a;
-        struct rt_gpu_ptr all; /* what rt_gpu_query() made of it; `g` NULL: not yet */
+        struct rt_gpu_ptr all; /* what rt_gpu_query() has found; `g` NULL: not yet */
         uint32_t era;          /* rt_gpu_era then */
     } of[RECENT];
     unsigned next;
-    struct recent *looked; /* what the last look found, at `looked_at` */
+    struct recent *looked; /* result of the last look, at `looked_at` */
     cu_ptr looked_at;
 } recent;
 
-/* Of VMM memory, which may go over several mappings, an entry is about one address. */
+/* For VMM memory, which may consist of several mappings, an entry is about one address. */
 static bool covers(const struct recent *r, cu_ptr p)
 {
     if (r->p == p)
@@ -217,7 +217,7 @@ static bool same(const struct answer *a, const struct answer *b)
            a->len == b->len && a->type == b->type && a->managed == b->managed;
 }
 
-/* The entry, when what it says still holds: one call of the driver. */
+/* The entry, if it is still valid: one call of the driver. */
 static struct recent *find_recent(cu_ptr p)
 {
     for (int i = 0; i < RECENT; i++) {
@@ -250,19 +250,21 @@ static uint64_t *readable_word(const void *p)
 
 void rt_gpu_classify_init(void)
 {
-    rt_gpu_own.stack_end = getauxval(AT_EXECFN); /* a text above all frames */
+    rt_gpu_own.stack_end = getauxval(AT_EXECFN); /* a string above all frames */
     dl_iterate_phdr(note_data, NULL);
     memset(readable, 0, sizeof readable);
-    memset(&recent, 0, sizeof recent); /* of this thread; the others' eras are over */
+    /* Of this thread; entries of other threads are outdated by the era. */
+    memset(&recent, 0, sizeof recent);
     look.none = 0;
     look.ns = rt_now_ns();
     look.tick = rt_gpu_clock();
     look.known = 0;
 }
 
-/* For addresses that the driver does not know, or cannot speak about because a kernel of the
- * application has failed.  What the processor cannot read is device memory, freed or not, or the
- * user's mistake: rt_gpu_query() finds that, where touching it would end the process. */
+/* For addresses that the driver does not know, or cannot report on because a kernel of the
+ * application has failed.  Memory that the processor cannot read is device memory, freed or not, or
+ * an error of the user: rt_gpu_query() finds that, where touching the memory would end the
+ * process. */
 static bool cpu_can_read(const void *p)
 {
     char byte;
@@ -270,7 +272,7 @@ static bool cpu_can_read(const void *p)
     return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1 || errno != EFAULT;
 }
 
-/* That of an older answer about p, which says nothing any more, else that of the oldest. */
+/* The entry of an outdated answer about p, else the oldest entry. */
 static struct recent *take_place(cu_ptr p)
 {
     for (int i = 0; i < RECENT; i++)
@@ -291,8 +293,9 @@ static struct recent *note_device(cu_ptr p, const struct answer *a)
 }
 
 /* The program has used the memory at p before: the processor may touch it.  A granule of 2 MiB in
- * which device memory is seen is forgotten.  Only a program that gives a device address which it
- * has freed, unseen until then, where host memory was before, is believed wrongly: its fault. */
+ * which device memory is seen is forgotten.  The answer is wrong only for an erroneous program: one
+ * that passes a device address which it has freed, never seen until then, where host memory was
+ * before. */
 static bool is_readable(const void *p)
 {
     uint64_t *word = readable_word(p), granule = granule_of(p);
@@ -304,8 +307,8 @@ static bool is_readable(const void *p)
     return true;
 }
 
-/* How many libraries have been loaded in the life of the process: none has come while it is the
- * same, and so no driver.  35 ns. */
+/* How many libraries have been loaded in the life of the process: if the number is the same, no
+ * library and so no driver has been loaded. 35 ns. */
 static int count_loaded(struct dl_phdr_info *info, size_t len, void *arg)
 {
     (void)len;
@@ -371,7 +374,8 @@ bool rt_gpu_look(const void *p)
  * reserved addresses.  False: nothing is mapped here. */
 static bool vmm_mapping(cu_ptr p, struct answer *a)
 {
-    /* Memory with a context is no VMM memory, but may not be exported: another process's. */
+    /* Memory with a context is not VMM memory, but may be impossible to export: another
+     * process's. */
     if (!a->mapped && !a->ctx)
         return false;
     if (a->mapping_len != 0) {
@@ -388,7 +392,7 @@ static bool vmm_mapping(cu_ptr p, struct answer *a)
     return true;
 }
 
-/* A VMM buffer may go over several mappings, when they lie side by side. */
+/* A VMM buffer may consist of several mappings, if they are adjacent. */
 static void vmm_extend(cu_ptr p, size_t len, struct answer *a, bool *single)
 {
     while (p + len > a->start + a->len && p + len > p) {
@@ -403,7 +407,7 @@ static void vmm_extend(cu_ptr p, size_t len, struct answer *a, bool *single)
     }
 }
 
-/* A pool gives memory that is freed out again, so neither id alone tells allocations apart. */
+/* A pool gives out freed memory again, so neither id alone distinguishes allocations. */
 static uint64_t id_of(const struct answer *a, enum rt_memkind kind)
 {
     if (a->block_id == 0 || kind == RT_MEM_CUDA || kind == RT_MEM_MANAGED)
@@ -416,7 +420,7 @@ bool rt_gpu_is_still(const struct rt_gpu_ptr *p)
     struct answer a;
     if (rt_cuda_open(false) || ask_short(p->base, &a) != CU_OK)
         return false;
-    /* The start of VMM memory is the block's, and need not be the mapping's. */
+    /* The start of VMM memory is that of the block, which need not be that of the mapping. */
     return id_of(&a, p->kind) == p->id &&
            (p->kind == RT_MEM_CUDA_VMM || (a.start == p->base && a.len == p->len));
 }
@@ -434,13 +438,13 @@ static int check_range(cu_ptr p, size_t len, const struct answer *a)
     return -RT_EINVAL;
 }
 
-/* What an earlier query has found out of the same allocation. */
+/* What an earlier query has found out about the same allocation. */
 static bool known_all(const struct recent *r)
 {
     return r && r->all.g && r->era == rt_gpu_era && !r->all.g->lost;
 }
 
-/* What the driver says of p, VMM memory up to p + len. */
+/* What the driver reports about p, for VMM memory up to p + len. */
 static int find_out(cu_ptr p, size_t len, struct answer *a, bool *single)
 {
     if (a->type != CU_MEMORY_DEVICE && !a->managed)
@@ -457,8 +461,8 @@ static int find_out(cu_ptr p, size_t len, struct answer *a, bool *single)
         vmm_extend(p, len, a, single);
     }
     int err = check_range(p, len, a);
-    /* What btl/cuda maps of a device that this process cannot see may lie where memory of the
-     * program was. */
+    /* btl/cuda may map memory of a device that this process cannot see where memory of the program
+     * was. */
     return err == 0 && !a->ctx && a->ordinal < 0 ? -RT_ENOENT : err;
 }
 

@@ -21,8 +21,8 @@ __device__ __forceinline__ void fence_for(bool near)
 
 /* Called by all threads, last.  flag 0: the end of the kernel is the notification.  The counter, in
  * device memory, is zero between launches. */
-__device__ __forceinline__ void tell_end(uint64_t flag, uint32_t value, uint64_t counter_at,
-                                         bool near)
+__device__ __forceinline__ void notify_end(uint64_t flag, uint32_t value, uint64_t counter_at,
+                                           bool near)
 {
     if (!flag)
         return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies that complete later.  An operation waits in its context's list until something can take
- * it: the ring of the lingering kernel (a small one that comes alone), a batch (all small ones that
- * have come while two batches were running), the copy engines (large ones).  Which way follows from
- * the cost model.  Progress looks at the words that tell the ends, starts what waits, and calls
+/* Copies that complete later.  An operation waits in its context's list until one of three can take
+ * it: the ring of the polling kernel (a small copy that comes alone), a batch (all small copies
+ * that have come while two batches were running), the copy engines (large copies).  The cost model
+ * decides.  Progress reads the words that report completion, starts waiting operations, and calls
  * done().  Under the domain's lock. */
 #include "runtime/gpu/copy.h"
 #include "runtime/base/cfg.h"
@@ -14,19 +14,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Copies in the ring at a time: the next ones of a crowd gather for a batch. */
+/* Copies in the ring at a time: with more, the next ones gather for a batch. */
 #define RING_COPIES 2u
 #define RING_BESIDE 2u /* the same while a batch runs */
-/* While the ring or a batch is busy a batch starts only with so many copies or bytes: what a launch
- * costs (H200: 10 us, 3.7 of them the processor's) moves 3 MiB, or starts 10 messages. */
+/* While the ring or a batch is busy, a batch starts only with so many copies or bytes: in the time
+ * of a launch (H200: 10 us, 3.7 of them the processor's) the link moves 3 MiB, or the processor
+ * starts 10 messages.  Where launches are cheaper, smaller batches would start earlier: at most one
+ * launch later than the best. */
 #define GATHER_COPIES 16u
 #define GATHER_NBYTES (2u << 20)
-/* Streams are asked for errors every so many polls, when also this time has passed. */
+/* Streams are queried for errors every so many polls, if this time has also passed.  It bounds how
+ * late an error is noticed, not the speed. */
 #define LOOK_POLLS 64u
 #define LOOK_SEEN_FOR 50u /* times rt_gpu_seen_for, which is 20 us */
 
-/* Pinned memory: a line a flight, the ring, the kernel's words.  Device memory: a counter a stream
- * of kernels that end with a flag, each in a line of its own, and the lingering kernel's work. */
+/* Pinned memory: a line for each flight, the ring, the kernel's words.  Device memory: a counter
+ * for each stream of kernels that end with a flag, each in a line of its own, and the polling
+ * kernel's work. */
 #define NCOUNTERS (MOVE_BATCHES + 1)
 struct pinned {
     struct rt_gpu_flag lines[MOVE_FLIGHTS];
@@ -41,7 +45,7 @@ _Static_assert(sizeof(struct rt_gpu_desc) == 128 && offsetof(struct pinned, ring
 _Static_assert(offsetof(struct rt_gpu_desc, near) == WEFT_TASK_NEAR * sizeof(uint32_t),
                "where kernels look for it");
 
-struct waiting_launch { /* copy.c's own, until a flight is free */
+struct waiting_launch { /* private to copy.c, until a flight is free */
     struct rt_list link;
     struct rt_gpu_op *op;
     enum rt_gpu_kernel k;
@@ -68,7 +72,7 @@ bool move_is_dead(struct move_state *m, cu_result r)
 {
     if (rt_gpu_check_lost(m->g, r))
         return true;
-    /* An error of a kernel, of whomever, is answered by every later call. */
+    /* After an error of a kernel, of any owner, every later call returns that error. */
     enum rt_cuda_fault now = rt_cuda_fault(rt_cuda.stream_query(m->g->now));
     return now == RT_CUDA_CALL || now == RT_CUDA_GONE;
 }
@@ -117,7 +121,7 @@ void move_fail(struct move_state *m, cu_result r, const char *what)
 /* ---- starting what waits; the context is current ---- */
 
 /* Kernels of processes that share a device take turns of many microseconds (150 us for 8 bytes,
- * H200), which the copy engines need not. */
+ * H200); copy engines do not take turns. */
 static bool kernels_copy(const struct move_state *m)
 {
     return rt_gpu_has_kernels(m->g) && !m->g->shared && !m->no_kernels;
@@ -150,7 +154,7 @@ void move_by_engine(struct move_state *m, struct rt_gpu_op *op)
     m->nlarge++;
 }
 
-/* The ring's copies run one after another, so it is for the first few; a crowd is better off in a
+/* The ring's copies run one after another, so it is for the first few; many at once are faster in a
  * batch. */
 static bool is_for_ring(struct move_state *m)
 {
@@ -162,8 +166,8 @@ static bool is_for_ring(struct move_state *m)
                                true, true) == RT_GPU_WAY_LINGER;
 }
 
-/* Whether a batch of what waits should start now; `busy`: something runs whose end is worth waiting
- * for. */
+/* Whether a batch of the waiting copies should start now; `busy`: something runs whose end is worth
+ * waiting for. */
 static bool has_gathered(const struct move_state *m, const struct rt_list *waiting, unsigned n,
                          bool busy)
 {
@@ -179,8 +183,8 @@ static bool has_gathered(const struct move_state *m, const struct rt_list *waiti
     return nbytes >= GATHER_NBYTES;
 }
 
-/* A batch runs, and too few wait for the next one: the ring takes some of them meanwhile, which
- * costs no launch. */
+/* A batch runs, and too few copies wait for the next one: the ring takes some of them meanwhile,
+ * which costs no launch. */
 static bool ring_helps(struct move_state *m)
 {
     struct rt_gpu_op *op = rt_container(m->small.next, struct rt_gpu_op, link);
@@ -192,7 +196,7 @@ static bool ring_helps(struct move_state *m)
 
 static void pump_small(struct move_state *m)
 {
-    while (m->nsmall && !kernels_copy(m)) { /* they have come before that was known */
+    while (m->nsmall && !kernels_copy(m)) { /* they came before that was known */
         m->nsmall--;
         move_by_engine(m, rt_container(m->small.next, struct rt_gpu_op, link));
     }
@@ -210,7 +214,7 @@ static void pump_small(struct move_state *m)
         move_batch_start(m, &m->small, &m->nsmall);
 }
 
-/* A crowd of copies that would go by the engines one by one may be faster in a batch. */
+/* Many copies that would go to the engines one by one may be faster in a batch. */
 static bool crowd_is_for_batch(struct move_state *m)
 {
     if (m->nlarge < 2 || !kernels_copy(m) || !move_has_free(m, MOVE_BATCH))
@@ -231,7 +235,8 @@ static void pump_large(struct move_state *m)
         ;
 }
 
-/* Out of the list before the start: one that finds the context dead ends all that is in it. */
+/* Removed from the list before the start: a start that finds the context dead ends everything in
+ * the list. */
 static void pump_launches(struct move_state *m)
 {
     while (!rt_list_empty(&m->launches) && move_has_free(m, MOVE_LAUNCH)) {
@@ -278,8 +283,8 @@ bool move_begin(struct rt_gpu *g, struct rt_gpu_op *op)
     return false;
 }
 
-/* Copies of which a crowd goes by batch wait for the next progress while others run, so that all
- * that comes until then goes together; else they start at once. */
+/* While others run, copies that are fastest in a batch wait for the next progress, so that all that
+ * come until then start together; otherwise they start at once. */
 static bool starts_now(const struct move_state *m, enum rt_gpu_link link, size_t len)
 {
     if (!move_has_free(m, MOVE_ENGINE))
@@ -289,7 +294,7 @@ static bool starts_now(const struct move_state *m, enum rt_gpu_link link, size_t
                RT_GPU_WAY_ENGINE;
 }
 
-/* The next copy is often like the last one. */
+/* The next copy often has the same places and length. */
 static inline enum rt_gpu_way way_for(struct move_state *m, enum rt_gpu_link link, size_t len)
 {
     bool ring = move_linger_takes(m, len);
@@ -304,7 +309,7 @@ static inline enum rt_gpu_way way_for(struct move_state *m, enum rt_gpu_link lin
     return m->chosen.way;
 }
 
-/* Nothing small waits or runs: what has been chosen for one copy need not be chosen again. */
+/* Nothing small waits or runs: the choice that was made for one copy is still valid. */
 static bool is_alone(const struct move_state *m)
 {
     return !m->nsmall && !m->linger.n && !move_is_busy(m, MOVE_BATCH);
@@ -562,7 +567,7 @@ int rt_gpu_move_init(struct rt_gpu *g)
     return move_flights_init(m);
 }
 
-/* Errors are of no interest any more. */
+/* Errors do not matter any more. */
 static void wait_for_streams(struct move_state *m)
 {
     for (int i = 0; i < MOVE_BATCHES; i++)

@@ -62,7 +62,7 @@ struct move_flight {
     cu_graph_exec exec; /* for batches and launches */
 };
 
-/* ---- the lingering kernel's ring; linger.c ---- */
+/* ---- the polling kernel's ring; linger.c ---- */
 
 /* A reduction that can be launched; fold.c.  In the ring its op->dst is NULL and its op->len is the
  * length used to choose the number of blocks. */

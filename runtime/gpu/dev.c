@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Devices, and the contexts in which this process uses them: one struct rt_gpu each, made when the
- * first address of the context is queried, kept until rt_gpu_fini().  Under the domain's lock. */
+/* Devices, and the contexts in which this process uses them: one struct rt_gpu for each, made when
+ * the first address of the context is queried, kept until rt_gpu_fini().  Under the domain's
+ * lock. */
 #include "runtime/gpu/gpu_int.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
@@ -15,17 +16,18 @@
 #define CFG_GPU_OFF 2
 #define MARK_NBYTES 256
 #define DEVICE_FILE "/dev/nvidiactl"
-/* WSL 2 has no such file: there the driver is Windows', whose library lies in one place; the device
- * file alone may be for a GPU of another make. */
+/* WSL 2 has no such file: its driver is that of Windows, whose library lies at one fixed path.  The
+ * device file alone may belong to a GPU of another vendor. */
 #define WSL_DEVICE_FILE "/dev/dxg"
 #define WSL_LIBRARY "/usr/lib/wsl/lib/libcuda.so.1"
 
-/* Of struct rt_gpu, the lost ones, too. */
+/* All struct rt_gpu, also the lost ones. */
 static struct rt_list all = { &all, &all };
 uint32_t rt_gpu_era;
 bool (*rt_gpu_awaits)(void);
-static char why_not[320]; /* rt_gpu_why_not()'s answer */
-/* The last attempt to use a context that failed: it takes long, so not each message tries. */
+static char why_not[320]; /* result of rt_gpu_why_not() */
+/* The last attempt to use a context that failed.  An attempt takes long, so not every message
+ * tries. */
 #define FAILED_MS 500
 static struct {
     cu_ctx ctx;
@@ -51,7 +53,7 @@ bool rt_gpu_check_lost(struct rt_gpu *g, cu_result r)
     return g->lost;
 }
 
-/* The context is the one that g was made for. */
+/* The current context is the one that g was made for. */
 static bool still_there(struct rt_gpu *g)
 {
     uint64_t now = rt_gpu_clock(), id = 0;
@@ -83,7 +85,7 @@ int rt_gpu_enter(struct rt_gpu *g)
     cu_result r = rt_cuda.ctx_get_current(&now);
     if (r == CU_OK && now == g->ctx)
         return 0;
-    if (!still_there(g)) /* before a handle is used that means nothing any more */
+    if (!still_there(g)) /* before a handle is used that is no longer valid */
         return -RT_EGPU;
     if (r == CU_OK)
         r = rt_cuda.ctx_push_current(g->ctx);
@@ -101,7 +103,8 @@ void rt_gpu_leave(int in)
 
 /* ---- what waits for the device ---- */
 
-/* Deferred calls hold at most this part of the device's memory. */
+/* Deferred calls hold at most this part of the device's memory.  Larger: more memory that is free
+ * but missing for the application; smaller: more waits for the device. */
 #define DEFERRED_PART 16
 
 void rt_gpu_undefer(struct rt_gpu *g, struct rt_gpu_deferred *d)
@@ -110,9 +113,9 @@ void rt_gpu_undefer(struct rt_gpu *g, struct rt_gpu_deferred *d)
     g->deferred_nbytes -= d->nbytes;
 }
 
-static uint64_t nrun; /* deferred calls that have been made */
+static uint64_t nrun; /* deferred calls made so far */
 
-/* A call may defer something again: that is done, too. */
+/* A call may defer another one: that is made, too. */
 static void run_deferred(struct rt_gpu *g)
 {
     if (rt_list_empty(&g->deferred))
@@ -177,7 +180,7 @@ static int describe(cu_device d, int ordinal, struct rt_gpu_info *out)
     if (rt_cuda.device_get_uuid && rt_cuda.device_get_uuid(&uuid, d) == CU_OK)
         memcpy(i.uuid, uuid.bytes, sizeof i.uuid);
     else
-        memcpy(i.uuid, i.pci, sizeof i.uuid); /* tells devices of one host apart */
+        memcpy(i.uuid, i.pci, sizeof i.uuid); /* distinguishes devices of one host */
     i.major = attribute_of(d, CU_DEV_MAJOR);
     i.minor = attribute_of(d, CU_DEV_MINOR);
     i.nsm = attribute_of(d, CU_DEV_MULTIPROCESSORS);
@@ -195,8 +198,8 @@ static cu_stream *stream(struct rt_gpu *g, int i)
     return i == 0 ? &g->kernels : i == 1 ? &g->now : &g->engine[i - 2];
 }
 
-/* A stream takes memory of the device.  Where the application has left none, the default stream has
- * to do: copies then wait for the application's kernels. */
+/* A stream takes memory of the device.  If the application has left none, the default stream is
+ * used: copies then wait for the application's kernels. */
 static cu_result make_streams(struct rt_gpu *g)
 {
     int least = 0, greatest = 0;
@@ -204,7 +207,7 @@ static cu_result make_streams(struct rt_gpu *g)
     for (int i = 0; r == CU_OK && i < NSTREAMS; i++) {
         r = rt_cuda.stream_create_with_priority(stream(g, i), CU_STREAM_NON_BLOCKING, greatest);
         if (r != CU_OK)
-            *stream(g, i) = NULL; /* whatever the driver has left there */
+            *stream(g, i) = NULL; /* discards what the driver has stored */
     }
     if (r != CU_ERROR_OUT_OF_MEMORY)
         return r;
@@ -215,8 +218,8 @@ static cu_result make_streams(struct rt_gpu *g)
     return CU_OK;
 }
 
-/* An application may have filled the device: then the mark is pinned host memory.  Where the driver
- * does not number that, a context made again at the same address is not noticed by the mark. */
+/* If an application has filled the device, the mark is pinned host memory.  If the driver gives
+ * that no id, a context made again at the same address is not noticed by the mark. */
 static cu_result make_mark(struct rt_gpu *g)
 {
     int attribute = CU_PTR_BUFFER_ID;
@@ -232,15 +235,15 @@ static cu_result make_mark(struct rt_gpu *g)
     return r;
 }
 
-/* Whether a fence of the device's scope is enough before the host is told of stores into the
- * device's own memory (completion.h).  PTX does not promise that: in its model such a fence orders
- * nothing for the host.  It rests on how these devices are built: 8.x, 9.x (Ampere, Ada, Hopper):
- * all accesses to the device's memory meet in its second-level cache: those of its multiprocessors,
- * its engines, other devices (NVLink) and the bus.  What the fence has ordered is there before the
- * flag leaves the device, so nobody who has seen the flag finds older data.  Tests on devices run
- * on 9.0 (H200: half the time of the other fence). 10.0 and later: two dies with a cache each.
- * Whether the same holds is not known, so they take the fence of the whole system, and so do those
- * before 8.0. */
+/* Whether a fence of device scope is enough before the host is notified of stores into the device's
+ * own memory (completion.h).  PTX does not promise that: in its model such a fence orders nothing
+ * for the host.  It follows from the hardware:
+ * 8.x, 9.x (Ampere, Ada, Hopper): all accesses to the device's memory meet in its second-level
+ * cache: those of its multiprocessors, its engines, other devices (NVLink) and the bus.  What the
+ * fence has ordered is there before the flag leaves the device, so a reader that has seen the flag
+ * finds no older data.  Tests on devices run on 9.0 (H200: half the time of the other fence).
+ * 10.0 and later: two dies with a cache each.  Whether the same holds is not known, so these
+ * devices use the fence of system scope, and so do those before 8.0. */
 static bool near_fence_is_enough(const struct rt_gpu_info *i)
 {
     return i->major == 8 || i->major == 9;
@@ -278,7 +281,7 @@ static int fill(struct rt_gpu *g)
     return rt_gpu_move_init(g);
 }
 
-/* Takes back all that fill() has made, in any state; the order is the reverse one. */
+/* Frees everything that fill() has made, in any state, in reverse order. */
 static void empty(struct rt_gpu *g)
 {
     g->looked = 0;
@@ -378,7 +381,7 @@ static int of_primary(int ordinal, struct rt_gpu **out)
     return err;
 }
 
-/* One of the device that is in use already, the primary one first. */
+/* A context of the device that is in use already, the primary one first. */
 static struct rt_gpu *find_ordinal(int ordinal)
 {
     struct rt_gpu *best = NULL;
@@ -461,7 +464,7 @@ void rt_gpu_fini(void)
     rt_gpu_watch = false;
 }
 
-/* ---- for tools and for others that have a struct rt_gpu ---- */
+/* ---- for tools and for other holders of a struct rt_gpu ---- */
 
 struct rt_gpu *rt_gpu_next(const struct rt_gpu *g)
 {
@@ -483,7 +486,7 @@ bool rt_gpu_can_access(int ordinal, int peer)
            rt_cuda.device_can_access_peer(&can, d, other) == CU_OK && can;
 }
 
-/* Loads and initialises the driver.  The number of devices; without one, why_not says why. */
+/* Loads and initialises the driver.  The number of devices; if 0, why_not has the reason. */
 static int start(void)
 {
     const char *name = NULL, *text = NULL;
@@ -564,7 +567,7 @@ int rt_gpu_primary(int ordinal, struct rt_gpu **out)
     return err ? err : of_primary(ordinal, out);
 }
 
-/* ---- copies that are finished on return ---- */
+/* ---- copies that are complete on return ---- */
 
 int rt_gpu_copy_now(struct rt_gpu *g, void *dst, const void *src, size_t len)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds the CUDA driver in this process and fills the table of its functions; says what its errors
- * mean.  Any thread may look for it at the same time: the table is filled under a lock of its own
+/* Finds the CUDA driver in this process, fills the table of its functions, and interprets its
+ * errors.  Any thread may look for it at the same time: the table is filled under a lock of its own
  * and published by `found`.  The library stays open for the rest of the process, because the
  * application uses it, too.
  *
- * The driver's own functions are known to this file alone.  What the rest of the library calls by
- * the same names are those of class FREE themselves, and for the others functions of this file that
- * put the thread into the relaxed capture mode for the length of the call (9 ns each way, H200).
- * They repeat a call for which there was no memory when deferred calls have freed some. */
+ * Only this file knows the driver's own functions.  The rest of the library calls, by the same
+ * names, the functions of class FREE directly, and for the others functions of this file.  These
+ * put the thread into relaxed capture mode for the length of the call (9 ns each way, H200), and
+ * repeat a call that failed for lack of memory once deferred calls have freed some. */
 #include "runtime/gpu/gpu_int.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -43,9 +43,8 @@ void rt_gpu_capture_restore(int was)
     relaxed = false;
 }
 
-/* Whether calls that were deferred, and have been made now, may be the reason for an error: memory
- * that is to be freed, or a mapping of freed memory whose address the exporter has allocated
- * again. */
+/* Whether deferred calls, which have now been made, may be the reason for an error: memory that was
+ * to be freed, or a mapping of freed memory whose address the exporter has allocated again. */
 static bool deferred_was_in_the_way(cu_result r)
 {
     return (r == CU_ERROR_OUT_OF_MEMORY || r == CU_ERROR_ALREADY_MAPPED) && rt_gpu_run_deferred();
@@ -66,7 +65,8 @@ static bool deferred_was_in_the_way(cu_result r)
 #define GUARD(must, class, field, symbol, params, args) GUARD_##class(field, params, args)
 CU_LIST(GUARD, , )
 
-/* What others see of the driver: a function that it has not got is NULL there, too. */
+/* The rest of the library's view of the driver: a function that the driver does not have is NULL
+ * there, too. */
 #define SHOW_FREE(field) t->field = own.field;
 #define SHOW_GUARDED(field) t->field = own.field ? guarded_##field : NULL;
 #define SHOW_WAITS SHOW_GUARDED
@@ -98,7 +98,7 @@ static const char *fill(void *lib, struct rt_cuda *t)
         if (!f && names[i].must && !missing)
             missing = names[i].symbol;
     }
-    if (!t->device_get_uuid) { /* before 11.4; does not tell MIG instances apart */
+    if (!t->device_get_uuid) { /* before 11.4; does not distinguish MIG instances */
         void *f = dlsym(lib, "cuDeviceGetUuid");
         memcpy(&t->device_get_uuid, &f, sizeof f);
     }
@@ -179,7 +179,7 @@ int rt_cuda_error(cu_result r, const char *what)
         rt_cuda.get_error_name(r, &name);
     if (rt_cuda.get_error_string)
         rt_cuda.get_error_string(r, &text);
-    /* While the process ends, CUDA may be gone before MPI: nobody can do anything about it. */
+    /* While the process ends, CUDA may be gone before MPI: this cannot be avoided. */
     enum rt_log_level level = r == CU_ERROR_DEINITIALIZED ? RT_LOG_DEBUG : RT_LOG_ERROR;
     log_at(GPU, level, "%s: the CUDA driver answered %d, %s (%s)", what, r,
            name ? name : "an unknown error", text ? text : "no explanation");

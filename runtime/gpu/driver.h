@@ -162,16 +162,16 @@ struct cu_kernel_node { /* a launch as a node of a graph */
 
 /* The functions of the driver that this library calls.  A row is
  * X(must, class, field, exported name, parameters, arguments); must: CU, or OPT for a function that
- * old drivers may lack (NULL).  The versioned name is the one whose parameters are given here.
- * Classes, as measured (H200, driver 580) or, of calls that are rare, assumed:
+ * old drivers may lack (NULL).  The exported name is the version with the parameters given here.
+ * Classes, measured (H200, driver 580) or, for rare calls, assumed:
  *   FREE     never waits, and is allowed while a stream is captured in any mode;
  *   GUARDED  never waits for more than its own stream; a capture in global mode forbids it to every
  *            thread, one in thread-local mode to its own, unless the thread has relaxed its mode;
  *   WAITS    waits until the device is idle, the application's kernels included, and holds locks of
  *            the driver meanwhile, so that another thread of this process cannot copy either.
  *            Not to be called inside a message: rt_gpu_defer() (gpu_int.h) is for that.
- * Two calls wait in some cases only: mem_free does not for memory of a pool, and what func_load
- * would wait for has been loaded with its module, where loading is not lazy. */
+ * Two calls wait in some cases only: mem_free does not wait for memory of a pool, and func_load
+ * does not wait if the function was loaded with its module (no lazy loading). */
 #define CU_LIST(X, CU, OPT) \
     X(CU, FREE, init, cuInit, (unsigned flags), (flags)) \
     X(CU, FREE, driver_get_version, cuDriverGetVersion, (int *version), (version)) \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Flights: copies and kernels that were handed to the driver together, and the words in pinned
- * memory that tell their end.  Nothing here waits for a device.  Under the domain's lock. */
+ * memory that report their completion.  Nothing here waits for a device.  Under the domain's
+ * lock. */
 #include "runtime/gpu/copy.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -8,23 +9,25 @@
 
 #include <string.h>
 
-/* Blocks of a batch: enough to fill the link.  Another GPU: 400 GB/s times 1.5 us are 600 KiB in
- * flight, 40 blocks with 16 KiB each; the rest is left to the application.  On a smaller GPU no
- * more than one for each multiprocessor, where four fit. */
+/* Blocks of a batch: enough to fill the link.  To another GPU (NVLink 4): 400 GB/s times 1.5 us are
+ * 600 KiB in flight, 40 blocks with 16 KiB each; the rest of the device is left to the application.
+ * A faster link would need more blocks for its full rate; long copies go by the copy engines
+ * anyway.  On a smaller GPU at most one for each multiprocessor, where four fit. */
 static const unsigned batch_blocks[RT_GPU_LINKS] = {
     [RT_GPU_LINK_LOCAL] = 132,
     [RT_GPU_LINK_PEER] = 64,
     [RT_GPU_LINK_HOST] = 16,
     [RT_GPU_LINK_PUT] = 64,
 };
-/* A batch takes no more bytes than this: the first copies of a long one would wait for the last. */
+/* A batch takes at most this many bytes, because the first copies of a long batch would wait for
+ * the last. */
 #define BATCH_NBYTES (32u << 20)
-/* What waits when many do shares a flight of the copy engine, and so one store of a word; the
- * flights' copies run one after another, so a group need not be long. */
+/* If many copies wait, several share a flight of the copy engine, and so one store of a word.  The
+ * copies of a flight run one after another, so a short group is enough. */
 #define GROUP_COPIES 4u
 #define GROUP_NBYTES (8u << 20)
 #define LAUNCH_NBYTES 2048 /* longest parameters of a kernel */
-struct launch_head {       /* what parameters begin with */
+struct launch_head {       /* the beginning of the parameters */
     uint64_t flag, counter;
     uint32_t value;
 };
@@ -54,8 +57,7 @@ static int ask_place(struct move_state *m, const void *p)
     return ordinal == m->g->info.ordinal ? HERE : ELSEWHERE;
 }
 
-/* An answer that is out of date makes one copy slower, so the table is only emptied now and then.
- */
+/* An outdated answer makes one copy slower, so the table is only emptied now and then. */
 static int place(struct move_state *m, const void *p)
 {
     uint64_t granule = (uint64_t)((uintptr_t)p >> 21) + 1;
@@ -111,7 +113,8 @@ bool move_has_free(const struct move_state *m, enum move_kind kind)
     return free_mask(m, kind) != 0;
 }
 
-/* The lowest free one, with a value that its words do not hold; not busy before something runs. */
+/* The lowest free flight, with a value that its words do not hold; not busy before something
+ * runs. */
 static struct move_flight *take(struct move_state *m, enum move_kind kind)
 {
     uint32_t mask = free_mask(m, kind);
@@ -135,7 +138,7 @@ static void end_all(struct move_state *m, struct rt_list *ops, int err)
         move_end(m, rt_container(ops->next, struct rt_gpu_op, link), err);
 }
 
-/* A call on behalf of f alone has answered r. */
+/* A call on behalf of f alone has returned r. */
 static void fail_flight(struct move_state *m, struct move_flight *f, cu_result r, const char *what)
 {
     if (move_is_dead(m, r)) {
@@ -164,7 +167,7 @@ static void set_free(struct move_state *m, struct move_flight *f)
     f->recalled = false;
 }
 
-/* Some block of a batch has seen the recall, though the host had seen the start. */
+/* A block of a batch has seen the recall, although the host had seen the start. */
 static bool has_skipped(const struct move_flight *f)
 {
     return !f->by_event && rt_load_acquire(&f->line->skipped) == f->value;
@@ -176,8 +179,9 @@ static void all_by_engine(struct move_state *m, struct move_flight *f)
         move_by_engine(m, rt_container(f->ops.next, struct rt_gpu_op, link));
 }
 
-/* f has not started for long.  The fence is the host's of struct rt_gpu_recall.  A kernel that has
- * started meanwhile keeps its copies; move_flights_poll() copies again what it has skipped. */
+/* f has not started for long.  The fence is the host's fence of struct rt_gpu_recall.  A kernel
+ * that has started meanwhile keeps its copies; move_flights_poll() copies again what the kernel has
+ * skipped. */
 static void recall(struct move_state *m, struct move_flight *f)
 {
     rt_store_release(&f->line->recall.recalled, f->value);
@@ -190,7 +194,7 @@ static void recall(struct move_state *m, struct move_flight *f)
     all_by_engine(m, f);
 }
 
-/* f ends with what runs in `s` up to here. */
+/* f ends after the work in `s` up to here. */
 static cu_result mark(struct move_flight *f, cu_stream s)
 {
     f->stream = s;
@@ -272,8 +276,8 @@ bool move_batch_start(struct move_state *m, struct rt_list *from, unsigned *nwai
 
 /* ---- copy engines ---- */
 
-/* Both directions over PCIe run at once only in different streams, so each has its own half of
- * them; copies between devices take all in turn. */
+/* Both directions over PCIe run at the same time only in different streams, so each direction has
+ * half of the streams; copies between devices use all in turn. */
 enum way { TO_HOST, FROM_HOST, DEVICES, FROM_PEER };
 
 static enum way way_of(struct move_state *m, const struct rt_gpu_op *op)
@@ -285,7 +289,7 @@ static enum way way_of(struct move_state *m, const struct rt_gpu_op *op)
 }
 
 /* A stream's store of a word behind a copy from a peer makes the copy 6 us longer (H200, driver
- * 580); asking for an event costs the host 1.5 us each time, where looking at a word is free. */
+ * 580); querying an event costs the host 1.5 us each time, where reading a word is free. */
 static void choose_end(const struct move_state *m, struct move_flight *f, enum way w)
 {
     f->by_event = !m->g->stream_writes || w == FROM_PEER;
@@ -315,8 +319,8 @@ static bool engine_copy(struct move_state *m, struct rt_gpu_op *op, size_t off, 
     return false;
 }
 
-/* The copies of f run in `s`, but no word or event can stand at their end: they are waited for, so
- * that nobody uses the buffers before, and the next ones are tried again. */
+/* The copies of f run in `s`, but no word or event can mark their end: the host waits for them, so
+ * that the buffers are not used before; the next copies are tried again. */
 static void engine_unmarked(struct move_state *m, struct move_flight *f, cu_stream s, cu_result r)
 {
     if (move_is_dead(m, r)) {
@@ -407,7 +411,7 @@ void move_engine_behind(struct move_state *m, struct rt_gpu_op *op, const struct
 
 /* ---- ends ---- */
 
-/* CU_OK, CU_ERROR_NOT_READY, or what has gone wrong. */
+/* CU_OK, CU_ERROR_NOT_READY, or the error. */
 static cu_result ask(const struct move_flight *f)
 {
     if (f->by_event)
@@ -415,14 +419,14 @@ static cu_result ask(const struct move_flight *f)
     return rt_load_acquire(&f->line->flag) == f->value ? CU_OK : CU_ERROR_NOT_READY;
 }
 
-/* Not yet, or not while something is captured: asked again later. */
+/* Not yet, or impossible while something is captured: queried again later. */
 static bool says_nothing(cu_result r)
 {
     return r == CU_ERROR_NOT_READY || rt_cuda_fault(r) == RT_CUDA_CAPTURE;
 }
 
-/* The one flight whose events are asked for in this poll: the oldest of another stream than last
- * time, else the oldest. */
+/* The one flight whose event is queried in this poll: the oldest of another stream than last time,
+ * else the oldest. */
 static struct move_flight *next_by_event(struct move_state *m)
 {
     struct move_flight *oldest = NULL, *other = NULL;
@@ -465,7 +469,7 @@ int move_flights_poll(struct move_state *m)
     return n;
 }
 
-/* A stream that has ended without the word that stands at its end is an error, too. */
+/* A stream that has ended without storing the word at its end is an error, too. */
 void move_flights_look(struct move_state *m)
 {
     for (uint32_t left = m->busy; left; left &= left - 1) {

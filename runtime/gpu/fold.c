@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reductions on a device: which kernel does one, how its work is cut, and the launch.  What is the
- * same for the bits is made one case here, so that there are few kernels: a copy and the bitwise
- * operations work on bytes, a sum of complex numbers is one of twice as many reals.  Under the
- * domain's lock. */
+/* Reductions on a device: which kernel does one, how its work is divided, and the launch.
+ * Reductions with equal bits are one case here, so that there are few kernels: a copy and the
+ * bitwise operations work on bytes; a sum of complex numbers is a sum of twice as many reals.
+ * Under the domain's lock. */
 #include "runtime/gpu/copy.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -19,7 +19,7 @@ _Static_assert(sizeof((struct rt_gpu_fold){ 0 }.src) == RT_GPU_FOLD_PLACES * siz
 enum family { INTEGER, REAL, COMPLEX, PAIR };
 struct type_facts {
     uint8_t nbytes; /* of an element */
-    uint8_t word;   /* of what it is loaded by, which is also its alignment in C */
+    uint8_t word;   /* bytes of the word it is loaded by, which is also its alignment in C */
     uint8_t family; /* enum family */
     uint8_t kernel; /* enum rt_gpu_kernel */
     uint8_t part;   /* of complex types: enum rt_gpu_type of one half */
@@ -67,7 +67,7 @@ static bool is_bits(unsigned code)
            code == RT_GPU_FOLD_BOR || code == RT_GPU_FOLD_BXOR;
 }
 
-/* What the kernel is told for this, and its number. */
+/* The kernel's parameters for a reduction, and its number. */
 static enum rt_gpu_kernel simplify(struct rt_gpu_fold_args *a)
 {
     const struct type_facts *t = &types[a->type];
@@ -118,9 +118,9 @@ static uint16_t unit_of(const struct rt_gpu_fold_args *a)
     return any & (t->word - 1u) ? 1 : t->word;
 }
 
-/* A block's piece is what its threads load at once; of a short operation less, so that it is spread
- * over more multiprocessors, but not of one that a block does at once: meeting takes 1 us (H200).
- */
+/* A block's piece is what its threads load at once.  For a short operation the piece is shorter, so
+ * that more multiprocessors take part, except if one block can do it at once: a meeting of blocks
+ * takes 1 us (H200). */
 static unsigned cut(struct rt_gpu_fold_args *a, unsigned most)
 {
     uint32_t nbytes = types[a->type].nbytes, group = a->unit > nbytes ? a->unit : nbytes;
@@ -139,10 +139,10 @@ static enum rt_gpu_link place_link(struct rt_gpu *g, const struct rt_gpu_fold *f
     if (i < f->nsrc)
         return move_link(g->move, f->dst[f->code == RT_GPU_FOLD_EACH ? i : 0], f->src[i]);
     enum rt_gpu_link l = move_link(g->move, f->dst[i - f->nsrc], f->dst[0]);
-    return l == RT_GPU_LINK_PEER ? RT_GPU_LINK_PUT : l; /* dst[0] itself is far */
+    return l == RT_GPU_LINK_PEER ? RT_GPU_LINK_PUT : l; /* dst[0] itself is in another GPU */
 }
 
-/* The slowest link that it uses: a source that is far counts before a destination. */
+/* The slowest link that it uses: a source in another GPU counts before a destination. */
 static enum rt_gpu_link link_of(struct rt_gpu *g, const struct rt_gpu_fold *f)
 {
     enum rt_gpu_link worst = RT_GPU_LINK_LOCAL;
@@ -158,8 +158,8 @@ static enum rt_gpu_link link_of(struct rt_gpu *g, const struct rt_gpu_fold *f)
     return worst;
 }
 
-/* With memory of another GPU a block a multiprocessor fills the link, and more slow each other
- * down: 16 MiB in place, H200: 281 GB/s with 132 blocks, 259 with twice as many. */
+/* With memory of another GPU, one block on each multiprocessor fills the link, and more slow each
+ * other down: 16 MiB in place, H200: 281 GB/s with 132 blocks, 259 with twice as many. */
 static unsigned most_blocks(const struct rt_gpu *g, enum rt_gpu_link link)
 {
     return (unsigned)g->info.nsm * (link == RT_GPU_LINK_LOCAL ? WEFT_FOLD_BLOCKS_SM : 1);
@@ -201,7 +201,7 @@ static bool is_same(const struct rt_gpu_fold *a, const struct rt_gpu_fold *b)
            !memcmp(a->dst, b->dst, a->ndst * sizeof *a->dst);
 }
 
-/* What the links are is of importance for speed only, so it may be old. */
+/* The links only affect speed, so the answer may be out of date. */
 static struct move_known *look_up(struct rt_gpu *g, const struct rt_gpu_fold *f)
 {
     uintptr_t x = (uintptr_t)f->dst[0] ^ (uintptr_t)f->src[0] ^ f->count;
@@ -220,7 +220,7 @@ void rt_gpu_fold(struct rt_gpu *g, const struct rt_gpu_fold *f, struct rt_gpu_op
 {
     size_t len = f->count * rt_gpu_type_nbytes(f->type);
 
-    if (len == 0 || !g->move) { /* ends at once, well or with an error */
+    if (len == 0 || !g->move) { /* ends at once, with success or an error */
         rt_gpu_copy(g, NULL, NULL, 0, op);
         return;
     }

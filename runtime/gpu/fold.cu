@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernels that reduce what most programs reduce: floats, integers of 4 and 8 bytes, and the
- * bitwise operations and copies, which do not know types.  kernel.h has their contract. */
+ * bitwise operations and copies, which do not depend on the type.  kernel.h has their contract. */
 #include "runtime/gpu/fold_loop.h"
 #include "runtime/gpu/fold_kinds.h"
 

@@ -2,15 +2,15 @@
 /* The loop of the kernels that reduce, for any kind of element.  A kind K has
  *     T         an element,
  *     W         the longest word that elements are aligned to in C,
- *     E<word>   what is combined at a time, of data loaded by words: mostly T,
- *     A<word>   what it is while it is combined,
- *     up, down  from E to A and back,
+ *     E<word>   the unit that is combined at a time, of data loaded by words: mostly T,
+ *     A<word>   the form of E during the operation,
+ *     up, down  conversions from E to A and back,
  *     ahead     groups of 16 bytes of each of two sources that a thread has in flight,
- *     moves     knows RT_GPU_FOLD_EACH,
- *     each      what it does for every code: calls f(operation) with the one asked for, so that the
- *               choice stands outside the loops over elements.
- * A thread loads all that it takes of all sources (of SOURCES beside the first at a time, where
- * there are more), AHEAD groups of each, before it combines the first, then stores. */
+ *     moves     supports RT_GPU_FOLD_EACH,
+ *     each      calls f(operation) for the requested code, so that the choice of the operation is
+ *               outside the loops over elements.
+ * A thread loads its part of all sources, AHEAD groups of each, before it combines the first, then
+ * stores.  With more than SOURCES sources beside the first, it loads SOURCES of them at a time. */
 #ifndef RT_GPU_FOLD_LOOP_H
 #define RT_GPU_FOLD_LOOP_H
 
@@ -234,7 +234,7 @@ template <class K> __device__ __forceinline__ void fold(const struct rt_gpu_fold
         fold_by<K, typename K::W, WEFT_FOLD_AHEAD>(f, w, head);
     else
         fold_as<false, K, uint8_t, 1, 1>(f, w, 0);
-    tell_end(f.flag, f.value, f.counter, f.near);
+    notify_end(f.flag, f.value, f.counter, f.near);
 }
 
 #define FOLD_KERNEL(name, K) \

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernels that reduce what few programs do: integers of 1 and 2 bytes, products of complex
- * numbers, pairs.  kernel.h has their contract.  A pair is moved whole, with what lies between its
- * parts. */
+/* The kernels for rare reductions: integers of 1 and 2 bytes, products of complex numbers, pairs.
+ * kernel.h has their contract.  A pair is moved whole, with the padding between its parts. */
 #include "runtime/gpu/fold_loop.h"
 #include "runtime/gpu/fold_int.h"
 
@@ -75,7 +74,7 @@ template <class R> __device__ __forceinline__ R unnan(R v)
     return isnan(v) ? copysign((R)0, v) : v;
 }
 
-/* (NaN, NaN): infinite after all, when an operand or a product of parts is. */
+/* (NaN, NaN) is infinite after all if an operand or a product of parts is infinite. */
 template <class R>
 __device__ __noinline__ complex<R> repair(complex<R> x, complex<R> y, complex<R> r)
 {
@@ -104,7 +103,7 @@ __device__ __noinline__ complex<R> repair(complex<R> x, complex<R> y, complex<R>
              inf * (times(x.re, y.im) + times(x.im, y.re)) };
 }
 
-/* As the host's, without fused operations. */
+/* Like the host's kernels, without fused operations. */
 template <class R> __device__ __forceinline__ complex<R> product(complex<R> x, complex<R> y)
 {
     complex<R> r = { times(x.re, y.re) - times(x.im, y.im), times(x.re, y.im) + times(x.im, y.re) };

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The embedded kernels of one context: all images are loaded and all functions found when the
- * context is got ready (rt_gpu_prepare()), because loading waits for every kernel of the device,
- * the application's and the lingering one.  A device that no image fits is no error: copies then
- * go by the copy engine.  Under the domain's lock, the context current.  */
+/* The embedded kernels of one context.  All images are loaded and all functions found when the
+ * context is prepared (rt_gpu_prepare()), because loading waits for every kernel of the device, the
+ * application's and the polling kernel.  A device for which there is no image is no error: copy
+ * engines then do all copies.  Under the domain's lock, the context current. */
 #include "runtime/gpu/images.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/gpu/gpu_int.h"
 #include <string.h>
 
-/* Where each one lies: a driver that is asked for what an image has not got does no harm, but tools
- * that watch it report an error of the program. */
+/* Where each one lies: asking the driver for a function that an image does not have is harmless,
+ * but tools that watch the driver report an error of the program. */
 static const struct {
     const char *image, *name;
 } kernels[RT_GPU_KERNELS] = {
@@ -30,7 +30,7 @@ static const struct {
     [RT_GPU_FOLD_WIDE16] = { "fold_rare", "weft_fold_wide16" },
 };
 
-/* Its place among the images, and its module's; -1: there is none. */
+/* Index of its image and module; -1: none. */
 static int image_at(const char *name)
 {
     for (int i = 0; rt_gpu_images[i].name; i++)

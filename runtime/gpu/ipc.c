@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Device memory of one process in another: an exporter describes an allocation, an importer maps
- * it. Three kinds of memory, three ways: a handle of 64 bytes (cuMemAlloc), a descriptor of the
- * allocation (VMM), a descriptor of the pool and 64 bytes for the place in it (pools).  What cannot
- * be exported is found by asking for attributes, never by a call that fails: tools that watch the
- * driver report such calls as errors of the application.
+ * it.  There are three kinds of memory and three ways: a handle of 64 bytes (cuMemAlloc), a
+ * descriptor of the allocation (VMM), a descriptor of the pool and 64 bytes for the address in it
+ * (pools).  Memory that cannot be exported is found by querying attributes, never by a call that
+ * fails: tools that watch the driver report failed calls as errors of the application.
  *
- * An import belongs to the context that it was mapped in and ends with it; imports of one pool
- * share its descriptor, and those of the same place in it one import of the driver's: what is
- * imported twice is gone when it is freed once, and of two that overlap the driver knows one, so
- * copies into the other fail (H200, driver 580).  Under the domain's lock, like all of runtime/gpu.
- */
+ * An import belongs to the context in which it was mapped and ends with that context.  Imports of
+ * one pool share its descriptor, and imports of the same memory in it share one import of the
+ * driver.  The driver requires that: memory imported twice is gone when it is freed once, and of
+ * two imports that overlap the driver knows only one, so copies into the other fail (H200, driver
+ * 580).  Under the domain's lock, like all of runtime/gpu. */
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/gpu/gpu_int.h"
@@ -38,22 +38,24 @@ struct shared_place { /* memory of such a pool, imported once */
 };
 
 struct rt_gpu_import {
-    struct rt_list link; /* of all */
-    struct rt_gpu *g;    /* NULL: its context has gone, and the mapping with it */
+    struct rt_list link; /* in the list of all */
+    struct rt_gpu *g;    /* NULL: its context has gone, and so has the mapping */
     struct rt_gpu_deferred deferred;
     enum rt_gpu_share how;
     cu_ptr base;
     size_t len;
-    struct shared_pool *pool; /* of a pool, and */
+    struct shared_pool *pool; /* memory of a pool: that pool, */
     struct shared_place *place;
 };
 
 static struct {
-    struct rt_list imports, pools;                  /* next NULL until first used */
-    uint64_t owner;                                 /* this process among all, for pool numbers */
-    uint8_t uuid[DEVICES_MAX][16];                  /* of the devices that this process sees */
-    int ndevices;                                   /* -1: not asked yet; see devices_look() */
-    uint64_t told_apart, told_unseen, told_refused; /* bit per device of ours: reported already */
+    struct rt_list imports, pools; /* next NULL until first used */
+    /* Unique among all processes, for pool numbers. */
+    uint64_t owner;
+    uint8_t uuid[DEVICES_MAX][16]; /* of the devices that this process sees */
+    int ndevices;                  /* -1: not queried yet; see devices_look() */
+    /* A bit for each of this process's devices: reported already. */
+    uint64_t told_apart, told_unseen, told_refused;
 } my = { .ndevices = -1 };
 
 static const uint8_t no_uuid[16];
@@ -92,7 +94,7 @@ static const char *name_of(cu_result r)
 
 /* ---- export ---- */
 
-/* May memory at this address be exported by a descriptor; its pool, or NULL. */
+/* Whether memory at this address may be exported by a descriptor; its pool, or NULL. */
 static bool fd_allowed(const struct rt_gpu_ptr *p, cu_pool *pool_p)
 {
     uint64_t types = 0;
@@ -147,7 +149,8 @@ static int export_vmm(const struct rt_gpu_ptr *p, struct rt_gpu_export *e, int *
     return 0;
 }
 
-/* A number for a pool of this process that no pool of another has, as far as 64 bits go. */
+/* A number for a pool of this process that no pool of another process has, with the probability
+ * that 64 bits give. */
 static uint64_t pool_number(cu_pool pool)
 {
     while (!my.owner)
@@ -286,7 +289,7 @@ static void devices_look(void)
             memcpy(my.uuid[i], info.uuid, sizeof my.uuid[i]);
 }
 
-/* Which of our devices this is; -1 when we do not see it. */
+/* Which of this process's devices this is; -1 if the process does not see it. */
 static int ordinal_of(const uint8_t *uuid)
 {
     devices_look();
@@ -304,8 +307,8 @@ static bool first_time(uint64_t *told, int ordinal)
     return first;
 }
 
-/* 0, or -RT_EUNREACH: g's device has no access to the exporter's.  One that this process does not
- * see (CUDA_VISIBLE_DEVICES) cannot be judged here. */
+/* 0, or -RT_EUNREACH: g's device has no access to the exporter's.  An exporter's device that this
+ * process does not see (CUDA_VISIBLE_DEVICES) cannot be checked here. */
 static int access_to(const struct rt_gpu *g, const struct rt_gpu_export *e)
 {
     const struct rt_gpu_info *here = rt_gpu_info(g);
@@ -361,7 +364,7 @@ err_release:
 }
 
 /* `call`: the driver may be called.  A pool belongs to the process and not to a context, so it is
- * given back when the context of the last mapping has gone, too. */
+ * released when the context of the last mapping has gone, too. */
 static void pool_unref(struct shared_pool *p, bool call)
 {
     if (--p->refs > 0)
@@ -382,7 +385,7 @@ static struct shared_pool *pool_find(uint64_t id)
     return NULL;
 }
 
-/* The pool with a reference for the caller. */
+/* The pool, with a reference for the caller. */
 static int pool_get(uint64_t id, int fd, bool fresh, struct shared_pool **out, cu_result *r)
 {
     struct shared_pool *p = fresh ? NULL : pool_find(id);
@@ -441,8 +444,8 @@ static int place_make(struct shared_pool *pool, const struct rt_gpu_export *e,
     return 0;
 }
 
-/* The place with a reference for the caller.  -RT_EAGAIN: something that its owner has freed is
- * still in use in a part of it. */
+/* The memory in the pool, with a reference for the caller.  -RT_EAGAIN: memory that its owner has
+ * freed is still in use in a part of it. */
 static int place_get(struct shared_pool *pool, const struct rt_gpu_export *e,
                      struct shared_place **out, cu_result *r)
 {
@@ -493,12 +496,12 @@ static int map_pool(struct rt_gpu_import *m, const struct rt_gpu_export *e, int 
     bool known = pool_find(e->pool) != NULL;
     int err = map_in_pool(m, e, fd, !known, r);
     /* A number is the exporter's pool handle: a pool made after another was destroyed may have the
-     * same.  Then what we share is the old one. */
+     * same number.  Then the shared pool is the old one. */
     return known && err == -RT_ENOTSUP ? map_in_pool(m, e, fd, true, r) : err;
 }
 
-/* Says once per device why the mapping was refused; not an error, because messages have another
- * way. */
+/* Reports once for each device why the mapping was refused; not an error, because messages have
+ * another way. */
 static int refused(struct rt_gpu *g, const struct rt_gpu_export *e, int err, cu_result r)
 {
     static const char *const kinds[] = { "", "cuMemAlloc", "cuMemCreate", "a memory pool" };
@@ -519,7 +522,7 @@ static int refused(struct rt_gpu *g, const struct rt_gpu_export *e, int err, cu_
     return unseen ? -RT_EUNREACH : err;
 }
 
-/* Of a legacy handle, waits for the device: rt_gpu_unimport() defers it. */
+/* For a legacy handle, waits for the device: rt_gpu_unimport() defers it. */
 static void unmap(struct rt_gpu_import *m)
 {
     cu_result r = CU_OK;
@@ -597,8 +600,8 @@ int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
 /* The driver maps whole pages; these are the smallest (H200). */
 #define PAGE_NBYTES ((size_t)2 << 20)
 
-/* A handle that is opened again before the deferred close has the same address; the driver counts.
- */
+/* A handle that is opened again before the deferred close gets the same address; the driver counts
+ * the openings. */
 void rt_gpu_unimport(struct rt_gpu_import *m)
 {
     size_t held = (m->len + PAGE_NBYTES - 1) & ~(PAGE_NBYTES - 1);
@@ -635,7 +638,8 @@ int rt_gpu_reach(struct rt_gpu *g, const struct rt_gpu_ptr *p)
 
     if (p->g == g || p->kind == RT_MEM_MANAGED)
         return 0;
-    if (p->kind != RT_MEM_CUDA) /* access to it is given by device, and only by its owner */
+    /* Access to such memory is granted for a device, and only by its owner. */
+    if (p->kind != RT_MEM_CUDA)
         return p->ordinal == here->ordinal ? 0 : -RT_EUNREACH;
     if (p->ordinal == here->ordinal || !rt_gpu_can_access(here->ordinal, p->ordinal))
         return -RT_EUNREACH; /* two contexts of one device cannot be joined */

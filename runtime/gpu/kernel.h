@@ -202,15 +202,15 @@ struct rt_gpu_fold_args {
  * *count + step is stored to *count; then to every signal[], after all earlier work of the stream
  * is visible everywhere; then the warp waits until every wait[] has reached e - behind.  The wait
  * ends early, with words->failed, when words->abort or *poison is not 0; then 1 is stored to every
- * tell[], the poison words of the other processes, so that they stop waiting, too. */
+ * poison_of[], the poison words of the other processes, so that they stop waiting, too. */
 #define RT_GPU_MEET_MAX 16
 struct rt_gpu_meet {
     uint64_t count;         /* this device's memory */
     uint64_t runs;          /* the same: launches so far, captured ones too */
     uint64_t poison, words; /* words: struct rt_gpu_meet_words */
-    uint32_t step, nsignal, nwait, ntell;
+    uint32_t step, nsignal, nwait, npoison;
     uint32_t ticket, behind; /* stored to words->ended at the end; 0: not stored */
-    uint64_t signal[RT_GPU_MEET_MAX], wait[RT_GPU_MEET_MAX], tell[RT_GPU_MEET_MAX];
+    uint64_t signal[RT_GPU_MEET_MAX], wait[RT_GPU_MEET_MAX], poison_of[RT_GPU_MEET_MAX];
 };
 struct rt_gpu_meet_words { /* pinned host memory */
     uint32_t abort;        /* written by the host */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Launches of the library's kernels, but for those on streams of the application.  A kernel goes as
- * the one node of an instantiated graph, whose function, grid and parameters are set each time:
- * that takes 1.3 us of the processor, and a flag stored by the kernel is seen after 6.05 us (90 %
- * of them: 6.2), where cuLaunchKernel takes 2.95 us and 7.65 (8.8; H200, driver 580).  Setting them
- * does not touch launches that still run.  Where the driver does not know that, or refuses (older
- * ones a change of the function), it is cuLaunchKernel.  Under the domain's lock. */
+/* Launches of the library's kernels, except those on streams of the application.  A kernel is
+ * launched as the only node of an instantiated graph, whose function, grid and parameters are set
+ * each time.  That takes 1.3 us of the processor, and a flag stored by the kernel is seen after
+ * 6.05 us (90 % of them: 6.2); cuLaunchKernel takes 2.95 us and 7.65 (8.8; H200, driver 580).
+ * Setting them does not affect launches that still run.  Drivers that do not have such graphs, or
+ * refuse (older ones refuse a change of the function), launch by cuLaunchKernel.  Under the
+ * domain's lock. */
 #include "runtime/gpu/copy.h"
 #include "runtime/base/log.h"
 #include "runtime/gpu/stream_ops.h"
@@ -23,7 +24,7 @@ static struct cu_kernel_node node(cu_function f, unsigned grid, unsigned block, 
     return (struct cu_kernel_node){ f, grid, 1, 1, block, 1, 1, 0, params, NULL };
 }
 
-/* Who launches: flights of batches and launches, and last the lingering kernel. */
+/* The users that launch: flights of batches and launches, and last the polling kernel. */
 #define NEXECS (MOVE_BATCHES + MOVE_LAUNCHES + 1)
 static cu_graph_exec *exec_of(struct move_state *m, int i)
 {
@@ -44,7 +45,7 @@ static cu_result make(struct move_state *m)
     cu_result r = rt_cuda.graph_create(&m->graphs.graph, 0);
 
     if (r != CU_OK)
-        m->graphs.graph = NULL; /* whatever the driver has left there */
+        m->graphs.graph = NULL; /* discards what the driver has stored */
     else
         r = rt_cuda.graph_add_kernel(&m->graphs.node, m->graphs.graph, NULL, 0, &k);
     for (int i = 0; r == CU_OK && i < NEXECS; i++) {
@@ -87,7 +88,7 @@ void move_graphs_fini(struct move_state *m)
 static cu_result launch_graph(struct move_state *m, cu_graph_exec exec,
                               const struct cu_kernel_node *k, cu_stream s)
 {
-    int was = rt_gpu_capture_relax(); /* once for both */
+    int was = rt_gpu_capture_relax(); /* once for both calls */
     cu_result r = rt_cuda.graph_set_kernel(exec, m->graphs.node, k);
 
     if (r == CU_OK)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The host's side of the lingering kernel: a ring of descriptors in pinned memory that a kernel
- * polls for a while.  It is launched when a small copy comes alone, leaves after cfg.gpu_linger_us,
- * or a quarter of it without work, and is launched again when it left a descriptor behind.  Copies
- * end in the order in which they were posted.  Under the domain's lock. */
+/* The host's side of the polling kernel: a ring of descriptors in pinned memory that a kernel polls
+ * for a while.  It is launched when a small copy comes alone, leaves after cfg.gpu_linger_us, or
+ * after a quarter of that without work, and is launched again if it has left a descriptor undone.
+ * Copies complete in the order in which they were posted.  Under the domain's lock. */
 #include "runtime/gpu/copy.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/log.h"
@@ -11,12 +11,13 @@
 
 #include <string.h>
 
-/* It leaves after so long without work, or a quarter of its life: a program that waits for the
- * device in one thread is not kept longer, because nobody posts meanwhile.  Its life may be long,
- * then: a launch costs 8 us on the way of a message, with 200 us every 22nd short one. */
+/* It leaves after this time without work, or after a quarter of its life: a program that waits for
+ * the device in one thread then waits no longer than this, because no work is posted meanwhile.  So
+ * its life may be long: a launch adds 8 us to a message (H200), to every 22nd short message if the
+ * life is 200 us.  Where launches take longer, more messages wait for one. */
 #define IDLE_NS 50000u
 
-/* What it may hold of the device while it stays: an eighth of the multiprocessors. */
+/* Its limit while it stays: an eighth of the multiprocessors. */
 static unsigned most_blocks(const struct move_state *m)
 {
     unsigned n = (unsigned)m->g->info.nsm / 8;
@@ -32,8 +33,8 @@ bool move_linger_on(const struct move_state *m)
            g->fn[RT_GPU_LINGER];
 }
 
-/* The kernel numbered l->launch has ended, and so has all that it took.  `left` is its last store
- * and is looked at first, so that what is then read of `done` is final. */
+/* The kernel of launch l->launch has ended, and with it everything that it took.  `left` is its
+ * last store and is read first, so that the value of `done` read afterwards is final. */
 static void look_left(struct move_linger *l)
 {
     if (l->running && rt_load_acquire(&l->words->left) == l->launch) {
@@ -57,7 +58,7 @@ bool move_linger_takes(struct move_state *m, size_t len)
     return false;
 }
 
-/* What was posted and is not done goes by `copies`, or, reductions, by launches. */
+/* Posted descriptors that are not done go by `copies` or, reductions, by launches. */
 static void other_ways(struct move_state *m, struct rt_list *copies, unsigned *ncopies)
 {
     struct move_linger *l = &m->linger;
@@ -77,8 +78,9 @@ static void other_ways(struct move_state *m, struct rt_list *copies, unsigned *n
     }
 }
 
-/* The kernel is not there and cannot be launched: what it has not done goes another way, unless the
- * context has failed.  What it has done ends: a reduction in place must not be done twice. */
+/* The kernel does not run and cannot be launched: what it has not done goes another way, unless the
+ * context has failed.  What it has done is complete: a reduction in place must not be done
+ * twice. */
 static void give_up(struct move_state *m, cu_result r)
 {
     struct move_linger *l = &m->linger;
@@ -97,7 +99,7 @@ static void give_up(struct move_state *m, cu_result r)
     other_ways(m, &m->small, &m->nsmall);
 }
 
-/* Copies that it has done and that only wait to be seen need no kernel. */
+/* Copies that it has done and that only have to be noticed need no kernel. */
 bool move_linger_gone(const struct move_state *m)
 {
     const struct move_linger *l = &m->linger;
@@ -105,8 +107,8 @@ bool move_linger_gone(const struct move_state *m)
     return l->n && !l->running && rt_load_acquire(&l->words->done) != l->posted;
 }
 
-/* The last kernel has left, so `done` is final; it may be ahead of what was reaped, and nothing may
- * be copied twice: an operation that has ended has given its buffers back. */
+/* The last kernel has left, so `done` is final.  It may be ahead of what was reaped, and nothing
+ * may be copied twice: an operation that has ended has returned its buffers to the user. */
 void move_linger_start(struct move_state *m)
 {
     struct move_linger *l = &m->linger;
@@ -119,7 +121,7 @@ void move_linger_start(struct move_state *m)
                                .idle_ns = life_ns / 4 < IDLE_NS ? life_ns / 4 : IDLE_NS,
                                .life_ns = life_ns };
     struct rt_list *i;
-    p.first = l->ring[p.next % RT_GPU_RING_SLOTS]; /* there, too, until it is done */
+    p.first = l->ring[p.next % RT_GPU_RING_SLOTS]; /* also in the ring, until it is done */
     l->blocks = l->many ? most_blocks(m) : 1;
     l->many = false;
     rt_list_each (i, &l->ops)
@@ -136,9 +138,9 @@ void move_linger_start(struct move_state *m)
     l->looks = 0;
 }
 
-/* The sequence number is stored last, at both ends of the line: a load that shows it twice has all
- * of it.  The kernel reads a slot only when its number is due, and the slot's last
- * number is 64 behind, so nothing need be cleared. */
+/* The sequence number is stored last, at both ends of the line: a load that shows it twice has read
+ * the whole line.  The kernel reads a slot only when its number is due, and the slot's last number
+ * is 64 lower, so nothing has to be cleared. */
 static void post(struct move_state *m, struct rt_gpu_desc *d, struct rt_gpu_op *op)
 {
     struct move_linger *l = &m->linger;
@@ -149,11 +151,11 @@ static void post(struct move_state *m, struct rt_gpu_desc *d, struct rt_gpu_op *
     rt_list_append(&l->ops, &op->link);
     l->n++;
     look_left(l);
-    if (l->running) /* the driver is not called: it takes as long as the rest */
+    if (l->running) /* the driver is not called: a call takes as long as the rest */
         return;
     int in = rt_gpu_enter(m->g);
     if (in < 0)
-        return; /* lost: the next progress ends everything */
+        return; /* lost: the next progress ends every operation */
     move_linger_start(m);
     rt_gpu_leave(in);
 }
@@ -209,8 +211,8 @@ static bool same_places(const struct rt_gpu_fold_args *a)
     return i == a->ndst;
 }
 
-/* Whether it is not worth a launch.  Of more sources or in shorter units less is in flight, as if
- * it were longer; to a launch, and to copies, the bytes count that come over the link. */
+/* Whether it is not worth a launch.  With more sources or shorter units less is in flight, as if
+ * the reduction were longer; for a launch, and for copies, the bytes count that cross the link. */
 static bool ring_is_better(const struct rt_gpu_fold_args *a, unsigned unit, uint64_t nbytes,
                            enum rt_gpu_link link)
 {
@@ -300,7 +302,7 @@ static void recall(struct move_state *m)
 {
     struct move_linger *l = &m->linger;
 
-    move_linger_poll(m); /* what the one before has done */
+    move_linger_poll(m); /* what the launch before has done */
     rt_store_release(&l->words->recall.recalled, l->launch);
     rt_fence();
     if (rt_load_acquire(&l->words->recall.started) == l->launch)
@@ -328,6 +330,6 @@ void move_linger_look(struct move_state *m)
     if (r == CU_ERROR_NOT_READY || fault == RT_CUDA_CAPTURE || (r == CU_OK && !l->running))
         return;
     move_fail(m, r,
-              r == CU_OK ? "the lingering kernel has ended without saying so"
-                         : "copying device memory by the lingering kernel");
+              r == CU_OK ? "the polling kernel has ended without its last store"
+                         : "copying device memory by the polling kernel");
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether a device's NVLinks lead to other devices or to a switch: asked of NVIDIA's management
- * library, which is opened when a collective first wants to know and closed again.  Without the
- * library the driver is asked how the device gets on with each other one, which settles less.  No
- * machine with direct links has been measured: what rests on them is a model
- * (coll/gpu/plan_engine.c).  Under the domain's lock. */
+/* Whether a device's NVLinks lead to other devices or to a switch.  NVIDIA's management library
+ * knows; it is opened when a collective first needs the answer and closed again.  Without the
+ * library the driver is asked how the device is joined to each other device, which is not always
+ * enough.  No machine with direct links has been measured: decisions for such machines rest on a
+ * model (coll/gpu/plan_engine.c).  Under the domain's lock. */
 #include "runtime/base/log.h"
 #include "runtime/gpu/gpu_int.h"
 
 #include <dlfcn.h>
 
-#define LINKS_MAX 32  /* a device of today has 18 */
+#define LINKS_MAX 32  /* today's devices have at most 18 */
 #define REMOTE_GPU 0u /* nvmlIntNvLinkDeviceType_t, NVML 11.4 to 13 */
 #define REMOTE_SWITCH 2u
 
@@ -31,7 +31,8 @@ static bool find(void *so, struct nvml *l)
     return l->init && l->shutdown && l->by_pci && l->link_state && l->link_remote;
 }
 
-/* A device with links of both kinds is taken for one at a switch, as is what NVML cannot name. */
+/* A device with links of both kinds counts as one at a switch, and so does a device whose links
+ * NVML cannot name. */
 static enum rt_gpu_links look(const struct nvml *l, const char *pci)
 {
     int n = 0, direct = 0;
@@ -63,9 +64,9 @@ static enum rt_gpu_links by_library(const char *pci)
     return links;
 }
 
-/* Atomics between devices need NVLink.  A switch treats all pairs alike, so devices of which a part
- * is joined, or some better than others, have links of their own.  Where all are alike it may be
- * either. */
+/* Atomics between devices need NVLink.  A switch treats all pairs alike.  So devices of which only
+ * some are joined, or some better than others, have links of their own.  If all pairs are alike,
+ * both are possible. */
 static enum rt_gpu_links by_driver(int ordinal)
 {
     int n = 0, npeers = 0, njoined = 0, first = 0;

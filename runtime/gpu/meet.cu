@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where streams of several processes meet: one warp that signals and waits (kernel.h has the
- * contract).  It is a kernel of its own, so that what waits is a warp and never the grid of a
- * reduction.  Lanes look at a flag each; all flags that are waited for lie in this device's memory,
- * so polling does not use the links. */
+ * contract).  It is a kernel of its own, so that only a warp waits and never the grid of a
+ * reduction.  Each lane polls one flag; all awaited flags lie in this device's memory, so polling
+ * does not use the links. */
 #include "runtime/gpu/kernel.h"
 #include "runtime/gpu/ptx.h"
 #include <stddef.h>
 
-/* The host's word lies across PCIe: it is looked at every so many polls, about 0.1 ms. */
+/* The host's word lies across PCIe: it is read every so many polls, about 0.1 ms.  More often only
+ * costs PCIe reads; less often only delays the end after a failure. */
 #define LOOK_POLLS 256u
 
 __device__ __forceinline__ uint32_t load_sys(uint64_t addr)
@@ -15,7 +16,7 @@ __device__ __forceinline__ uint32_t load_sys(uint64_t addr)
     return from<true>::load((const uint32_t *)addr);
 }
 
-/* Whether the flag has come. */
+/* Whether the flag has reached its value. */
 __device__ __forceinline__ bool wait_for(const struct rt_gpu_meet &p, uint64_t flag, uint32_t e)
 {
     for (uint32_t polls = 1;; polls++) {
@@ -52,8 +53,8 @@ extern "C" __global__ void __launch_bounds__(32)
         came = wait_for(p, p.wait[lane], e - p.behind);
     fence_system(); /* the signals, before the stream's later work */
     if (!__all_sync(EVERY_LANE, came)) {
-        if (lane < p.ntell)
-            host_store(p.tell[lane], 1);
+        if (lane < p.npoison)
+            host_store(p.poison_of[lane], 1);
         if (lane == 0)
             host_store(p.words + offsetof(struct rt_gpu_meet_words, failed), 1);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cost model of device copies: cost.def as functions.  Every choice of a way follows from it;
+/* The cost model of device copies: cost.def as functions.  Every choice between ways uses it;
  * weft_info --paths prints it.  Any thread; no state. */
 #include "runtime/gpu/copy.h"
 
@@ -66,8 +66,8 @@ static const uint8_t links[] = {
 #undef LINKS
 #define NCOSTS (sizeof costs / sizeof *costs)
 
-/* The rows of a link and way stand together; one more than the first one's index, 0 until it is
- * known.  Every thread that looks finds the same. */
+/* The rows of a link and way stand together; one more than the index of the first, 0 until known.
+ * Every thread that searches finds the same. */
 static uint8_t firsts[RT_GPU_LINKS][RT_GPU_WAYS];
 
 static size_t find_first(enum rt_gpu_way way, enum rt_gpu_link link)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernels that copy: weft_batch, launched for up to 64 copies at once, and weft_linger, which
- * stays for a while and takes copies and short reductions from a ring in host memory.  kernel.h has
- * their contract.
+/* The kernels that copy: weft_batch, launched for up to 64 copies at once, and weft_linger, the
+ * polling kernel, which stays for a while and takes copies and short reductions from a ring in host
+ * memory.  kernel.h has their contract.
  *
- * Order: as in completion.h, also where the lingering kernel's blocks tell each other or the host.
- */
+ * Memory order: as in completion.h, also where the blocks of the polling kernel notify each other
+ * or the host. */
 #include "runtime/gpu/completion.h"
 #include "runtime/gpu/fold_ring.h"
 #include "runtime/gpu/kernel.h"
@@ -12,8 +12,9 @@
 #include "runtime/gpu/ptx.h"
 #include <stddef.h>
 
-/* n units by threads t of nt, four loads in flight each, or one.  What is loaded on a condition
- * begins as zero, or its registers are kept from one round of the kernel to the next. */
+/* n units by threads t of nt, with four loads in flight each, or one.  A conditional load starts
+ * from zero; otherwise the compiler keeps its registers alive from one round of the kernel to the
+ * next. */
 template <bool stays, unsigned ahead, class T>
 __device__ __forceinline__ void copy_units(T *d, const T *s, uint32_t n, unsigned t, unsigned nt)
 {
@@ -41,8 +42,8 @@ __device__ __forceinline__ void copy_units(T *d, const T *s, uint32_t n, unsigne
             d[i + j * nt] = v[j];
 }
 
-/* The bytes before and behind the whole units, at most 30, go by one thread each; their load is in
- * flight beside the others.  nt is at least 32. */
+/* The bytes before and behind the whole units, at most 30, are copied by one thread each; their
+ * loads are in flight beside the others.  nt is at least 32. */
 template <bool stays, unsigned ahead, class T>
 __device__ __forceinline__ void copy_as(uint64_t dst, uint64_t src, uint32_t len, unsigned t,
                                         unsigned nt)
@@ -105,8 +106,8 @@ __device__ __forceinline__ bool is_recalled(uint64_t recall, uint32_t number)
                (const uint32_t *)(recall + offsetof(struct rt_gpu_recall, recalled))) == number;
 }
 
-/* Lane l knows where the pieces of move l (end0) and of move 32 + l (end1) end in the row of all;
- * every warp works this out for itself, which costs less than a barrier. */
+/* Lane l knows where the pieces of move l (end0) and of move 32 + l (end1) end in the sequence of
+ * all pieces.  Every warp computes this for itself, which costs less than a barrier. */
 extern "C" __global__ void __launch_bounds__(WEFT_BATCH_THREADS, 4)
     weft_batch(const __grid_constant__ struct rt_gpu_batch b)
 {
@@ -146,18 +147,18 @@ extern "C" __global__ void __launch_bounds__(WEFT_BATCH_THREADS, 4)
                        len < WEFT_BATCH_PIECE ? (uint32_t)len : WEFT_BATCH_PIECE, threadIdx.x,
                        blockDim.x);
     }
-    tell_end(b.flag, b.value, b.counter, b.near);
+    notify_end(b.flag, b.value, b.counter, b.near);
 }
 
-/* ---- the lingering kernel ---- */
+/* ---- the polling kernel ---- */
 
-/* Warp 0 of block 0 polls the ring, warp 0 of the other blocks what block 0 tells them; all other
- * warps wait at a barrier.  While a copy runs nobody of its multiprocessor polls: a fence waits for
- * the loads of all its warps, and one from host memory takes 1.4 us. */
+/* Warp 0 of block 0 polls the ring; warp 0 of each other block polls the task of block 0; all other
+ * warps wait at a barrier.  While a copy runs no warp on its multiprocessor polls: a fence waits
+ * for the loads of all warps there, and a load from host memory takes 1.4 us. */
 struct task { /* in shared memory: what all threads of a block do next */
     uint64_t dst, src;
     uint32_t len, seq;
-    uint32_t part, parts; /* which part of the work is this block's */
+    uint32_t part, parts; /* index of this block's part of the work, and number of parts */
     bool leave, is_fold, near;
     struct ring_fold fold;
 };
@@ -177,7 +178,7 @@ __device__ __forceinline__ uint64_t lane_words(uint32_t v, unsigned i)
     return lane_word(v, i) | (uint64_t)lane_word(v, i + 1) << 32;
 }
 
-/* Warp 0 has a descriptor in v, a word a lane. */
+/* Warp 0 has a descriptor in v, one word a lane. */
 __device__ __forceinline__ void take_task(struct task *k, uint32_t v, uint32_t part, uint32_t parts)
 {
     uint64_t dst = lane_words(v, 2), src = lane_words(v, 4);
@@ -199,7 +200,7 @@ __device__ __forceinline__ void take_task(struct task *k, uint32_t v, uint32_t p
     k->parts = parts;
 }
 
-/* Whether the descriptor in v is whole, and which number it has. */
+/* Whether the descriptor in v is whole, and its number. */
 __device__ __forceinline__ bool is_whole(uint32_t v, uint32_t seq)
 {
     unsigned same = __ballot_sync(EVERY_LANE, v == seq);
@@ -210,7 +211,7 @@ __device__ __forceinline__ bool is_whole(uint32_t v, uint32_t seq)
 
 /* ---- the blocks beside block 0 ---- */
 
-/* One look at the task.  True: it is whole and of this launch. */
+/* Reads the task once.  True: it is whole and of this launch. */
 __device__ __forceinline__ bool see_task(const struct rt_gpu_linger &p, uint32_t *v)
 {
     *v = warp_load(work_of(p)->task.word + threadIdx.x);
@@ -218,8 +219,8 @@ __device__ __forceinline__ bool see_task(const struct rt_gpu_linger &p, uint32_t
            lane_word(*v, WEFT_TASK_LAUNCH_PARTS) >> 8 == (p.launch & 0xffffff);
 }
 
-/* The rank of this block, from 1.  Block 0 may not have started, and may never: 0, and nobody
- * counts on us. */
+/* The rank of this block, from 1. 0 if block 0 has not started, and may never start: then this
+ * block takes no part. */
 __device__ __forceinline__ uint32_t join(const struct rt_gpu_linger &p)
 {
     u64 start = now_ns(), mine = (u64)p.launch << 32, want = 0;
@@ -240,8 +241,8 @@ __device__ __forceinline__ uint32_t join(const struct rt_gpu_linger &p)
     return lane_word((uint32_t)want, 0);
 }
 
-/* Waits for a copy that this block, number `rank`, takes part in, or the end.  Block 0 waits for
- * those that take part before it tells the next. */
+/* Waits for a copy in which this block, number `rank`, takes part, or for the end.  Block 0 waits
+ * for the blocks that take part before it stores the next task. */
 __device__ __forceinline__ void wait_task(const struct rt_gpu_linger &p, struct task *k,
                                           uint32_t rank, uint32_t *seen)
 {
@@ -262,14 +263,17 @@ __device__ __forceinline__ void wait_task(const struct rt_gpu_linger &p, struct 
 
 /* ---- block 0 ---- */
 
-struct leader {           /* the same in all lanes */
-    u64 start, last;      /* of the launch, of the last work */
-    uint32_t next, known; /* the descriptor to come, other blocks that are there */
-    bool fresh;           /* has not looked yet: the first one may lie in the parameters */
+struct leader {           /* equal in all lanes */
+    u64 start, last;      /* time of the launch, of the last work */
+    uint32_t next, known; /* the next descriptor; other blocks that have started */
+    /* Nothing has been read yet: the first descriptor may be in the parameters. */
+    bool fresh;
 };
 
-/* Stores the task: the words of a descriptor, one a lane, or in all lanes a number only. */
-__device__ __forceinline__ void tell(const struct rt_gpu_linger &p, uint32_t v, uint32_t parts)
+/* Stores the task: the words of a descriptor, one a lane, or only a number, the same in all
+ * lanes. */
+__device__ __forceinline__ void store_task(const struct rt_gpu_linger &p, uint32_t v,
+                                           uint32_t parts)
 {
     unsigned lane = threadIdx.x;
 
@@ -278,9 +282,9 @@ __device__ __forceinline__ void tell(const struct rt_gpu_linger &p, uint32_t v, 
     warp_store(work_of(p)->task.word + lane, v, true);
 }
 
-/* Into how many parts work is cut; for blocks that have started only.  A launch with work in its
- * parameters is ahead of its other blocks: they get a moment, because block 0 alone takes 25 us for
- * 1 MiB. */
+/* Into how many parts the work is cut: only as many as blocks have started.  If the work is in the
+ * launch's parameters, block 0 is ahead of the others and waits for them for a moment, because
+ * block 0 alone takes 25 us for 1 MiB. */
 __device__ __forceinline__ uint32_t parts_for(const struct rt_gpu_linger &p, struct leader *l,
                                               uint32_t len, bool fold)
 {
@@ -300,7 +304,7 @@ __device__ __forceinline__ uint32_t parts_for(const struct rt_gpu_linger &p, str
     return parts < l->known + 1 ? parts : l->known + 1;
 }
 
-/* All is in flight at once; each lane stores what it has loaded. */
+/* All loads are in flight at once; each lane stores what it has loaded. */
 __device__ __forceinline__ void copy_near(uint4 *pocket, uint4 *dst, const uint4 *src, uint32_t len,
                                           unsigned lane)
 {
@@ -311,7 +315,7 @@ __device__ __forceinline__ void copy_near(uint4 *pocket, uint4 *dst, const uint4
         dst[i] = pocket[i];
 }
 
-/* How many bytes warp 0 copies or reduces alone. */
+/* The number of bytes that warp 0 copies or reduces alone. */
 __device__ __forceinline__ uint32_t alone_most(uint64_t dst, uint64_t src, uint32_t len,
                                                uint32_t fold, uint32_t near)
 {
@@ -333,7 +337,8 @@ __device__ __forceinline__ void look(const struct rt_gpu_linger &p, struct leade
         uint32_t v = l->fresh ? ((const uint32_t *)&p.first)[lane] : warp_load_host(slot + lane);
         l->fresh = false;
         u64 now = now_ns();
-        uint32_t late = lane_word(now - l->start > p.life_ns, 0); /* lanes may see two times */
+        /* Lanes may read different times. */
+        uint32_t late = lane_word(now - l->start > p.life_ns, 0);
         uint32_t idle = lane_word(now - l->last > p.idle_ns, 0);
         uint64_t dst = lane_words(v, 2), src = lane_words(v, 4);
         uint32_t len = lane_word(v, 6), fold = lane_word(v, 1), near = lane_word(v, WEFT_TASK_NEAR);
@@ -350,7 +355,7 @@ __device__ __forceinline__ void look(const struct rt_gpu_linger &p, struct leade
         if (len > alone_most(dst, src, len, fold, near)) {
             uint32_t parts = parts_for(p, l, len, fold != 0);
             if (parts > 1)
-                tell(p, v, parts);
+                store_task(p, v, parts);
             take_task(k, v, 0, parts);
             return;
         }
@@ -372,11 +377,11 @@ __device__ __forceinline__ void look(const struct rt_gpu_linger &p, struct leade
     }
 }
 
-/* Warp 0, at the end: whoever is there leaves, too. */
+/* Warp 0, at the end: all blocks that have started leave, too. */
 __device__ __forceinline__ void part_with(const struct rt_gpu_linger &p, uint32_t next)
 {
     if (gridDim.x > 1)
-        tell(p, next, 0);
+        store_task(p, next, 0);
     if (threadIdx.x == 0) {
         fence_system(); /* done, stored earlier, before left */
         host_store(p.words + offsetof(struct rt_gpu_words, left), p.launch);
@@ -415,8 +420,8 @@ __device__ __forceinline__ void fold_part(const struct task *k)
         fold_units<RT_GPU_RING_SOURCES, 1>(&k->fold, at, end, threadIdx.x, blockDim.x);
 }
 
-/* Warp 0, when all have done their part.  A fence has made a block's data visible to all before the
- * block says that it has finished, so block 0 needs no other one. */
+/* Warp 0, when all blocks have done their part.  A fence has made a block's data visible to all
+ * before the block stores that it has finished, so block 0 needs no further fence. */
 __device__ __forceinline__ void finish(const struct rt_gpu_linger &p, const struct task *k)
 {
     uint32_t helpers = k->parts - 1, seq = k->seq, part = k->part, lane = threadIdx.x;
@@ -456,10 +461,10 @@ extern "C" __global__ void __launch_bounds__(WEFT_LINGER_THREADS, 2)
     if (warp0 && !leads)
         rank = join(p);
     else if (warp0 && gridDim.x > 1)
-        tell(p, p.next - 1, 1);
+        store_task(p, p.next - 1, 1);
     if (threadIdx.x == 0 && leads &&
         is_recalled(p.words + offsetof(struct rt_gpu_words, recall), p.launch))
-        l.start -= p.life_ns + 1; /* lane 0's time decides: it leaves at the first look */
+        l.start -= p.life_ns + 1; /* lane 0's time decides: it leaves at the first poll */
     for (;;) {
         if (warp0 && leads)
             look(p, &l, &k, pocket);

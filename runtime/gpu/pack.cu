@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* weft_pack and weft_unpack: bytes of a layout to and from their packed form.
  *
- * Each warp takes a chunk of the packed range, finds where it begins in the layout (the one 64-bit
- * division), and goes through it: a long piece is copied by all lanes together, in the widest
- * vectors that its two addresses allow; of short pieces each lane looks up and moves units of its
- * own, neighbours in packed order, so that the packed side is coalesced, with the loads of several
- * units under way.  Any grid does; blocks of a multiple of 32 threads. */
+ * Each warp takes a chunk of the packed range, finds where the chunk begins in the layout (the only
+ * 64-bit division), and goes through it.  All lanes together copy a long piece, in the widest
+ * vectors that its two addresses allow.  Of short pieces each lane looks up and moves units of its
+ * own, neighbours in packed order, so that accesses to the packed side are coalesced, with the
+ * loads of several units in flight.  Any grid works; blocks of a multiple of 32 threads. */
 #include "runtime/gpu/kernel.h"
 
 namespace
@@ -22,7 +22,8 @@ struct table {
     uint32_t n;
 };
 
-/* The last group that does not begin behind r, from group `low` on, near which it often lies. */
+/* The last group that does not begin behind r.  The search starts at group `low`, near which it
+ * often lies. */
 __device__ uint32_t find(table t, uint32_t low, int64_t r)
 {
     uint32_t high = low + 1;
@@ -42,7 +43,7 @@ __device__ uint32_t find(table t, uint32_t low, int64_t r)
     return low;
 }
 
-/* Byte `in` of a group's packed form: how far it is into its piece, and where that begins. */
+/* Byte `in` of a group's packed form: its offset in its piece, and where the piece begins. */
 __device__ int64_t piece_of(int64_t in, int64_t len, int64_t stride, int64_t *begin)
 {
     int64_t rep;
@@ -56,8 +57,8 @@ __device__ int64_t piece_of(int64_t in, int64_t len, int64_t stride, int64_t *be
     return in - rep * len;
 }
 
-/* Where `r`, a packed position that may have run past the end of element e, really is.  What it
- * has run past is less than a chunk. */
+/* The element and position of `r`, a packed position that may have run past the end of element e,
+ * by less than a chunk. */
 __device__ void wrap(int64_t *e, int64_t *r, int64_t size)
 {
     if (*r < size)
@@ -71,7 +72,7 @@ __device__ void wrap(int64_t *e, int64_t *r, int64_t size)
     *e += more;
 }
 
-/* n vectors by one warp, four a lane under way. */
+/* n vectors by one warp, with four a lane in flight. */
 template <typename V> __device__ void copy_vectors(V *d, const V *s, uint32_t n, uint32_t lane)
 {
 #pragma unroll 1
@@ -95,7 +96,7 @@ __device__ void copy_bytes(char *d, const char *s, uint32_t n, uint32_t lane)
         d[i] = s[i];
 }
 
-/* Both ends are equally far from an address that vectors may begin at. */
+/* Both ends have the same distance from an address at which vectors may begin. */
 template <typename V> __device__ void copy_alike(char *d, const char *s, uint32_t n, uint32_t lane)
 {
     uint32_t head = (uint32_t) - (uintptr_t)d % sizeof(V);
@@ -107,7 +108,7 @@ template <typename V> __device__ void copy_alike(char *d, const char *s, uint32_
         copy_bytes(d + n - tail, s + n - tail, tail, lane);
 }
 
-/* The ends have nothing in common: 16 bytes are put together from five words of four.  No word is
+/* The two ends are aligned differently: 16 bytes are combined from five words of four.  No word is
  * read that does not lie inside the source as a whole. */
 __device__ void copy_shifted(char *d, const char *s, uint32_t n, uint32_t lane)
 {
@@ -142,7 +143,7 @@ __device__ void copy_long(char *d, const char *s, uint32_t n, uint32_t lane)
         copy_shifted(d, s, n, lane);
 }
 
-/* Units that a lane has under way at a time. */
+/* Units that a lane has in flight at a time. */
 __device__ constexpr uint32_t depth_of(uint32_t unit) { return unit >= 8 ? 4 : 8; }
 
 struct place {    /* in the layout; the same in all lanes */
@@ -159,7 +160,8 @@ template <typename V, bool PACK> __device__ void move_unit(char *packed, char *u
         *(V *)user = *(const V *)packed;
 }
 
-/* The next n packed bytes, at most a window, all in the group of the place: 32 bits do. */
+/* The next n packed bytes, at most a window, all in the group of the place, so 32-bit arithmetic is
+ * enough. */
 template <typename V, bool PACK>
 __device__ void move_alike(const place &at, uint32_t skip, char *packed, char *user, uint32_t n,
                            uint32_t lane)
@@ -187,7 +189,7 @@ __device__ void move_alike(const place &at, uint32_t skip, char *packed, char *u
     }
 }
 
-/* The next n packed bytes wherever they are: each lane looks up its units. */
+/* The next n packed bytes, in any groups: each lane looks up its units. */
 template <typename V, bool PACK>
 __device__ void move_mixed(const struct rt_gpu_pack &p, table t, const place &at, char *packed,
                            uint32_t n, uint32_t lane)
@@ -214,7 +216,7 @@ __device__ void move_window(const struct rt_gpu_pack &p, table t, const place &a
         move_mixed<V, PACK>(p, t, at, packed, n, lane);
 }
 
-/* Short pieces: the next packed bytes from the place on, at most n; says how many. */
+/* Short pieces: the next packed bytes from the place on, at most n; returns how many. */
 template <bool PACK>
 __device__ uint32_t move_short(const struct rt_gpu_pack &p, table t, const place &at, char *packed,
                                int64_t n, uint32_t lane)
@@ -288,8 +290,8 @@ template <bool PACK> __device__ void move_all(const struct rt_gpu_pack &p)
         move_chunk<PACK>(p, t, at, at + chunk < p.len ? at + chunk : p.len, lane);
 }
 
-/* The last block to come here tells the host.  Each block's stores are ordered before its count by
- * the barrier and the fence of one thread for all; the count orders them before the flag. */
+/* The last block that arrives here notifies the host.  Each block's stores are ordered before its
+ * count by the barrier and one thread's fence for all; the count orders them before the flag. */
 __device__ void finish(const struct rt_gpu_pack &p)
 {
     __syncthreads();

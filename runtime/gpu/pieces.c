@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packing without kernels, for builds without nvcc and devices that no image fits.  There are three
- * ways, and each waits for the device once:
- *
- *     rows    pieces at equal distances are one two-dimensional copy
- *     batch   all other pieces are one call of the driver, where it has cuMemcpyBatchAsync
- *     span    packing only: one copy of everything between the first and the last byte to pinned
- *             memory, where the CPU packs
- *
- * Rows and batches touch the bytes of the layout and no others.  A span also reads the gaps, which
- * changes nothing, whoever writes the gaps meanwhile.  Unpacking never uses a span: it would write
+/* Packing without kernels, for builds without nvcc and devices for which there is no image.  There
+ * are three ways, and each waits for the device once:
+ * rows: pieces at equal distances are one two-dimensional copy;
+ * batch: all other pieces are one call of the driver, if it has cuMemcpyBatchAsync;
+ * span: packing only: one copy of everything from the first to the last byte to pinned memory,
+ * where the CPU packs.
+ * Rows and batches touch the bytes of the layout and no others.  A span also reads the gaps; that
+ * is harmless, even if the gaps are written meanwhile.  Unpacking never uses a span: it would write
  * the gaps back as they were a moment ago, and a kernel of the application, another message or
  * another process may have written them since.  Under the domain's lock. */
 #include "runtime/gpu/pieces.h"
@@ -19,29 +17,30 @@
 #include <string.h>
 
 #define PITCH_MAX INT32_MAX /* of all devices (CU_DEVICE_ATTRIBUTE_MAX_PITCH) */
-#define ROWS_MIN 8          /* fewer are copies of a batch, where there are batches */
+#define ROWS_MIN 8          /* fewer rows are copies of a batch, if there are batches */
 #define BATCH_MAX 256       /* copies handed to the driver by one call: 6 KiB of the stack */
-/* The CPU packs at least this fast out of pinned memory: 4 GB/s, and 10 ns for each piece. */
+/* The rate at which the CPU packs out of pinned memory, at least: 4 GB/s, and 10 ns for each piece.
+ * A slower CPU would pack some spans that pieces would copy faster. */
 #define PACK_MB_PER_S 4000
 #define PACK_PIECE_NS 10
 
 struct extent {
-    uint64_t low, high;       /* the addresses that the pieces lie between */
-    int64_t npieces, ncopies; /* ncopies: of the driver, rows being one */
+    uint64_t low, high;       /* the pieces lie between these addresses */
+    int64_t npieces, ncopies; /* ncopies: of the driver; rows count as one */
 };
 
-struct batch { /* copies that are to be started */
+struct batch { /* copies to be started */
     size_t n;
     cu_ptr dst[BATCH_MAX], src[BATCH_MAX];
     size_t len[BATCH_MAX];
 };
 
-/* A walk over the pieces of a range, and what it does with each. */
+/* A walk over the pieces of a range, and its action for each piece. */
 struct walk {
     const struct rt_gpu_pack *p;
     const struct rt_gpu_group *groups;
-    struct extent *measured; /* NULL: they are moved, */
-    const char *image;       /* from a copy of what lies from `low` on to `out`, by the CPU, */
+    struct extent *measured; /* NULL: the pieces are moved, */
+    const char *image;       /* from a copy of the memory from `low` on to `out`, by the CPU, */
     uint64_t low;
     char *out;
     bool pack; /* or else by the driver, in this direction */
@@ -54,8 +53,8 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- one piece, or several at equal distances ---- */
 
-/* A driver before CUDA 12.8 has no such call, and one that has it may refuse memory: then each copy
- * is a call.  That some are made twice does no harm. */
+/* A driver before CUDA 12.8 does not have this call, and a newer one may refuse memory: then each
+ * copy is a call of its own.  Some copies may be made twice, which is harmless. */
 static void batch_flush(struct walk *w)
 {
     struct cu_copy_attr any = { .order = CU_COPY_ORDER_STREAM };
@@ -177,7 +176,7 @@ static uint32_t find(const struct walk *w, int64_t r)
     return low;
 }
 
-/* Packed bytes [from, to) of element e; `packed` is where byte `from` goes. */
+/* Packed bytes [from, to) of element e; `packed` is the destination of byte `from`. */
 static void part_of_element(struct walk *w, int64_t e, int64_t from, int64_t to, uint64_t packed)
 {
     uint64_t user = w->p->user + (uint64_t)(e * w->p->extent);
@@ -189,7 +188,7 @@ static void part_of_element(struct walk *w, int64_t e, int64_t from, int64_t to,
     }
 }
 
-/* Elements [e, e + n), whole: the fewer rows are the outer ones. */
+/* Elements [e, e + n), whole: the smaller number of rows is the outer loop. */
 static void whole_elements(struct walk *w, int64_t e, int64_t n, uint64_t packed)
 {
     const struct rt_gpu_pack *p = w->p;
@@ -253,7 +252,7 @@ static cu_result by_pieces(const struct job *j, const struct rt_gpu_pack *p)
     return wait(j, w.r);
 }
 
-/* Through pinned memory `image`, and `out` when the packed form is to be on the device. */
+/* Through pinned memory `image`, and `out` if the packed form is to be on the device. */
 static cu_result by_span(const struct job *j, const struct rt_gpu_pack *p, const struct extent *m,
                          char *image, char *out)
 {
@@ -269,7 +268,7 @@ static cu_result by_span(const struct job *j, const struct rt_gpu_pack *p, const
                 rt_cuda.memcpy_async(p->packed, (cu_ptr)(uintptr_t)out, (size_t)p->len, j->g->now));
 }
 
-/* Falls back to pieces when there is no pinned memory; that has been reported. */
+/* Falls back to pieces if there is no pinned memory; that has been reported. */
 static cu_result by_span_or_pieces(const struct job *j, const struct rt_gpu_pack *p,
                                    const struct extent *m)
 {
@@ -299,7 +298,7 @@ static bool span_wins(const struct job *j, const struct extent *m, uint64_t span
     return span_ns < pieces_ns;
 }
 
-/* The first half of a range, of whole elements if it can be. */
+/* The first half of a range, of whole elements if possible. */
 static int64_t half_of(const struct rt_gpu_pack *p)
 {
     int64_t half = p->len / 2;

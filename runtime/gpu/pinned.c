@@ -2,9 +2,9 @@
 /* Host memory that devices and this process share.
  *
  * The memory is mapped here and pinned by the driver.  Other processes may read such memory by
- * process_vm_readv, which memory that the driver allocates refuses; and the memory remains when the
- * application resets the device's context, so that flags in it may be polled at any time.  Where
- * the driver cannot pin memory of others, the driver allocates. */
+ * process_vm_readv, which fails on memory that the driver allocates.  And the memory remains when
+ * the application resets the device's context, so flags in it may be polled at any time.  If the
+ * driver cannot pin memory of the process, the driver allocates. */
 #include "runtime/gpu/gpu_int.h"
 
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Device memory for RDMA adapters: descriptors of it, and the order of what they write.  Under the
- * domain's lock, like all of runtime/gpu. */
+/* Device memory for RDMA adapters: its descriptors, and the order of the adapters' writes.  Under
+ * the domain's lock, like all of runtime/gpu. */
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/gpu/gpu_int.h"

@@ -4,22 +4,23 @@
  * blocks are single allocations by cuMemAlloc, so that legacy IPC can export them.
  *
  * Making a block takes long (pinning 0.3 s a gigabyte; each peer maps device memory anew, 3 to 4
- * ms) and freeing it waits for the device, so idle blocks are kept up to a number of bytes; beyond
- * that the free of the one that has been idle for longest is deferred, until which the block may be
- * used again.  All of it dies with its context: then only the descriptions are freed.  Under the
- * domain's lock. */
+ * ms), and freeing it waits for the device.  So idle blocks are kept up to a number of bytes;
+ * beyond that the free of the block that has been idle for longest is deferred, and until then the
+ * block may be used again.  All blocks end with their context: then only their descriptions are
+ * freed.  Under the domain's lock. */
 #include "runtime/gpu/gpu_int.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
 #include <stdlib.h>
 
-/* Classes: 0 is small, 1 the large buffers, k has 2^(k-1) times their length. */
+/* Classes: 0 is small; 1 is the large buffers; k has 2^(k-1) times their length. */
 enum { SMALL, LARGE };
 #define SMALL_COUNT 32
 
 struct buffer {
-    struct rt_gpu_stage stage; /* first: what the user has; `next` links the free ones of a block */
+    /* First member: the user's view; `next` links the free ones of a block. */
+    struct rt_gpu_stage stage;
     struct rt_gpu_block *block;
 };
 
@@ -40,7 +41,8 @@ struct rt_gpu_block {
 
 static bool is_host(const struct rt_gpu_block *b) { return b->pool->host; }
 
-/* Idle bytes that are kept: what is pinned is lost to the rest of the machine. */
+/* Idle bytes that are kept: pinned memory is missing for the rest of the machine.  Less would make
+ * a block anew for each burst of messages. */
 static size_t kept_nbytes(const struct rt_gpu_pool *pool)
 {
     return pool->host ? 64u << 20 : 256u << 20;
@@ -96,7 +98,7 @@ static int report(struct rt_gpu_block *b, cu_result r)
 
 /* ---- blocks ---- */
 
-/* No buffer of it is in use; a block that is too long to be kept is the first to go. */
+/* No buffer of it is in use; a block that is too long to be kept is the first to be freed. */
 static void set_idle(struct rt_gpu_block *b)
 {
     struct rt_list *all = &b->pool->idle;
@@ -115,7 +117,7 @@ static void unset_idle(struct rt_gpu_block *b)
     rt_list_del(&b->idle);
 }
 
-/* Neither idle nor deferred any more. */
+/* Neither idle nor deferred any longer. */
 static void block_free(struct rt_gpu_block *b)
 {
     rt_list_del(&b->link);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Work on streams of the application.  Its kernels and copies are the driver's from the call on;
- * this file keeps nothing.  A graph that is captured takes them up like the application's own.
- * Under the domain's lock. */
+/* Work on streams of the application.  From the call on, the driver owns the kernels and copies;
+ * this file keeps nothing.  A graph that is captured takes them like the application's own.  Under
+ * the domain's lock. */
 #include "runtime/gpu/stream_ops.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -35,7 +35,7 @@ int rt_gpu_stream_of(void *stream, struct rt_gpu **out)
 
 bool rt_gpu_can_meet(const struct rt_gpu *g) { return g->fn[RT_GPU_MEET] != NULL; }
 
-/* The answer to a call on g: 0 or -RT_EGPU, logged. */
+/* The result of a call on g: 0 or -RT_EGPU, logged. */
 static int answer(struct rt_gpu *g, cu_result r, const char *what)
 {
     if (r == CU_OK)
@@ -82,8 +82,8 @@ int rt_gpu_meet_on(struct rt_gpu *g, void *stream, const struct rt_gpu_meet *m)
     return answer(g, r, "starting a kernel on the stream of a communicator");
 }
 
-/* Between kernels on a stream, a short copy is best another one; a kernel cannot write pageable
- * memory of the host. */
+/* Between kernels on a stream, a short copy is fastest as another kernel; a kernel cannot write
+ * pageable memory of the host. */
 static bool kernel_copies(struct rt_gpu *g, const void *dst, size_t len)
 {
     return rt_gpu_choose(RT_GPU_LINK_PEER, len, false, true) == RT_GPU_WAY_BATCH &&

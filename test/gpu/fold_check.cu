@@ -195,7 +195,7 @@ static bool ring_do(uint32_t fold, const uint64_t *place, uint32_t len, bool nea
 static void ring_stop()
 {
     if (!ring_wait(&r.words->left, r.launch)) {
-        printf("not ok - the lingering kernel does not leave\n");
+        printf("not ok - the polling kernel does not leave\n");
         exit(1);
     }
     DO(cudaStreamSynchronize(devs[0].stream));

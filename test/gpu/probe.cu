@@ -245,7 +245,7 @@ static void linger_one(char *dst, const char *src, size_t len)
     linger_post(dst, src, len);
     wait_word(&words->done, seq, "linger");
 }
-static void linger_end() { wait_word(&words->left, launches, "the lingering kernel's end"); }
+static void linger_end() { wait_word(&words->left, launches, "the polling kernel's end"); }
 
 /* ---- sections ---- */
 

@@ -537,11 +537,11 @@ static void linger_round(unsigned blocks)
             launch(blocks, 64, rand() % 2, &body);
         }
         if (up && !running && __atomic_load_n(&words.left, __ATOMIC_ACQUIRE) != launches)
-            bad("a kernel has ended without saying so");
+            bad("a kernel has ended without its last store");
         usleep(100);
     }
     if (dst != want)
-        bad("wrong data of the lingering kernel");
+        bad("wrong data of the polling kernel");
 }
 
 static void post_long(size_t at, size_t len)

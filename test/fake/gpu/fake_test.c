@@ -544,11 +544,11 @@ static void meetings(void)
                                      .step = 1,
                                      .nsignal = 1,
                                      .nwait = 1,
-                                     .ntell = 1,
+                                     .npoison = 1,
                                      .ticket = 5 };
         m[i].wait[0] = p + 16 * (cu_ptr)i + 12;
         m[i].signal[0] = p + 16 * (cu_ptr)!i + 12;
-        m[i].tell[0] = p + 16 * (cu_ptr)!i + 8;
+        m[i].poison_of[0] = p + 16 * (cu_ptr)!i + 8;
     }
     for (int round = 0; round < 3; round++)
         for (int i = 0; i < 2; i++)

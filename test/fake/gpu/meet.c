@@ -52,7 +52,7 @@ static int pin_all(struct meeting *m)
     const struct rt_gpu_meet *k = m->k;
     uint32_t i;
 
-    if (k->nsignal > RT_GPU_MEET_MAX || k->nwait > RT_GPU_MEET_MAX || k->ntell > RT_GPU_MEET_MAX)
+    if (k->nsignal > RT_GPU_MEET_MAX || k->nwait > RT_GPU_MEET_MAX || k->npoison > RT_GPU_MEET_MAX)
         return CU_ERROR_ILLEGAL_ADDRESS;
     m->count = pin(m, k->count, 4);
     m->runs = pin(m, k->runs, 4);
@@ -99,7 +99,7 @@ static int meet(struct meeting *m)
     for (i = 0; i < k->nwait && !err; i++)
         came = wait_for(m, m->wait[i], e - k->behind) && came;
     if (!came) {
-        err = store_all(m, k->tell, k->ntell, 1);
+        err = store_all(m, k->poison_of, k->npoison, 1);
         __atomic_store_n(&m->words->failed, 1u, __ATOMIC_RELEASE);
     }
     if (k->ticket)
