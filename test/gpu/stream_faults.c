@@ -397,10 +397,11 @@ static void queue(void)
     for (int i = 0; i < THREADS; i++)
         open_stream(&w[i]);
     OK(MPI_Barrier(mt_comm));
+    for (int i = 0; i < THREADS; i++) /* in the opposite order on neighbours */
+        CHECK_EQ(pthread_create(&t[i], NULL, collect, &w[(i + mt_rank) % THREADS]), 0);
     for (int i = 0; i < THREADS; i++)
-        CHECK_EQ(pthread_create(&t[i], NULL, collect, &w[i]), 0);
-    for (int i = 0; i < THREADS; i++) {
         CHECK_EQ(pthread_join(t[i], NULL), 0);
+    for (int i = 0; i < THREADS; i++) {
         CHECK_EQ(w[i].failed, 0);
         close_stream(&w[i]);
     }

@@ -8,14 +8,16 @@
  *   FAKE_CUDA_MEM=8589934592  bytes of memory of each device, counted per process
  *   FAKE_CUDA_SPREAD=0        1: device addresses lie terabytes apart, as with the real driver
  *   FAKE_CUDA_DELAY_US=0      random delay before each operation of a stream, at most
- *   FAKE_CUDA_ONE_QUEUE=0     1: streams of normal priority run in the order of submission
  *   FAKE_CUDA_VERSION=13000
  *   FAKE_CUDA_MISSING=a,b     functions that do not exist
  *   FAKE_CUDA_FAIL=cuMemAlloc_v2:3,cuInit:1+:100
  *                             the third call fails (with 999); all calls from the first on fail
  *                             with 100; "copy" and "kernel" count those that streams execute;
  *                             a program adds rules with fake_cuda_fail() while nothing is running
- *   CUDA_VISIBLE_DEVICES      numbers or GPU-... identifiers, as with the real driver */
+ *   CUDA_VISIBLE_DEVICES      numbers or GPU-... identifiers, as with the real driver
+ *   CUDA_DEVICE_MAX_CONNECTIONS=8
+ *                             1: streams of normal priority run in the order of submission; with
+ *                             more, no two streams share a queue */
 #include "test/fake/gpu/fake.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -191,7 +193,7 @@ void fake_read_env(void)
     fake.mem_nbytes = env_bytes("FAKE_CUDA_MEM", (size_t)8 << 30);
     fake.version = (int)env_number("FAKE_CUDA_VERSION", 13000);
     fake.delay_us = (unsigned)env_number("FAKE_CUDA_DELAY_US", 0);
-    fake.one_queue = env_number("FAKE_CUDA_ONE_QUEUE", 0) != 0;
+    fake.one_queue = env_number("CUDA_DEVICE_MAX_CONNECTIONS", 8) == 1;
     for (i = 0; i < FAKE_DEVICES; i++) {
         fake.primary[i].dev = i;
         fake.primary[i].ordinal = fake_ordinal(i);
