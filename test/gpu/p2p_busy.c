@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages with device buffers beside kernels of the application.  One kernel fills the device and
- * ends only when the program ends it, after the messages: what needs a multiprocessor
- * would wait for ever. */
+/* Messages with device buffers beside kernels of the application: one that fills the device and
+ * ends only when the program ends it, after the messages, so that a copy that needs a
+ * multiprocessor would wait for ever; one that fills the device for 100 ms; and a persistent kernel
+ * with one block on each multiprocessor, with and without messages. */
 #include <string.h>
 #include "runtime/gpu/images.h"
 #include "test/bench/limits.h"
 #include "test/gpu/gputest.h"
 #include "test/mpi/mpitest.h"
 
-static const size_t lens[] = { 8, 100, 5000, 40000, 300000, 3000000 };
-enum { NLENS = 6, MANY = 40, LIMIT_MS = 20000 };
+static const size_t lens[] = { 8, 100, 5000, 40000, 300000, 3000000, 8 << 20 };
+enum { NLENS = 7, MANY = 40, LIMIT_MS = 20000, SHORT_MS = 100 };
+enum { FILLED = 2, PERSISTENT = 1 }; /* blocks of 1024 threads on each multiprocessor */
 
 static int dev;
 static cu_function echo;
@@ -35,13 +37,12 @@ static bool load(void)
     return true;
 }
 
-/* Blocks of 1024 threads: two fill a multiprocessor. */
-static void begin(void)
+static void begin(unsigned blocks, unsigned limit_ms)
 {
     struct bench_kernel k = { .in = (uintptr_t)gate,
                               .out = (uintptr_t)(words + 16),
                               .took = (uintptr_t)(words + 16),
-                              .limit_ns = LIMIT_MS * 1000000ull,
+                              .limit_ns = limit_ms * 1000000ull,
                               .rounds = 1 };
     void *params[] = { &k };
     int nsm = 1;
@@ -49,9 +50,10 @@ static void begin(void)
     words[16] = 0;
     gt_set(gate, 0, 4);
     CHECK_EQ(cu.device_get_attribute(&nsm, CU_DEV_MULTIPROCESSORS, dev), CU_OK);
-    CHECK_EQ(cu.launch_kernel(echo, 2 * (unsigned)nsm, 1, 1, 1024, 1, 1, 0, stream, params, NULL),
-             CU_OK);
-    mt_sleep_ms(50); /* it is there */
+    CHECK_EQ(
+        cu.launch_kernel(echo, blocks * (unsigned)nsm, 1, 1, 1024, 1, 1, 0, stream, params, NULL),
+        CU_OK);
+    mt_sleep_ms(limit_ms / 4 < 50 ? (int)limit_ms / 4 : 50); /* the kernel has started */
 }
 
 static void end(const char *what)
@@ -61,22 +63,37 @@ static void end(const char *what)
     CHECK_EQ(cu.stream_synchronize(stream), CU_OK);
 }
 
-static void one_by_one(uint64_t key)
+static void exchange(void)
 {
-    for (int i = 0; i < NLENS; i++) {
-        gt_fill(buf[i], lens[i], mt_first ? key : 99);
-        mt_sync();
-    }
-    begin();
-    mt_sync();
     for (int i = 0; i < NLENS; i++)
         if (mt_first)
             OK(MPI_Send(buf[i], (int)lens[i], MPI_BYTE, mt_peer, i, mt_comm));
         else if (mt_peer != MPI_PROC_NULL)
             OK(MPI_Recv(buf[i], (int)lens[i], MPI_BYTE, mt_peer, i, mt_comm, MPI_STATUS_IGNORE));
-    end("messages");
+}
+
+static void fill(uint64_t key)
+{
+    for (int i = 0; i < NLENS; i++) {
+        gt_fill(buf[i], lens[i], mt_first ? key : 99);
+        mt_sync();
+    }
+}
+
+static void check(uint64_t key)
+{
     for (int i = 0; i < NLENS && mt_peer != MPI_PROC_NULL; i++)
         GT_CHECK_DATA(buf[i], lens[i], key);
+}
+
+static void one_by_one(unsigned blocks, uint64_t key)
+{
+    fill(key);
+    begin(blocks, LIMIT_MS);
+    mt_sync();
+    exchange();
+    end("messages");
+    check(key);
 }
 
 static void at_once(uint64_t key)
@@ -85,7 +102,7 @@ static void at_once(uint64_t key)
 
     for (int i = 0; i < MANY; i++)
         gt_fill(many[i], 3000, mt_first ? key + (uint64_t)i : 99);
-    begin();
+    begin(FILLED, LIMIT_MS);
     mt_sync();
     for (int i = 0; i < MANY; i++)
         if (mt_first)
@@ -107,11 +124,47 @@ static void beside_a_full_device(void)
         OK(MPI_Sendrecv_replace(p, 5000, MPI_BYTE, mt_peer, 9, mt_peer, 9, mt_comm,
                                 MPI_STATUS_IGNORE));
     for (uint64_t round = 0; round < 3; round++) {
-        one_by_one(10 + round);
+        one_by_one(FILLED, 10 + round);
         at_once(100 * (1 + round));
     }
-    gt_free(gate);
     gt_free(p);
+}
+
+/* The kernels end between two messages, and copies by kernels begin again.  On a real device the
+ * first message, of 8 bytes, must not wait for them. */
+static void full_for_100_ms(void)
+{
+    for (uint64_t key = 1; key <= 3; key++) {
+        fill(key);
+        mt_sync();
+        begin(FILLED, SHORT_MS);
+        if (mt_first)
+            OK(MPI_Send(buf[0], (int)lens[0], MPI_BYTE, mt_peer, NLENS, mt_comm));
+        else if (mt_peer != MPI_PROC_NULL)
+            OK(MPI_Recv(buf[0], (int)lens[0], MPI_BYTE, mt_peer, NLENS, mt_comm,
+                        MPI_STATUS_IGNORE));
+        CHECK_MSG(gt_is_fake() || cu.stream_query(stream) == CU_ERROR_NOT_READY,
+                  "rank %d: a message waited for the application's kernel", mt_rank);
+        while (cu.stream_query(stream) == CU_ERROR_NOT_READY)
+            mt_sleep_ms(1);
+        exchange();
+        check(key);
+    }
+}
+
+/* Messages before, beside and after the kernel. */
+static void persistent_kernel(void)
+{
+    fill(1);
+    exchange();
+    begin(PERSISTENT, LIMIT_MS);
+    end("no message");
+    check(1);
+    for (uint64_t key = 2; key <= 3; key++)
+        one_by_one(PERSISTENT, key);
+    fill(4);
+    exchange();
+    check(4);
 }
 
 int main(int argc, char **argv)
@@ -124,10 +177,14 @@ int main(int argc, char **argv)
         buf[i] = gt_alloc(GT_CUDA, dev, lens[i], 0);
     for (int i = 0; i < MANY; i++)
         many[i] = gt_alloc(GT_CUDA, dev, 3000, 0);
-    if (load())
+    if (load()) {
         MT_RUN(beside_a_full_device);
-    else
+        MT_RUN(full_for_100_ms);
+        MT_RUN(persistent_kernel);
+        gt_free(gate);
+    } else {
         mt_skip("no kernels in this build");
+    }
     for (int i = 0; i < NLENS; i++)
         gt_free(buf[i]);
     for (int i = 0; i < MANY; i++)

@@ -21,6 +21,7 @@
 
 #define FAKE_DEVICES 16
 #define FAKE_MULTIPROCESSORS 4
+#define FAKE_THREADS 2048       /* on a multiprocessor at the same time */
 #define FAKE_GRANULE (2u << 20) /* unit of device addresses, as with the real driver */
 
 #define FAKE_DECLARE(field, symbol, params) \

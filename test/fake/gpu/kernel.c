@@ -493,6 +493,7 @@ int fake_kernel_op(cu_ctx c, const struct cu_kernel_node *k, struct fake_op **ou
     const void *from = k->params ? k->params[0] : NULL;
     void **extra = k->extra;
     cu_function f = k->f;
+    uint64_t nthreads = (uint64_t)k->gx * k->gy * k->gz * k->bx * k->by * k->bz;
 
     if (!f || !f->module || f->module->magic != MODULE_MAGIC || f->module->ctx != c)
         return CU_ERROR_INVALID_HANDLE;
@@ -509,7 +510,7 @@ int fake_kernel_op(cu_ctx c, const struct cu_kernel_node *k, struct fake_op **ou
         return CU_ERROR_OUT_OF_MEMORY;
     memcpy((*out)->params, from, kernels[f->which].nbytes);
     (*out)->value = (uint32_t)f->which;
-    (*out)->fills = f->which >= BENCH && (uint64_t)k->gx * k->gy * k->gz >= FAKE_MULTIPROCESSORS;
+    (*out)->fills = f->which >= BENCH && nthreads >= FAKE_MULTIPROCESSORS * FAKE_THREADS;
     return 0;
 }
 
