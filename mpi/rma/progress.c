@@ -14,6 +14,8 @@
 /* Nanoseconds between two checks of a wait whether a process of this host has gone; each check is
  * one kill(2) for each process, about a microsecond.  A longer interval only delays the error. */
 #define LOOK_NS 50000000u
+/* Polls between readings of the clock, which takes as long as several polls. */
+#define LOOK_POLLS 64
 
 bool wm_rma_ready(const struct wm_rma *r, const struct wm_rma_target *t)
 {
@@ -98,15 +100,20 @@ struct wait {
     struct wm_rma *r;
     struct wm_rma_target *t;
     wm_rma_cond *cond;
-    uint64_t next_ns;
+    unsigned npolls;
+    uint64_t nsleeps, next_ns;
 };
 
-/* Called at each poll, and by a process that sleeps about once a second.  The coarse clock takes a
- * quarter of the other's time. */
+/* Called at each poll, and by a process that sleeps about once a second, after which the clock is
+ * read at once.  The coarse clock takes a quarter of the other's time. */
 static void look_for_dead(struct wait *w)
 {
     struct wm_rma *r = w->r;
     struct timespec t;
+    uint64_t nsleeps = r->dom->stats.sleeps;
+    if (++w->npolls % LOOK_POLLS && w->next_ns && nsleeps == w->nsleeps)
+        return;
+    w->nsleeps = nsleeps;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
     uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
     if (now < w->next_ns)
@@ -133,7 +140,7 @@ int wm_rma_dead(const struct wm_rma *r)
 
 int wm_rma_wait(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond)
 {
-    struct wait w = { .r = r, .t = t, .cond = cond };
+    struct wait w = { .r = r, .t = t, .cond = cond, .nsleeps = r->dom->stats.sleeps };
     if (cond(r, t))
         return MPI_SUCCESS;
     wm_domain_until(r->dom, wait_ended, &w);
