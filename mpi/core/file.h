@@ -8,8 +8,17 @@
 #include "runtime/io/io.h"
 
 struct wm_errh;
-struct wm_hints; /* mpi/io/hints.h */
-struct wm_view;  /* mpi/io/view.h */
+struct wm_hints;  /* mpi/io/hints.h */
+struct wm_shared; /* mpi/io/shared.c */
+struct wm_view;   /* mpi/io/view.h */
+
+/* A split collective access that has begun and not been ended. */
+struct wm_split {
+    MPI_Request request; /* 0: none */
+    void *buf;
+    int where; /* enum wm_where of mpi/io/op.h */
+    bool write;
+};
 
 struct wm_file {
     struct rt_obj obj;    /* refs: the handle, and operations that have not completed */
@@ -19,9 +28,11 @@ struct wm_file {
     int fd;
     int amode;
     struct rt_io_fs fs;
-    struct wm_hints *hints; /* owned */
-    struct wm_view *view;   /* referenced */
-    int64_t pos;            /* individual file pointer, in etypes */
+    struct wm_hints *hints;   /* owned */
+    struct wm_view *view;     /* referenced */
+    int64_t pos;              /* individual file pointer, in etypes */
+    struct wm_shared *shared; /* owned */
+    struct wm_split split;    /* used by one thread at a time, as the calls are collective */
     bool atomic;
     void *spare; /* buffers of mpi/io/indep.c that no operation uses now; NULL: none.  Atomic */
 };

@@ -8,6 +8,7 @@
 #include "mpi/base/comm.h"
 #include "mpi/core/life.h"
 #include "mpi/base/status.h"
+#include "mpi/io/shared.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/request.h"
 #include <stdlib.h>
@@ -26,11 +27,10 @@ static int check_mode(const struct wm_access *a)
     return MPI_SUCCESS;
 }
 
-/* Bytes of data of the access, and the position of etype number `at`. */
-static int measure(const struct wm_access *a, const struct wm_view *v, int64_t at,
-                   struct wm_iop *op)
+/* Bytes of data of the access. */
+static int measure(const struct wm_access *a, struct wm_iop *op)
 {
-    int64_t end;
+    const struct wm_view *v = op->view;
     if (__builtin_mul_overflow(a->count, a->type->layout.size, &op->nbytes))
         return wm_err(MPI_ERR_COUNT, "%lld elements of %lld bytes are more than 63 bits can count",
                       (long long)a->count, (long long)a->type->layout.size);
@@ -39,33 +39,60 @@ static int measure(const struct wm_access *a, const struct wm_view *v, int64_t a
                       (long long)op->nbytes, (long long)v->esize);
     if (op->nbytes && !v->file->size)
         return wm_err(MPI_ERR_ARG, "the view is empty: no data can be read or written through it");
+    return MPI_SUCCESS;
+}
+
+/* The position of etype number `at`. */
+static int locate(struct wm_iop *op, int64_t at)
+{
+    int64_t end;
     if (at < 0)
         return wm_err(MPI_ERR_ARG, "offset is %lld; it must not be negative", (long long)at);
-    if (__builtin_mul_overflow(at, v->esize, &op->pos) ||
+    if (__builtin_mul_overflow(at, op->view->esize, &op->pos) ||
         __builtin_add_overflow(op->pos, op->nbytes, &end))
         return wm_err(MPI_ERR_ARG, "offset is %lld, beyond the largest file", (long long)at);
     return MPI_SUCCESS;
 }
 
-/* Fills in the operation and moves the file pointer, by what is asked for and not by what will be
- * found (MPI-5.0 section 14.4.1). */
+/* Takes the place in the file, and moves the file pointer by what is asked for, not by what will be
+ * found (MPI-5.0 section 14.4.1).  `err`: of this rank's arguments; a collective call is still
+ * completed with the others. */
+static int claim(const struct wm_access *a, struct wm_iop *op, int err)
+{
+    struct wm_file *f = a->file;
+    int64_t at = a->offset, n = err || !op->view->esize ? 0 : op->nbytes / op->view->esize;
+    if (a->where == WM_ORDERED) {
+        int failed = wm_shared_ordered(f, n, &at);
+        err = err ? err : failed;
+    } else if (a->where == WM_SHARED && !err) {
+        err = wm_shared_add(f, n, &at);
+    }
+    if (err || a->where != WM_OWN)
+        return err ? err : locate(op, at);
+    wm_file_lock(f);
+    err = locate(op, f->pos);
+    f->pos += err ? 0 : n;
+    wm_file_unlock(f);
+    return err;
+}
+
+/* Fills in the operation. */
 static int prepare(const struct wm_access *a, struct wm_iop *op)
 {
     struct wm_file *f = a->file;
-    int err = check_mode(a);
-    if (err)
-        return err;
     *op = (struct wm_iop){
         .file = f, .write = a->write, .buf = a->buf, .mem = &a->type->layout, .count = a->count
     };
     wm_file_lock(f);
     op->view = f->view;
-    err = measure(a, f->view, a->where == WM_AT ? a->offset : f->pos, op);
-    if (!err && a->where == WM_OWN && f->view->esize)
-        f->pos += op->nbytes / f->view->esize;
-    if (!err)
-        wm_view_ref(op->view);
+    wm_view_ref(op->view);
     wm_file_unlock(f);
+    int err = check_mode(a);
+    if (!err)
+        err = measure(a, op);
+    err = claim(a, op, err);
+    if (err)
+        wm_view_unref(op->view);
     return err;
 }
 
@@ -201,4 +228,13 @@ int wm_io_start(const struct wm_access *a, MPI_Request *request)
     wm_view_unref(w->op.view);
     free(w);
     return wm_err(MPI_ERR_NO_MEM, "no memory for an access to a file");
+}
+
+/* ---- by all ranks ---- */
+
+int wm_io_run_all(const struct wm_access *a, MPI_Status *status) { return wm_io_run(a, status); }
+
+int wm_io_start_all(const struct wm_access *a, MPI_Request *request)
+{
+    return wm_io_start(a, request);
 }

@@ -32,6 +32,11 @@ struct wm_iop {
 /* Blocking, and as a request, by one rank. */
 int wm_io_run(const struct wm_access *a, MPI_Status *status);
 int wm_io_start(const struct wm_access *a, MPI_Request *request);
+/* The same by all ranks of the file, and in two halves: split.c. */
+int wm_io_run_all(const struct wm_access *a, MPI_Status *status);
+int wm_io_start_all(const struct wm_access *a, MPI_Request *request);
+int wm_io_begin(const struct wm_access *a);
+int wm_io_end(const struct wm_access *a, MPI_Status *status);
 
 /* Carries out an operation of this rank alone; takes the domain's lock only for device memory.  Any
  * thread.  0 or -RT_E...; sets op->moved. */

@@ -10,6 +10,7 @@
 #include "mpi/core/errh.h"
 #include "mpi/io/file.h"
 #include "mpi/io/hints.h"
+#include "mpi/io/shared.h"
 #include "mpi/io/view.h"
 #include "mpi/p2p/domain.h"
 #include <fcntl.h>
@@ -131,7 +132,8 @@ static int complete(struct wm_file *f)
             err = wm_file_err(f, (int)end, "could not get the size of");
         f->pos = end;
     }
-    return wm_file_same(f, err, err ? 0 : identity(f), "the file behind the name");
+    err = wm_file_same(f, err, err ? 0 : identity(f), "the file behind the name");
+    return err ? err : wm_shared_open(f, f->pos);
 }
 
 int wm_api_file_open(struct wm_comm *comm, const char *filename, int amode, struct wm_info *info,
@@ -158,6 +160,7 @@ int wm_api_file_open(struct wm_comm *comm, const char *filename, int amode, stru
     f->comm->file = f;
     err = complete(f);
     if (err) {
+        wm_shared_close(f);
         f->comm->file = NULL;
         wm_comm_free(f->comm);
         destroy_object(f);
@@ -182,6 +185,8 @@ int wm_api_file_close(struct wm_file *fh)
             err = wm_file_err(fh, gone, "could not delete");
         err = wm_file_agree(fh, err);
     }
+    int left = wm_shared_close(fh);
+    err = err ? err : left;
     if (err) /* the object stays: its error handler is called */
         return err;
     struct wm_comm *c = fh->comm;

@@ -4,6 +4,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/io/file.h"
 #include "mpi/io/hints.h"
+#include "mpi/io/shared.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,17 @@ static int64_t signature(const struct wm_type *etype, const char *datarep)
     return (int64_t)(h >> 2);
 }
 
+/* Where the shared pointer is in the file.  All ranks read it before rank 0 resets it: they agree
+ * on whether they could. */
+static int current(struct wm_file *f, MPI_Offset *disp)
+{
+    int64_t at;
+    int err = wm_shared_add(f, 0, &at);
+    if (!err)
+        *disp = wm_view_offset(f->view, at * f->view->esize);
+    return wm_file_agree(f, err);
+}
+
 int wm_api_file_set_view(struct wm_file *fh, MPI_Offset disp, struct wm_type *etype,
                          struct wm_type *filetype, const char *datarep, struct wm_info *info)
 {
@@ -107,9 +119,13 @@ int wm_api_file_set_view(struct wm_file *fh, MPI_Offset disp, struct wm_type *et
     if (!err)
         err = check_types(etype, filetype);
     if (!err)
-        err = create(disp == MPI_DISPLACEMENT_CURRENT ? 0 : disp, etype, filetype, datarep, &v);
+        err = create(disp, etype, filetype, datarep, &v);
     err = wm_file_same(fh, err, err ? 0 : signature(etype, datarep),
                        "the etype's extent or the data representation");
+    if (!err && disp == MPI_DISPLACEMENT_CURRENT)
+        err = current(fh, &v->disp);
+    if (!err)
+        err = wm_shared_set(fh, MPI_SUCCESS, 0);
     if (err) {
         if (v)
             wm_view_unref(v);

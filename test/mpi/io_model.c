@@ -209,7 +209,7 @@ static void free_mem(struct mem *m)
 /* ---- calls ---- */
 
 enum way { AT, OWN, IAT, IOWN, AT_ALL, OWN_ALL, IAT_ALL, IOWN_ALL, SPLIT_AT, SPLIT, WAYS };
-static int nways = AT_ALL; /* calls tried: the first so many */
+static int nways = WAYS; /* calls tried: the first so many */
 
 static void waited(MPI_Request *r, MPI_Status *st)
 {
