@@ -28,18 +28,23 @@
 #define LOOK_POLLS 64u
 #define LOOK_SEEN_FOR 50u /* times rt_gpu_seen_for, which is 20 us */
 
-/* Pinned memory: a line for each flight, the ring, the kernel's words.  Device memory: a counter
- * for each stream of kernels that end with a flag, each in a line of its own, and the polling
- * kernel's work. */
-#define NCOUNTERS (MOVE_BATCHES + 1)
+/* Pinned memory: a line for each flight, the ring, the kernel's words, and what is recalled.
+ * Device memory: a line for each stream of batches, for launches, and for the polling kernel, and
+ * that kernel's work. */
+#define LINGER_LINE (MOVE_BATCHES + 1)
+#define NLINES (LINGER_LINE + 1)
 struct pinned {
     struct rt_gpu_flag lines[MOVE_FLIGHTS];
     struct rt_gpu_desc ring[RT_GPU_RING_SLOTS];
     struct rt_gpu_words words;
+    struct move_recall_words recall[NLINES];
 };
-#define NCOUNTERS_ROOM 4 /* the work begins at a line of the device, 128 bytes */
-#define DEVICE_NBYTES (NCOUNTERS_ROOM * RT_CACHE_LINE + sizeof(struct rt_gpu_work))
-_Static_assert(NCOUNTERS <= NCOUNTERS_ROOM, "device memory of copies");
+#define DEVICE_NBYTES (NLINES * sizeof(struct rt_gpu_line) + sizeof(struct rt_gpu_work))
+_Static_assert(sizeof(struct rt_gpu_line) == RT_CACHE_LINE &&
+                   offsetof(struct rt_gpu_line, recall) % sizeof(uint64_t) == 0,
+               "a word of 64 bits that one atomic operation changes");
+_Static_assert(NLINES * sizeof(struct rt_gpu_line) % 128 == 0,
+               "the work begins at a line of the device");
 _Static_assert(sizeof(struct rt_gpu_desc) == 128 && offsetof(struct pinned, ring) % 128 == 0,
                "a descriptor is what a warp loads at once");
 _Static_assert(offsetof(struct rt_gpu_desc, near) == WEFT_TASK_NEAR * sizeof(uint32_t),
@@ -536,6 +541,16 @@ static cu_result memory_take(struct move_state *m)
     return r;
 }
 
+static void recalls_init(struct move_state *m, struct pinned *p)
+{
+    cu_ptr first = m->device + offsetof(struct rt_gpu_line, recall);
+
+    for (unsigned i = 0; i < MOVE_BATCHES; i++)
+        move_recall_init(&m->recall[i], &p->recall[i], first + i * sizeof(struct rt_gpu_line));
+    move_recall_init(&m->linger.recall, &p->recall[LINGER_LINE],
+                     first + LINGER_LINE * sizeof(struct rt_gpu_line));
+}
+
 int rt_gpu_move_init(struct rt_gpu *g)
 {
     struct move_state *m = calloc(1, sizeof *m);
@@ -563,7 +578,8 @@ int rt_gpu_move_init(struct rt_gpu *g)
         m->flights[i].line = &p->lines[i];
     m->linger.ring = p->ring;
     m->linger.words = &p->words;
-    m->linger.work = m->device + NCOUNTERS_ROOM * RT_CACHE_LINE;
+    m->linger.work = m->device + NLINES * sizeof(struct rt_gpu_line);
+    recalls_init(m, p);
     return move_flights_init(m);
 }
 

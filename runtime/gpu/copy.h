@@ -37,6 +37,29 @@ void move_graphs_fini(struct move_state *m);
 cu_result move_kernel(struct move_state *m, cu_graph_exec exec, enum rt_gpu_kernel k, unsigned grid,
                       unsigned block, cu_stream s, void *params);
 
+/* ---- recall of kernels that start late; recall.c ---- */
+
+/* The last launch of one stream: it is recalled, keeps its copies, or is not decided yet. */
+enum move_recall_state { MOVE_KEPT, MOVE_MAY_BE_LATE, MOVE_ASKED, MOVE_RECALLED };
+struct move_recall_words { /* pinned host memory: what a copy engine stores, and has loaded */
+    uint32_t number, pad;
+    struct rt_gpu_recall seen;
+};
+struct move_recall {
+    struct move_recall_words *pinned;
+    cu_ptr word;              /* struct rt_gpu_recall */
+    uint32_t number;          /* of the launch */
+    uint32_t before, started; /* blocks that have started before it, and by its end */
+    unsigned looks;
+    enum move_recall_state state;
+};
+void move_recall_init(struct move_recall *r, struct move_recall_words *pinned, cu_ptr word);
+/* A kernel was launched, of which nblocks count themselves in the word. */
+void move_recall_launched(struct move_recall *r, uint32_t number, unsigned nblocks);
+/* One look, 1 ms after the last, at a launch that has not ended.  True: it has not started, and
+ * will do nothing when it does. */
+bool move_recall_look(struct move_state *m, struct move_recall *r);
+
 /* ---- flights: work handed to the driver at once that ends at once; flight.c ---- */
 
 /* Kinds, as ranges of move_state.flights.  There are two batches: one runs while the next is
@@ -53,7 +76,6 @@ enum move_kind { MOVE_BATCH, MOVE_LAUNCH, MOVE_ENGINE };
 struct move_flight {
     struct rt_list ops;
     bool by_event, recalled;
-    unsigned looks;           /* calls of move_flights_look() since it was handed over */
     uint64_t order;           /* position in its stream: a stream's flights end in this order */
     struct rt_gpu_flag *line; /* in pinned memory */
     uint32_t value;
@@ -89,7 +111,7 @@ struct move_linger {
     bool running;    /* it has not been seen to have left */
     bool off;        /* it could not be launched, and will not be tried again */
     bool recalled;   /* recalled, and has not left yet */
-    unsigned looks;  /* calls of move_linger_look() since it was launched */
+    struct move_recall recall;
     struct move_fold folds[RT_GPU_RING_SLOTS]; /* by slot, in case the kernel does not take them */
 };
 
@@ -137,6 +159,7 @@ struct move_state {
     uint32_t busy; /* a bit for each flight */
     struct move_flight flights[MOVE_FLIGHTS];
     cu_stream batch[MOVE_BATCHES];
+    struct move_recall recall[MOVE_BATCHES];
     unsigned next_engine; /* streams take turns */
     uint64_t norders;
     unsigned nevents;   /* running flights that end with an event */
@@ -147,7 +170,7 @@ struct move_state {
     struct move_linger linger;
     struct move_graphs graphs;
     struct rt_gpu_pinned pinned; /* lines, ring, words */
-    cu_ptr device;               /* counters, work */
+    cu_ptr device;               /* struct rt_gpu_line[], work */
     uint64_t looked;             /* when the streams were last queried for errors, rt_gpu_clock() */
     unsigned polls;
     /* What lies in a granule of 2 MiB; only speed depends on it, so it may be out of date. */
@@ -182,7 +205,6 @@ void move_by_engine(struct move_state *m, struct rt_gpu_op *op);
  * copy engines do all copies until the recalled kernels have ended. */
 void move_kernels_look(struct move_state *m);
 void move_tell_late(struct move_state *m);
-#define MOVE_LATE_LOOKS 2u /* passes that are 1 ms apart: 100 times the start of a kernel */
 /* Whether the context itself has failed, and not only one call. */
 bool move_is_dead(struct move_state *m, cu_result r);
 

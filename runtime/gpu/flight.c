@@ -155,7 +155,6 @@ static void set_busy(struct move_state *m, struct move_flight *f)
 {
     m->busy |= 1u << index_of(m, f);
     f->order = ++m->norders;
-    f->looks = 0;
     m->nevents += f->by_event;
 }
 
@@ -179,15 +178,10 @@ static void all_by_engine(struct move_state *m, struct move_flight *f)
         move_by_engine(m, rt_container(f->ops.next, struct rt_gpu_op, link));
 }
 
-/* f has not started for long.  The fence is the host's fence of struct rt_gpu_recall.  A kernel
- * that has started meanwhile keeps its copies; move_flights_poll() copies again what the kernel has
- * skipped. */
+/* f has not started.  If it has started meanwhile, some of its blocks may have seen the recall:
+ * move_flights_poll() copies again what they have skipped. */
 static void recall(struct move_state *m, struct move_flight *f)
 {
-    rt_store_release(&f->line->recall.recalled, f->value);
-    rt_fence();
-    if (rt_load_acquire(&f->line->recall.started) == f->value)
-        return;
     f->recalled = true;
     m->nrecalled++;
     move_tell_late(m);
@@ -215,15 +209,19 @@ static void launch(struct move_state *m, struct move_flight *f, enum rt_gpu_kern
                    unsigned block, void *params)
 {
     unsigned i = index_of(m, f), stream = i < MOVE_BATCHES ? i : MOVE_BATCHES;
-    struct launch_head head = { word_of(f), m->device + stream * RT_CACHE_LINE, f->value };
+    struct launch_head head = { word_of(f), m->device + stream * sizeof(struct rt_gpu_line),
+                                f->value };
 
     f->stream = i < MOVE_BATCHES ? m->batch[i] : m->g->kernels;
     memcpy(params, &head, offsetof(struct launch_head, value) + sizeof head.value);
     cu_result r = move_kernel(m, f->exec, k, grid, block, f->stream, params);
-    if (r == CU_OK)
-        set_busy(m, f);
-    else
+    if (r != CU_OK) {
         fail_flight(m, f, r, "cuLaunchKernel");
+        return;
+    }
+    set_busy(m, f);
+    if (i < MOVE_BATCHES)
+        move_recall_launched(&m->recall[i], f->value, grid);
 }
 
 bool move_launch_start(struct move_state *m, enum rt_gpu_kernel k, unsigned grid, unsigned block,
@@ -475,8 +473,8 @@ void move_flights_look(struct move_state *m)
     for (uint32_t left = m->busy; left; left &= left - 1) {
         struct move_flight *f = &m->flights[__builtin_ctz(left)];
         cu_result r = rt_cuda.stream_query(f->stream);
-        if (index_of(m, f) < MOVE_BATCHES && !f->recalled && ++f->looks >= MOVE_LATE_LOOKS &&
-            rt_load_acquire(&f->line->recall.started) != f->value)
+        unsigned i = index_of(m, f);
+        if (i < MOVE_BATCHES && !f->recalled && move_recall_look(m, &m->recall[i]))
             recall(m, f);
         if (r == CU_OK)
             r = ask(f);

@@ -12,27 +12,36 @@ struct rt_gpu_move { /* one copy */
 };
 
 /* The host may recall a kernel that only copies and has not started, because kernels of the
- * application fill the device.  A block stores its launch's number to `started` and then reads
- * `recalled`; the host stores the number to `recalled` and then reads `started`.  Both have a
- * sequentially consistent fence in between, so at least one of them sees the other's store.  If the
- * host does not see the start, every block sees the recall and copies nothing; if the host sees the
- * start, the copies belong to the kernel until it has ended.  Compare-and-swap on one word would
- * not be enough: over PCIe a device's atomics on host memory are not atomic to the CPU. */
+ * application fill the device.  The word lies in device memory.  Each block begins with one atomic
+ * addition to all 64 bits, which counts it in `started` and returns `recalled`.  The host has a
+ * copy engine store the launch's number to `recalled`, and then load the word.  The device's L2
+ * cache does one after the other: if the load shows no start of this launch, every block sees the
+ * recall and copies nothing; if it shows one, the copies belong to the kernel until it has ended.
+ * `started` is modulo 2^32; its carry makes at most one launch skip its copies.
+ *
+ * In host memory the word would cost a fence and a load over PCIe, which blocks make one after
+ * another: 1.05 us each, 16 GB/s for messages of 64 KiB instead of 100 (H100, driver 580). */
 struct rt_gpu_recall {
-    uint32_t started;  /* written by the kernel */
-    uint32_t recalled; /* by the host */
+    uint32_t started;  /* blocks of all launches */
+    uint32_t recalled; /* number of a launch */
+};
+/* A cache line of device memory, for one stream of kernels that end with a flag. */
+struct rt_gpu_line {
+    uint32_t counter; /* where blocks meet at the end; zero between launches */
+    uint32_t pad;
+    struct rt_gpu_recall recall; /* of batches */
+    uint32_t pad2[12];
 };
 
 /* weft_batch(struct rt_gpu_batch): n copies by the whole grid.  The last block to finish orders all
- * data before it stores `value` to *flag (host memory); the blocks meet at counter (device memory,
- * zero between launches).  `near`: all stores go to this device's own memory.  The flag is the
- * first word of a struct rt_gpu_flag.  A block that was recalled has copied nothing and stores
+ * data before it stores `value` to *flag (host memory); the blocks meet at `counter`, the first
+ * word of a struct rt_gpu_line.  `near`: all stores go to this device's own memory.  The flag is
+ * the first word of a struct rt_gpu_flag.  A block that was recalled has copied nothing and stores
  * `value` to `skipped`: then everything has to be copied again. */
 struct rt_gpu_flag { /* a cache line of pinned host memory */
     uint32_t flag;
-    struct rt_gpu_recall recall;
     uint32_t skipped;
-    uint32_t pad[12];
+    uint32_t pad[14];
 };
 #define RT_GPU_BATCH_MAX 64
 struct rt_gpu_batch {
@@ -92,21 +101,21 @@ enum rt_gpu_ring_kind {
 #define RT_GPU_RING_NDST(fold) ((fold) >> 16 & 15)
 #define RT_GPU_RING_UNIT(fold) ((fold) >> 20 & 31)
 #define RT_GPU_RING_SAME(fold) ((fold) >> 25 & 1)
-struct rt_gpu_words {            /* written by the kernel, polled by the host; pinned host memory */
-    uint32_t done;               /* last descriptor finished; they finish in order */
-    uint32_t left;               /* number of the launch that has ended */
-    struct rt_gpu_recall recall; /* by the number of the launch, read by block 0 */
-    uint32_t pad[12];
+struct rt_gpu_words { /* written by the kernel, polled by the host; pinned host memory */
+    uint32_t done;    /* last descriptor finished; they finish in order */
+    uint32_t left;    /* number of the launch that has ended */
+    uint32_t pad[14];
 };
 /* weft_linger: block 0 polls; with more blocks it hands long copies to all through `work` (device
  * memory).  Leaves after idle_ns without work and after life_ns in any case, storing `launch` to
- * words->left last. */
+ * words->left last.  Block 0 alone counts itself in `recall`, and leaves at once if recalled. */
 struct rt_gpu_linger {
     uint64_t ring, words, work;
     uint32_t next;   /* first descriptor to look for */
     uint32_t launch; /* number of this launch */
     uint64_t idle_ns, life_ns;
-    uint64_t pad[2];
+    uint64_t recall; /* struct rt_gpu_recall */
+    uint64_t pad;
     /* That descriptor as it is in the ring: a read of the ring takes 1.3 us (H200). */
     struct rt_gpu_desc first;
 };

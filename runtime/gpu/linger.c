@@ -118,6 +118,7 @@ void move_linger_start(struct move_state *m)
                                .work = l->work,
                                .next = rt_load_acquire(&l->words->done) + 1,
                                .launch = l->launch + 1,
+                               .recall = l->recall.word,
                                .idle_ns = life_ns / 4 < IDLE_NS ? life_ns / 4 : IDLE_NS,
                                .life_ns = life_ns };
     struct rt_list *i;
@@ -135,7 +136,7 @@ void move_linger_start(struct move_state *m)
     }
     l->launch++;
     l->running = true;
-    l->looks = 0;
+    move_recall_launched(&l->recall, l->launch, 1);
 }
 
 /* The sequence number is stored last, at both ends of the line: a load that shows it twice has read
@@ -295,18 +296,14 @@ int move_linger_poll(struct move_state *m)
     return n;
 }
 
-/* The kernel has not started for long: as recall() of flight.c.  It will leave when it starts, and
- * the next launch begins behind what was posted.  A kernel that has started meanwhile may leave,
- * too, and is launched again for the rest. */
+/* The kernel has not started.  It will leave when it starts, and the next launch begins behind what
+ * was posted.  If it has started meanwhile, it may leave, too, and is launched again for the rest.
+ */
 static void recall(struct move_state *m)
 {
     struct move_linger *l = &m->linger;
 
     move_linger_poll(m); /* what the launch before has done */
-    rt_store_release(&l->words->recall.recalled, l->launch);
-    rt_fence();
-    if (rt_load_acquire(&l->words->recall.started) == l->launch)
-        return;
     l->recalled = true;
     move_tell_late(m);
     l->reaped = l->posted;
@@ -319,8 +316,7 @@ void move_linger_look(struct move_state *m)
     struct move_linger *l = &m->linger;
 
     look_left(l);
-    if (l->n && l->running && !l->recalled && ++l->looks >= MOVE_LATE_LOOKS &&
-        rt_load_acquire(&l->words->recall.started) != l->launch)
+    if (l->n && l->running && !l->recalled && move_recall_look(m, &l->recall))
         recall(m);
     if (!l->n || !l->running)
         return;

@@ -97,13 +97,10 @@ __device__ __forceinline__ uint32_t npieces(const struct rt_gpu_batch &b, unsign
 }
 
 /* Whether the launch of this number was recalled: kernel.h.  One thread of each block that copies.
- * The load of a word of the host takes 1.3 us (H200). */
+ */
 __device__ __forceinline__ bool is_recalled(uint64_t recall, uint32_t number)
 {
-    host_store(recall + offsetof(struct rt_gpu_recall, started), number);
-    fence_both();
-    return from<true>::load(
-               (const uint32_t *)(recall + offsetof(struct rt_gpu_recall, recalled))) == number;
+    return (uint32_t)(count_up((u64 *)recall) >> 32) == number;
 }
 
 /* Lane l knows where the pieces of move l (end0) and of move 32 + l (end1) end in the sequence of
@@ -117,7 +114,7 @@ extern "C" __global__ void __launch_bounds__(WEFT_BATCH_THREADS, 4)
     __shared__ bool recalled;
 
     if (threadIdx.x == 0)
-        recalled = is_recalled(b.flag + offsetof(struct rt_gpu_flag, recall), b.value);
+        recalled = is_recalled(b.counter + offsetof(struct rt_gpu_line, recall), b.value);
     if (b.n > 32) {
         end1 = half + sum_to_lane(npieces(b, lane + 32), lane);
         total = __shfl_sync(EVERY_LANE, end1, 31);
@@ -462,8 +459,7 @@ extern "C" __global__ void __launch_bounds__(WEFT_LINGER_THREADS, 2)
         rank = join(p);
     else if (warp0 && gridDim.x > 1)
         store_task(p, p.next - 1, 1);
-    if (threadIdx.x == 0 && leads &&
-        is_recalled(p.words + offsetof(struct rt_gpu_words, recall), p.launch))
+    if (threadIdx.x == 0 && leads && is_recalled(p.recall, p.launch))
         l.start -= p.life_ns + 1; /* lane 0's time decides: it leaves at the first poll */
     for (;;) {
         if (warp0 && leads)

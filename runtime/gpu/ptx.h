@@ -12,10 +12,6 @@ typedef unsigned long long u64;
 
 __device__ __forceinline__ void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 
-/* The same, and between a store and a load: if the host does the same with the two words exchanged,
- * at least one of the two loads sees the other side's store. */
-__device__ __forceinline__ void fence_both() { asm volatile("fence.sc.sys;" ::: "memory"); }
-
 /* For stores into this device's own memory: after it they are in the second-level cache, through
  * which all readers of that memory go: other devices, copy engines and adapters, too.  The other
  * fence takes twice as long (H200: 0.6 us). */
@@ -40,6 +36,14 @@ __device__ __forceinline__ uint32_t load_word(const uint32_t *p)
 __device__ __forceinline__ void store_word(uint32_t *p, uint32_t v)
 {
     asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+
+/* Adds 1 to a word of this device that copy engines access, too.  Returns what it was. */
+__device__ __forceinline__ u64 count_up(u64 *p)
+{
+    u64 was;
+    asm volatile("atom.relaxed.sys.global.add.u64 %0, [%1], 1;" : "=l"(was) : "l"(p) : "memory");
+    return was;
 }
 
 __device__ __forceinline__ u64 now_ns()

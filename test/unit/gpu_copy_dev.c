@@ -30,8 +30,8 @@ struct item {
     uint32_t value;
     struct cu_event_st *event;
     struct rt_gpu_batch batch;
-    unsigned step, nskipped; /* of a batch: done so far, blocks that were recalled */
-    bool skips;              /* the block that runs was */
+    unsigned grid, step, nskipped; /* of a batch: blocks; done so far; blocks that were recalled */
+    bool skips;                    /* the block that runs was */
     struct rt_gpu_pack pack;
     struct rt_gpu_linger linger;
     struct rt_gpu_fold_args fold;
@@ -93,34 +93,30 @@ static void store(uint64_t addr, uint32_t v)
         *(volatile uint32_t *)(uintptr_t)addr = v;
 }
 
-/* A batch has a block for each copy, and a block three steps: it says that it has started, reads
- * whether it was recalled, and copies or not.  False: all blocks have ended. */
+/* A block of a batch takes two steps: it counts itself, which shows whether it was recalled,
+ * and copies or not.  False: all blocks have ended. */
 static bool batch_step(struct item *item)
 {
     const struct rt_gpu_batch *b = &item->batch;
-    const struct rt_gpu_move *move = &b->move[item->step / 3];
-    struct rt_gpu_flag *f = (struct rt_gpu_flag *)(uintptr_t)b->flag;
+    struct rt_gpu_line *line = (struct rt_gpu_line *)(uintptr_t)b->counter;
+    unsigned block = item->step / 2;
 
-    switch (item->step++ % 3) {
-    case 0:
-        f->recall.started = b->value;
+    if (item->step++ % 2 == 0) {
+        line->recall.started++;
+        item->skips = line->recall.recalled == b->value;
         return true;
-    case 1:
-        item->skips = f->recall.recalled == b->value;
-        return true;
-    default:
-        break;
     }
     if (item->skips)
-        f->skipped = b->value;
-    else
-        memcpy((void *)(uintptr_t)move->dst, (void *)(uintptr_t)move->src, move->len);
+        ((struct rt_gpu_flag *)(uintptr_t)b->flag)->skipped = b->value;
+    for (unsigned i = block; !item->skips && i < b->n; i += item->grid)
+        memcpy((void *)(uintptr_t)b->move[i].dst, (void *)(uintptr_t)b->move[i].src,
+               b->move[i].len);
     item->nskipped += item->skips;
-    if (item->step / 3 < b->n)
+    if (block + 1 < item->grid)
         return true;
     dev.nrecalled += item->nskipped > 0;
-    dev.nparted += item->nskipped > 0 && item->nskipped < b->n;
-    CHECK_EQ(*(uint32_t *)(uintptr_t)b->counter, 0);
+    dev.nparted += item->nskipped > 0 && item->nskipped < item->grid;
+    CHECK_EQ(line->counter, 0);
     store(b->flag, b->value);
     nbatches--;
     return false;
@@ -196,7 +192,7 @@ bool dev_step(int n)
         return false;
     if (s->first->what != LINGER) {
         do_item(s->first);
-        if (s->first->what != BATCH || s->first->step == 3u * s->first->batch.n)
+        if (s->first->what != BATCH || s->first->step == 2u * s->first->grid)
             pop(s);
         return true;
     }
@@ -207,9 +203,9 @@ bool dev_step(int n)
     linger_next = lingering->next;
     CHECK_EQ(lingering->first.seq, linger_next);
     CHECK_EQ(lingering->first.seq_too, linger_next);
-    struct rt_gpu_words *words = (struct rt_gpu_words *)(uintptr_t)lingering->words;
-    words->recall.started = lingering->launch;
-    if (words->recall.recalled == lingering->launch) {
+    struct rt_gpu_recall *word = (struct rt_gpu_recall *)(uintptr_t)lingering->recall;
+    word->started++;
+    if (word->recalled == lingering->launch) {
         dev.nrecalled++;
         dev_linger_leave();
     }
@@ -348,9 +344,9 @@ static cu_result memcpy_async(cu_ptr dst, cu_ptr src, size_t len, cu_stream s)
     ANSWER;
     if (dev.bad && (char *)(uintptr_t)dst == dev.bad)
         return CU_ERROR_INVALID_VALUE;
-    if (dev.ncopies < (int)sizeof dev.where - 1)
+    if (s != gpu.now && dev.ncopies < (int)sizeof dev.where - 1)
         dev.where[dev.ncopies] = (char)('0' + s->number);
-    dev.ncopies++;
+    dev.ncopies += s != gpu.now;
     struct item *i = push(s, COPY);
     i->dst = (char *)(uintptr_t)dst;
     i->src = (const char *)(uintptr_t)src;
@@ -383,7 +379,7 @@ static cu_result launch_kernel(cu_function f, unsigned gx, unsigned gy, unsigned
         memcpy(&i->batch, b, offsetof(struct rt_gpu_batch, move) + b->n * sizeof b->move[0]);
         dev.batch_n = b->n;
         dev.batch_near = b->near;
-        dev.batch_grid = gx;
+        dev.batch_grid = i->grid = gx;
         if (++nbatches > dev.longest)
             dev.longest = nbatches;
     } else if (f->k == RT_GPU_LINGER) {
@@ -641,8 +637,8 @@ struct rt_gpu *dev_open(bool kernels, bool writes)
     gpu.near_fence = true;
     for (int i = 0; i < RT_GPU_ENGINES; i++) /* numbers 0 to 3 */
         stream_create(&gpu.engine[i], CU_STREAM_NON_BLOCKING, -5);
+    stream_create(&gpu.now, CU_STREAM_NON_BLOCKING, -5); /* DEV_NOW */
     stream_create(&gpu.kernels, CU_STREAM_NON_BLOCKING, -5);
-    stream_create(&gpu.now, CU_STREAM_NON_BLOCKING, -5);
     for (int k = 0; kernels && k < RT_GPU_KERNELS; k++)
         fns[k].k = (enum rt_gpu_kernel)k, gpu.fn[k] = &fns[k];
     gpu.module[0] = kernels ? (cu_module)(void *)&dummy : NULL;

@@ -275,12 +275,12 @@ static void are_there(int n)
     memset(here, 0x5a, ROOM);
 }
 
-/* Only the engines' streams continue. */
+/* Only the streams of the engines continue. */
 static void engines_alone(void)
 {
     for (int i = 0; i < 200000000 && rt_gpu_nactive; i++) {
         rt_gpu_progress();
-        for (int s = 0; s < RT_GPU_ENGINES; s++)
+        for (int s = 0; s <= DEV_NOW; s++)
             while (dev_step(s))
                 ;
     }
@@ -328,8 +328,10 @@ static void reductions_after_a_late_kernel(void)
 {
     struct rt_gpu *g = start();
     sum(g, 0, false, 2);
-    for (int i = 0; i < 200000000 && !g->move->no_kernels; i++)
+    for (int i = 0; i < 200000000 && !g->move->no_kernels; i++) {
         rt_gpu_progress();
+        dev_step(DEV_NOW);
+    }
     CHECK(g->move->no_kernels);
     dev_settle();
     CHECK_EQ(dev.nrecalled, 1);
@@ -345,7 +347,7 @@ static void late_batches(void) { late_kernels(false); }
 
 /* ---- kernels recalled before they start, at their start, while they run, at their end ---- */
 
-enum { NPAGES = 40, PAGE = 4096, NENGINES = RT_GPU_ENGINES };
+enum { NPAGES = 40, PAGE = 4096, NENGINES = DEV_NOW + 1 };
 static bool in_use[NPAGES];
 static size_t lens[NPAGES];
 static int nwrong;
@@ -387,15 +389,20 @@ static void page_start(struct rt_gpu *g, unsigned i)
     rt_gpu_copy(g, dst, src, lens[i], &ops[i]);
 }
 
+static struct rt_gpu_recall *word_of(const struct move_recall *r)
+{
+    return (struct rt_gpu_recall *)(uintptr_t)r->word;
+}
+
 /* The host recalls a kernel, sees that it has started, and continues as before. */
 static void recall_late(struct rt_gpu *g)
 {
-    struct move_flight *f = &g->move->flights[random_below(MOVE_BATCHES)];
+    struct move_recall *r = &g->move->recall[random_below(MOVE_BATCHES)];
     struct move_linger *l = &g->move->linger;
     if (random_below(2) && l->running && !l->recalled)
-        l->words->recall.recalled = l->launch;
-    else if (f->line->recall.started == f->value)
-        f->line->recall.recalled = f->value;
+        word_of(&l->recall)->recalled = l->launch;
+    else if (word_of(r)->started != r->before)
+        word_of(r)->recalled = r->number;
 }
 
 /* `full`: no kernel starts or continues. */

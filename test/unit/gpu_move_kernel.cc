@@ -158,7 +158,6 @@ static std::atomic<u64> tick{ 20 }, load_takes{ 0 };
 static u64 now_ns() { return now += tick; }
 static int nfences, nfences_device; /* approximate */
 static void fence_system() { nfences++, may_yield(); }
-static void fence_both() { std::atomic_thread_fence(std::memory_order_seq_cst), may_yield(); }
 static void fence_device() { nfences_device++, may_yield(); }
 static void loads_end() {}
 /* The data are there only after the wait. */
@@ -197,7 +196,18 @@ static void store_word(uint32_t *p, uint32_t v)
     may_yield();
     __atomic_store_n(p, v, __ATOMIC_SEQ_CST);
 }
-static void host_store(uint64_t at, uint32_t v) { store_word((uint32_t *)at, v); }
+static u64 count_up(u64 *p)
+{
+    may_yield();
+    return __atomic_fetch_add(p, 1, __ATOMIC_SEQ_CST);
+}
+static std::atomic<int> nhost; /* accesses to words of the host */
+static uint64_t line[8];       /* struct rt_gpu_flag of batches */
+static void host_store(uint64_t at, uint32_t v)
+{
+    nhost++;
+    store_word((uint32_t *)at, v);
+}
 /* One memory access of a GPU; a lock makes it atomic here. */
 static pthread_mutex_t memory = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t warp_load(const uint32_t *p)
@@ -210,7 +220,11 @@ static uint32_t warp_load(const uint32_t *p)
             pthread_mutex_unlock(&memory);
     });
 }
-static uint32_t warp_load_host(const uint32_t *p) { return warp_load(p); }
+static uint32_t warp_load_host(const uint32_t *p)
+{
+    nhost++;
+    return warp_load(p);
+}
 static void warp_store(uint32_t *p, uint32_t v, bool on)
 {
     together("store", v, p, on, [](warp *w, unsigned i) {
@@ -228,6 +242,7 @@ template <bool stays> struct from {
         if ((uintptr_t)p % sizeof(T))
             fail("a load", "out of alignment");
         now += load_takes;
+        nhost += (const void *)p >= line && (const void *)p < line + 8;
         if (rnd() % 64 == 0)
             yield();
         return *p;
@@ -316,6 +331,7 @@ static const size_t ROOM = 1u << 20;
 alignas(128) static struct rt_gpu_desc ring[RT_GPU_RING_SLOTS];
 alignas(64) static struct rt_gpu_words words;
 alignas(128) static struct rt_gpu_work work_area;
+alignas(8) static struct rt_gpu_recall recall;
 static std::vector<uint8_t> src(ROOM), dst(ROOM), want(ROOM);
 static uint32_t posted, reaped, launches;
 static int nnear, ncopies, nfolds, ncopied, nfar, nlaunches;
@@ -528,6 +544,7 @@ static void linger_round(unsigned blocks)
                   ++launches,
                   idle,
                   life,
+                  (uint64_t)&recall,
                   {},
                   {} };
             if (rand() % 4) /* like a host that has the first one already */
@@ -582,6 +599,7 @@ static void long_first_round(unsigned blocks)
           ++launches,
           5000,
           400000000,
+          (uint64_t)&recall,
           {},
           ring[posted % RT_GPU_RING_SLOTS] };
     launch(blocks, 64, true, &body);
@@ -603,19 +621,26 @@ static void long_first_round(unsigned blocks)
         bad("wrong data of long work");
 }
 
-static void batch_round()
+/* Over PCIe blocks access words of the host one after another, 1 us each: only the last block does,
+ * once, unless they are recalled. */
+static void batch_round(bool recalled)
 {
     static struct rt_gpu_batch b;
     static const std::function<void()> body = [] { weft_batch(b); };
-    struct rt_gpu_flag line = {};
-    uint32_t &flag = line.flag, counter = 0;
+    alignas(8) struct rt_gpu_line at_end = {};
+    struct rt_gpu_flag &words = *(struct rt_gpu_flag *)line;
+    uint32_t &flag = words.flag;
+    unsigned blocks = 1 + (unsigned)rand() % 6;
     size_t at = 0;
     refill();
+    words = {};
+    at_end.recall.recalled = recalled ? 7 : 6;
     b.flag = (uint64_t)&flag;
-    b.counter = (uint64_t)&counter;
+    b.counter = (uint64_t)&at_end;
     b.value = 7;
     b.near = rand() % 2;
     int wide = nfences, narrow = nfences_device;
+    nhost = 0;
     b.n = 1 + (uint32_t)rand() % 64;
     for (uint32_t i = 0; i < b.n; i++) {
         size_t len = rand() % 10 ? (size_t)rand() % (rand() % 8 ? 4000 : 60000) : 0;
@@ -623,20 +648,25 @@ static void batch_round()
             len = 0;
         size_t from = at + (rand() % 2 ? 0 : (size_t)rand() % 16);
         b.move[i] = { (uint64_t)&dst[at], (uint64_t)&src[from], len };
-        memcpy(&want[at], &src[from], len);
+        if (!recalled)
+            memcpy(&want[at], &src[from], len);
         at += len;
     }
-    launch(1 + (unsigned)rand() % 6, 64, false, &body);
+    launch(blocks, 64, false, &body);
     while (__atomic_load_n(&flag, __ATOMIC_ACQUIRE) != 7)
         usleep(100);
     if (dst != want)
         bad("a flag before its data, or wrong data, of a batch");
     while (running)
         usleep(100);
-    if (b.near ? nfences != wide : nfences_device != narrow)
+    if (!recalled && (b.near ? nfences != wide : nfences_device != narrow))
         bad("a fence of the wrong width");
-    if (counter)
+    if (at_end.counter)
         bad("the counter of batches is not zero");
+    if (at_end.recall.started != blocks || words.skipped != (recalled ? 7 : 0))
+        bad("blocks do not say that they start, or that they skip");
+    if (nhost != (recalled ? (int)blocks + 1 : 1))
+        bad("blocks of a batch access words of the host");
 }
 
 int main(int argc, char **argv)
@@ -648,8 +678,9 @@ int main(int argc, char **argv)
     alarm(480);
     for (int i = 0; i < rounds; i++) {
         linger_round(1 + (unsigned)i % 4);
-        batch_round();
-        batch_round();
+        batch_round(false);
+        batch_round(false);
+        batch_round(true);
     }
     long_first_round(2);
     long_first_round(4);

@@ -62,6 +62,7 @@ struct fake_op { /* in a stream's queue; the stream frees it */
     uint64_t dst, src;
     size_t len, dst_pitch, src_pitch, height;
     uint32_t value;
+    uint32_t nblocks; /* of a kernel */
     bool fills;  /* a kernel of the application with a block for each multiprocessor, or more */
     int *result; /* for a caller that waits */
     size_t nparams;

@@ -149,30 +149,25 @@ static int meeting_point(cu_ctx c, uint64_t counter)
     return err;
 }
 
-/* Whether the host has called this launch back; else it sees that it has started. */
-static bool is_recalled(struct rt_gpu_recall *r, uint32_t number)
-{
-    __atomic_store_n(&r->started, number, __ATOMIC_SEQ_CST);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    return __atomic_load_n(&r->recalled, __ATOMIC_SEQ_CST) == number;
-}
-
-/* A negative number: it was, and the flag is stored. */
-static int batch_begins(cu_ctx c, const struct rt_gpu_batch *b)
+/* nblocks start.  A negative number: the host has recalled this launch. */
+static int begins(cu_ctx c, uint64_t word, uint32_t number, uint32_t nblocks)
 {
     struct fake_phys *pin;
-    struct rt_gpu_flag *f = (void *)fake_pin(c, b->flag, sizeof(*f), FAKE_BY_KERNEL, &pin);
-    bool recalled;
+    char *p = word & 7 ? NULL : fake_pin(c, word, 8, FAKE_BY_KERNEL, &pin);
+    uint64_t was;
 
-    if (!f)
-        return CU_ERROR_ILLEGAL_ADDRESS;
-    recalled = is_recalled(&f->recall, b->value);
-    if (recalled) {
-        __atomic_store_n(&f->skipped, b->value, __ATOMIC_RELEASE);
-        __atomic_store_n(&f->flag, b->value, __ATOMIC_RELEASE);
-    }
+    if (!p)
+        return word & 7 ? CU_ERROR_MISALIGNED_ADDRESS : CU_ERROR_ILLEGAL_ADDRESS;
+    was = __atomic_fetch_add((uint64_t *)(void *)p, nblocks, __ATOMIC_SEQ_CST);
     fake_unpin(pin);
-    return recalled ? -1 : 0;
+    return (uint32_t)(was >> 32) == number ? -1 : 0;
+}
+
+static int batch_skips(cu_ctx c, const struct rt_gpu_batch *b)
+{
+    int err = store32(c, b->flag + offsetof(struct rt_gpu_flag, skipped), b->value);
+
+    return err ? err : store32(c, b->flag, b->value);
 }
 
 static int run_batch(struct fake_op *op)
@@ -183,9 +178,9 @@ static int run_batch(struct fake_op *op)
     uint32_t i;
 
     if (!err)
-        err = batch_begins(c, b);
+        err = begins(c, b->counter + offsetof(struct rt_gpu_line, recall), b->value, op->nblocks);
     if (err)
-        return err < 0 ? 0 : err;
+        return err < 0 ? batch_skips(c, b) : err;
     for (i = 0; i < b->n && !err; i++) {
         err = fake_check_near(c, b->near, b->move[i].dst);
         if (!err)
@@ -227,7 +222,10 @@ static int linger(cu_ctx c, const struct rt_gpu_linger *k, const struct rt_gpu_d
     bool there = d.seq == next && d.seq_too == next;
     int err;
 
-    if (is_recalled(&words->recall, k->launch))
+    err = begins(c, k->recall, k->launch, 1);
+    if (err > 0)
+        return err;
+    if (err < 0)
         start -= k->life_ns;
     while (now - idle < k->idle_ns && now - start < k->life_ns) {
         if (there || ring_read(ring, next, &d)) {
@@ -510,6 +508,7 @@ int fake_kernel_op(cu_ctx c, const struct cu_kernel_node *k, struct fake_op **ou
         return CU_ERROR_OUT_OF_MEMORY;
     memcpy((*out)->params, from, kernels[f->which].nbytes);
     (*out)->value = (uint32_t)f->which;
+    (*out)->nblocks = k->gx;
     (*out)->fills = f->which >= BENCH && nthreads >= FAKE_MULTIPROCESSORS * FAKE_THREADS;
     return 0;
 }
