@@ -11,8 +11,8 @@ int info_paths(const char *self);      /* paths.c: transport between each pair o
 int info_coll(int nranks, int nhosts); /* coll.c: algorithm by collective and size */
 int info_coll_gpu(int nranks);         /* coll_gpu.c: the same for device memory */
 int info_tool(bool verbose);           /* tool.c: variables and events for tools */
-int info_gpu(void);                    /* gpu.c: devices and the links between them */
-void info_gpu_paths(void);             /* gpu.c: the part of --paths about devices */
+int info_gpu(void);                    /* gpus.c: devices and the links between them */
+void info_gpu_paths(void);             /* gpus.c: the part of --paths about devices */
 int info_net(bool verbose);            /* net.c: transports between hosts */
 int info_doctor(void);                 /* doctor.c: what limits the speed */
 
