@@ -12,7 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Estimates to rank transports, measured between two H200 over NVLink. */
+/* Estimates to rank transports, measured between two H200 over NVLink.  Only their order against
+ * other transports counts, so any GPU link may have them. */
 #define LATENCY_NS 3000
 #define MB_PER_S 380000
 /* progress() tests one export for freed memory, 0.1 us, once in so many calls. */

@@ -22,16 +22,17 @@
 #include "runtime/base/err.h"
 
 /* 128 slots are 8 KiB, a quarter of L1d: a burst of 128 small messages needs no credit, and both
- * ends stay in cache. */
+ * ends stay in cache.  With a smaller L1d the ring is in L2: some nanoseconds a message. */
 #define RING_SLOTS 128u
 /* 128 KiB hold 16 chunks of a streamed put, enough to keep two copying cores busy (measured: flat
- * from 8 chunks on). */
+ * from 8 chunks on).  Cores that drift apart more, or chunks of another length, need more of it. */
 #define RING_BYTES (128u << 10)
 #define RING_INLINE 48u
 /* 16 KiB, one message or chunk; the word has 15 bits for the length. */
 #define RING_LEN_MAX 0x4000u
-/* Credits are returned after so many slots or bytes: rarely enough to cost nothing, early enough
- * that the writer never runs out. */
+/* Credits are returned after so many slots or bytes: rarely, because each costs both sides a cache
+ * miss, and early enough that the writer never runs out.  Both are parts of the ring, not of a
+ * machine's speed. */
 #define RING_CREDIT_SLOTS (RING_SLOTS / 4)
 #define RING_CREDIT_BYTES (16u << 10)
 

@@ -11,10 +11,12 @@
 
 #include <stdlib.h>
 
-/* Messages taken from one ring before the next ring or the engine gets a turn. */
+/* Messages taken from one ring before the next ring or the engine gets a turn: a few hundred
+ * nanoseconds, for which one busy sender delays the others. */
 #define DRAIN_MAX 32
-/* If a full ring returns no credit for this time, a send tests whether the reader lives; then
- * kill(2) costs little.  Only every BLOCKED_EVERY-th refusal reads the clock. */
+/* Nanoseconds.  If a full ring returns no credit for this time, a send tests whether the reader
+ * lives; so rarely, kill(2) costs nothing that counts.  It bounds how late a death is noticed. Only
+ * every BLOCKED_EVERY-th refusal reads the clock. */
 #define BLOCKED_NS 100000000u
 #define BLOCKED_EVERY 32u
 

@@ -12,8 +12,9 @@
 #include "runtime/base/copy.h"
 #include "runtime/base/err.h"
 
-/* In allreduce and reduce one rank reads all ranks' bytes.  Beyond this sum, splitting the work
- * (node_block) is worth its second synchronisation. */
+/* Bytes.  In allreduce and reduce one rank reads all ranks' bytes.  Beyond this sum, splitting the
+ * work (node_block) is worth its second synchronisation.  On a machine where a synchronisation
+ * costs more, sums a little above the limit are slower by at most that synchronisation. */
 #define REDUCE_TOTAL (64 * 1024)
 
 /* This rank's part of a call: whether it writes, and the ranks for which it waits. */

@@ -4,20 +4,24 @@
 #include "coll/node/move_plan.h"
 #include "coll/node/move_small.h"
 
-/* Length of a piece for ranks with a core each.  Measured at 2 ranks, see coll/tune.def. */
+/* Bytes of a piece for ranks with a core each.  Measured at 2 ranks, see coll/tune.def.  On another
+ * machine: with slower synchronisation, longer pieces would have fewer steps; with a smaller
+ * first-level cache, shorter ones would stay in it. */
 #define PIECE (16u << 10)
 /* The same for a reduction whose pieces may come from another process's memory, with a system call
  * each. */
 #define PIECE_REDUCE (128u << 10)
-/* Consecutive pieces and calls use this much of each half in turn: a line that a reader still has
- * in its private cache costs the writer an invalidation (ring.c). */
+/* Bytes.  Consecutive pieces and calls use this much of each half in turn: a line that a reader
+ * still has in its private cache costs the writer an invalidation (ring.c).  With a private cache
+ * much larger than this, some lines are still there, and the writer waits for them. */
 #define CYCLE (512 << 10)
-/* Shorter pieces are not worth their steps. */
+/* Bytes.  Shorter pieces are not worth their steps. */
 #define PIECE_MIN 1024
 /* Shorter blocks always go through shared memory.  If many ranks read from many, shared memory has
  * the advantage that data copied in once are still in the cache when many ranks copy them out.
  * Between two ranks with a core each, 16 KiB through shared memory take half as long as directly,
- * 32 KiB two thirds (Zen 3). */
+ * 32 KiB two thirds (Zen 3).  Where system calls or streaming through shared memory are slower or
+ * faster, the crossing lies elsewhere: lengths between the two lose the difference. */
 #define DIRECT_MIN (16u << 10)
 #define DIRECT_MIN_LONG (64u << 10)
 

@@ -14,7 +14,7 @@
 
 /* Length of a half of the blocks.  The two halves together are about as large as the part of a
  * shared cache that they can keep.  With many ranks a half is longer, so that a step is worth its
- * synchronisation. */
+ * synchronisation.  On a machine with a small shared cache, long calls read pieces from memory. */
 #define HALF_NBYTES (2u << 20)
 #define HALF_PER_RANK (32u << 10)
 #define REFUSED UINT64_MAX

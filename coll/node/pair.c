@@ -14,8 +14,8 @@
 
 #include "runtime/base/atomic.h"
 
-/* Measured at 2 ranks: half of it costs more in system calls; with twice as much one rank is idle
- * at the end. */
+/* Bytes.  Measured at 2 ranks: half of it costs more in system calls; with twice as much one rank
+ * is idle at the end.  On any machine a rank is idle for at most one chunk. */
 #define CHUNK (64 << 10)
 
 int coll_node_pair_work(struct coll_team *t, const struct coll_node_pair *j)

@@ -36,18 +36,20 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 
-/* Measured at 2 ranks (Zen 3).  Longer calls gain more from fewer steps than from concurrent
- * copies. */
+/* Bytes, measured at 2 ranks (Zen 3).  Longer calls gain more from fewer steps than from concurrent
+ * copies.  Where synchronisation is slower, longer pieces would be better for short calls, too. */
 #define PIECE (8 << 10)
 #define PIECE_LARGE (16 << 10)
 #define LARGE (64 << 10)
-/* Length of a ring in each half.  Two rings stay in a shared cache, and the reader's private cache
- * is full of other data when a ring begins again. */
+/* Bytes of a ring in each half.  Two rings stay in a shared cache, and the reader's private cache
+ * is full of other data when a ring begins again.  With a private cache of several MiB it is not,
+ * and each line costs the writer an invalidation. */
 #define RING (512 << 10)
 /* For calls of one short piece: few pages, so that both ranks soon have touched them all. */
 #define RING_SMALL (2 * PIECE)
 #define PIECE_MIN 1024
-/* Shorter calls have ended before a copy between processes would begin. */
+/* Bytes.  Shorter calls have ended before a copy between processes would begin.  Above it the mode
+ * is measured on every machine (pace). */
 #define DIRECT_MIN (64 << 10)
 /* Trying the other mode costs at most this part of the time. */
 #define TRY_EVERY 16

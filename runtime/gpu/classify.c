@@ -19,8 +19,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define CLOCK_NS 20000
-#define CALIBRATE_NS 10000000
+#define CLOCK_NS 20000        /* rt_gpu_seen_for in nanoseconds */
+#define CALIBRATE_NS 10000000 /* time after which the two clocks give the rate well enough */
 
 /* The kernel keeps mappings at least this far from the main thread's stack. */
 #define STACK_GAP ((size_t)128 << 20)

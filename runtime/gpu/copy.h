@@ -63,7 +63,8 @@ bool move_recall_look(struct move_state *m, struct move_recall *r);
 /* ---- flights: work handed to the driver at once that ends at once; flight.c ---- */
 
 /* Kinds, as ranges of move_state.flights.  There are two batches: one runs while the next is
- * launched. */
+ * launched.  More launches and copies of engines than these wait for a flight; eight are two for
+ * each engine stream. */
 #define MOVE_BATCHES 2
 #define MOVE_LAUNCHES 6
 #define MOVE_ENGINES 8
@@ -138,7 +139,7 @@ void move_linger_look(struct move_state *m); /* like move_flights_look() */
 /* ---- one context: copy.c ---- */
 
 /* A reduction as requested, with what fold.c has found out for it: programs repeat reductions. */
-#define MOVE_KNOWN 8u
+#define MOVE_KNOWN 8u /* more different ones in turn are prepared anew */
 struct move_known {
     struct rt_gpu_fold asked; /* nsrc 0: none */
     struct move_fold fold;
@@ -146,7 +147,7 @@ struct move_known {
     struct rt_gpu_desc desc;
 };
 
-#define MOVE_SEEN 64u
+#define MOVE_SEEN 64u /* granules remembered; more are classified anew */
 struct move_state {
     struct rt_gpu *g;
     struct rt_list link;     /* in the list of all */

@@ -27,7 +27,7 @@ uint32_t rt_gpu_era;
 bool (*rt_gpu_awaits)(void);
 static char why_not[320]; /* result of rt_gpu_why_not() */
 /* The last attempt to use a context that failed.  An attempt takes long, so not every message
- * tries. */
+ * tries: a context that works again is used at most FAILED_MS milliseconds late. */
 #define FAILED_MS 500
 static struct {
     cu_ctx ctx;

@@ -20,7 +20,7 @@ static const unsigned batch_blocks[RT_GPU_LINKS] = {
     [RT_GPU_LINK_PUT] = 64,
 };
 /* A batch takes at most this many bytes, because the first copies of a long batch would wait for
- * the last. */
+ * the last: up to 0.1 ms at 400 GB/s, longer on a slower link. */
 #define BATCH_NBYTES (32u << 20)
 /* If many copies wait, several share a flight of the copy engine, and so one store of a word.  The
  * copies of a flight run one after another, so a short group is enough. */

@@ -291,8 +291,10 @@ struct rt_gpu_stage {
     struct rt_gpu *g; /* NULL: pinned host */
     struct rt_gpu_stage *next;
 };
-#define RT_GPU_STAGE_SMALL (32u << 10) /* buffers have one of these lengths, */
-#define RT_GPU_STAGE_LARGE (4u << 20)  /* or a larger power of two */
+/* Bytes.  Buffers have one of these lengths, or a larger power of two.  Small: an eager message of
+ * any transport; large: a piece long enough for the full rate of a link (NVLink 4). */
+#define RT_GPU_STAGE_SMALL (32u << 10)
+#define RT_GPU_STAGE_LARGE (4u << 20)
 /* `g`: the context in use; where: host or device memory.  -RT_ENOMEM, logged with the consequence:
  * for these two lengths once, for larger ones at level info; -RT_EGPU. */
 int rt_gpu_stage_take(struct rt_gpu *g, bool host, size_t nbytes, struct rt_gpu_stage **out);
