@@ -60,13 +60,6 @@ int64_t coll_args_bytes(const struct coll_team *t, const struct coll_args *a)
     }
 }
 
-/* A mean of 0 may be the result of rounding. */
-bool coll_args_are_empty(const struct coll_team *t, const struct coll_args *a)
-{
-    enum coll_measure bytes = (enum coll_measure)coll_forms[a->kind].bytes;
-    return bytes != COLL_BYTES_UNKNOWN && bytes != COLL_BYTES_MEAN && coll_args_bytes(t, a) == 0;
-}
-
 bool coll_args_have_nothing(const struct coll_team *t, const struct coll_args *a)
 {
     const struct coll_form *f = &coll_forms[a->kind];

@@ -136,8 +136,13 @@ static inline const void *coll_input(const struct coll_args *a)
  * for alltoall and scatter the block of one pair; for reduce_scatter the whole vector; for
  * allgatherv the average block; 0 for the other v and w forms. */
 int64_t coll_args_bytes(const struct coll_team *t, const struct coll_args *a);
-/* Whether every rank knows that no rank has data.  Not for intercommunicators. */
-bool coll_args_are_empty(const struct coll_team *t, const struct coll_args *a);
+/* Whether every rank knows that no rank has data; bytes: coll_args_bytes().  A mean of 0 may be the
+ * result of rounding.  Not for intercommunicators. */
+static inline bool coll_args_are_empty(const struct coll_args *a, int64_t bytes)
+{
+    return bytes == 0 && coll_forms[a->kind].bytes != COLL_BYTES_UNKNOWN &&
+           coll_forms[a->kind].bytes != COLL_BYTES_MEAN;
+}
 /* Whether this rank knows that it has no data itself, for a kind whose ranks know only their own
  * lengths. */
 bool coll_args_have_nothing(const struct coll_team *t, const struct coll_args *a);

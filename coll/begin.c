@@ -22,10 +22,11 @@ static void self_copy(const struct coll_team *t, const struct coll_args *a)
         coll_copy(from.at, from.n, from.l, to.at, to.n, to.l);
 }
 
-static int start_with(struct coll_task *k, bool has_node)
+static int start_with(struct coll_task *k, int64_t bytes, bool has_node)
 {
     const char *why;
-    k->alg = coll_choose(k->team, &k->args, has_node, &why);
+    k->bytes = bytes;
+    k->alg = coll_choose_for(k->team, &k->args, bytes, has_node, &why);
     log_trace(COLL, "call %u: %s by %s (%s)", k->seq, coll_kind_names[k->args.kind], k->alg->name,
               why);
     return k->alg->start(k->team, &k->args, k);
@@ -40,19 +41,23 @@ int coll_begin_host(struct coll_task *k)
     k->alg = NULL;
     k->gpu = NULL;
     if (k->team->local)
-        return start_with(k, false);             /* each group knows only its own lengths */
+        return start_with(k, 0, false); /* each group knows only its own lengths */
+    int64_t bytes = coll_args_bytes(k->team, &k->args);
     if (coll_is(k->args.kind, COLL_IS_NEIGHBOR)) /* a single rank may be its own neighbour */
-        return start_with(k, has_node);
+        return start_with(k, bytes, has_node);
     if (k->team->size == 1) {
         self_copy(k->team, &k->args);
         return 0;
     }
-    if (coll_args_are_empty(k->team, &k->args)) /* no message is needed */
+    if (coll_args_are_empty(&k->args, bytes)) /* no message is needed */
         return 0;
-    return coll_is_wide(k) ? coll_start_wide(k) : start_with(k, has_node);
+    return coll_is_wide(k) ? coll_start_wide(k) : start_with(k, bytes, has_node);
 }
 
-int coll_start_messages(struct coll_task *k) { return start_with(k, false); }
+int coll_start_messages(struct coll_task *k)
+{
+    return start_with(k, coll_args_bytes(k->team, &k->args), false);
+}
 
 int coll_task_advance(struct coll_task *k)
 {

@@ -143,6 +143,7 @@ struct coll_task {
     struct coll_team *team;
     struct coll_args args; /* copied at start; persistent calls restart from it */
     const struct coll_alg *alg;
+    int64_t bytes;   /* coll_args_bytes(), in the choice of `alg`; 0 on an intercommunicator */
     uint32_t seq;    /* number of this call in the team */
     int tag;         /* of this call's messages */
     bool background; /* its owner does not call progress for it before waiting for it; set before

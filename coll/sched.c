@@ -167,7 +167,8 @@ void coll_sched_reduce(struct coll_sched *s, const void *in, void *inout, int64_
 bool coll_sched_call(struct coll_sched *s, struct coll_team *t, const struct coll_args *a)
 {
     const char *why;
-    const struct coll_alg *alg = s->gpu ? t->device_part : coll_choose(t, a, true, &why);
+    int64_t bytes = coll_args_bytes(t, a);
+    const struct coll_alg *alg = s->gpu ? t->device_part : coll_choose_for(t, a, bytes, true, &why);
     if (!(alg->need & COLL_NEED_ONE_NODE) || (s->gpu && a->kind == COLL_BARRIER))
         return false;
     if (s->ncalls == s->calls_room) {
@@ -184,6 +185,7 @@ bool coll_sched_call(struct coll_sched *s, struct coll_team *t, const struct col
     memset(k, 0, sizeof *k);
     k->team = t;
     k->args = *a;
+    k->bytes = bytes;
     k->alg = alg;
     k->gpu = s->gpu;
     if (s->gpu)

@@ -164,14 +164,13 @@ static const struct coll_alg *inter_alg(enum coll_kind kind)
     RT_BUG("%s is not defined on intercommunicators", coll_kind_names[kind]);
 }
 
-const struct coll_alg *coll_choose(const struct coll_team *t, const struct coll_args *a,
-                                   bool has_node, const char **why)
+const struct coll_alg *coll_choose_for(const struct coll_team *t, const struct coll_args *a,
+                                       int64_t bytes, bool has_node, const char **why)
 {
     if (rt_unlikely(t->local != NULL)) {
         *why = "an intercommunicator";
         return inter_alg(a->kind);
     }
-    int64_t bytes = coll_args_bytes(t, a);
     const struct coll_alg *alg = nforced ? forced_alg(t, a, bytes, has_node) : NULL;
     if (alg) {
         *why = "forced by WEFT_COLL";
@@ -188,6 +187,12 @@ const struct coll_alg *coll_choose(const struct coll_team *t, const struct coll_
         }
     }
     RT_BUG("no algorithm for %s: coll/tune.def lacks a last row", coll_kind_names[a->kind]);
+}
+
+const struct coll_alg *coll_choose(const struct coll_team *t, const struct coll_args *a,
+                                   bool has_node, const char **why)
+{
+    return coll_choose_for(t, a, t->local ? 0 : coll_args_bytes(t, a), has_node, why);
 }
 
 const struct coll_alg *coll_select(const struct coll_team *t, const struct coll_args *a,

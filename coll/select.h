@@ -8,9 +8,12 @@
 /* The algorithm that coll_start() would choose, and why (rule text), for weft_info --coll. */
 const struct coll_alg *coll_select(const struct coll_team *t, const struct coll_args *a,
                                    const char **why);
-/* coll_select() for a team whose shared memory is used (has_node) or ignored. */
+/* coll_select() for a team whose shared memory is used (has_node) or ignored.  coll_choose_for():
+ * for a caller that knows coll_args_bytes(), which is not used on an intercommunicator. */
 const struct coll_alg *coll_choose(const struct coll_team *t, const struct coll_args *a,
                                    bool has_node, const char **why);
+const struct coll_alg *coll_choose_for(const struct coll_team *t, const struct coll_args *a,
+                                       int64_t bytes, bool has_node, const char **why);
 /* Whether WEFT_COLL forces that choice, which is the same on all ranks; buffers of any memory then
  * use this algorithm. */
 bool coll_is_forced(const struct coll_team *t, const struct coll_args *a, bool has_node);

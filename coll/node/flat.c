@@ -224,9 +224,7 @@ static int flat_step(struct coll_task *k)
         return 0;
     const struct coll_form f = coll_forms[k->args.kind];
     uint64_t e = n->turn + 1;
-    if (n->step == 0)
-        n->bytes = coll_args_bytes(k->team, &k->args);
-    int64_t bytes = n->bytes;
+    const int64_t bytes = k->bytes;
     struct part p = part_of(k->team, &k->args, f);
     if (n->step == 0) {
         int rc = publish(n, k, f, e, &p, bytes);

@@ -153,9 +153,8 @@ struct coll_node { /* this rank's view; private memory */
     uint64_t ring_pos; /* bytes that have passed through the rings, the same on all ranks */
     /* Bytes of a line and of a cell for each reader, if the size - 1 readers share them. */
     int64_t line_part, cell_part;
-    int64_t bytes; /* node_flat: contribution of a rank to the call at `turn` + 1 */
-    int64_t step;  /* current step of the call at `turn` + 1 */
-    int next;      /* first rank whose data are still missing in this step */
+    int64_t step; /* current step of the call at `turn` + 1 */
+    int next;     /* first rank whose data are still missing in this step */
 };
 
 /* Shared memory of a team: its bytes, and t->node and t->limits over zeroed memory at `p`.  0 or

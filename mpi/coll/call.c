@@ -257,11 +257,12 @@ static int start_request(struct wm_call *call)
 static struct coll_block seen(const struct coll_args *a, enum coll_side side, int self, int n)
 {
     enum coll_shape shape = coll_shape(a->kind, side);
-    bool whole = shape == COLL_SIDE_ROW || shape == COLL_SIDE_CUT;
-    struct coll_block b = coll_args_block(a, side, whole ? 0 : self);
-    if (shape == COLL_SIDE_CUT && a->rcounts)
+    if (coll_is_apart(a->kind, side))
+        return coll_args_block(a, side, self);
+    struct coll_block b = coll_args_side(a, side);
+    if (a->rcounts && coll_shape(a->kind, COLL_SEND) == COLL_SIDE_CUT)
         b.n = a->rcounts[self];
-    else if (whole)
+    else if (shape != COLL_SIDE_ONE)
         b.n *= n;
     return b;
 }
