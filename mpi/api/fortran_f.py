@@ -34,7 +34,12 @@ CELLS = (
     ("MPI_ARGV_NULL", "argv", "character", "(1)", None),
     ("MPI_ARGVS_NULL", "argvs", "character", "(1,1)", None),
 )
-KINDS = {"MPI_ADDRESS_KIND": 8, "MPI_OFFSET_KIND": 8, "MPI_COUNT_KIND": 8}
+KINDS = {
+    "MPI_ADDRESS_KIND": "8",
+    "MPI_OFFSET_KIND": "8",
+    "MPI_COUNT_KIND": "8",
+    "MPI_INTEGER_KIND": "KIND(0)",
+}
 
 
 def value_of(c):
@@ -42,7 +47,7 @@ def value_of(c):
     if c["name"] in KINDS:
         return KINDS[c["name"]]
     v = int(c["value"])
-    return v - 1 if c["category"] == "maximum string length" else v
+    return "%d" % (v - 1 if c["category"] == "maximum string length" else v)
 
 
 def plain_constants(fortran):
@@ -70,10 +75,15 @@ def mpif_h(fortran, width):
             raise SystemExit("mpif.h: a line is too long: " + text)
         out.append("      %s\n" % text)
 
+    # The wrong mpif.h for the compiler's INTEGER divides by zero.
+    out.append("! An error here: INTEGER has not %d bytes. Use mpifort, and -i8\n" % width)
+    out.append("! (-fdefault-integer-8) in each of its commands or in none.\n")
+    line("INTEGER WEFT_%d_BYTE_INTEGERS" % width)
+    line("PARAMETER (WEFT_%d_BYTE_INTEGERS=1/(%d-KIND(0)))" % (width, 12 - width))
     for c in plain_constants(fortran):
         kind = "(KIND=MPI_OFFSET_KIND)" if "OFFSET" in c["fortran_type"] else ""
         line("INTEGER%s %s" % (kind, c["name"]))
-        line("PARAMETER (%s=%d)" % (c["name"], value_of(c)))
+        line("PARAMETER (%s=%s)" % (c["name"], value_of(c)))
     for name in ("MPI_SUBARRAYS_SUPPORTED", "MPI_ASYNC_PROTECTS_NONBLOCKING"):
         line("LOGICAL %s" % name)
         line("PARAMETER (%s=.FALSE.)" % name)
@@ -203,6 +213,7 @@ KIND_LINES = [
     "  integer, parameter :: MPI_ADDRESS_KIND = c_intptr_t",
     "  integer, parameter :: MPI_OFFSET_KIND = c_int64_t",
     "  integer, parameter :: MPI_COUNT_KIND = c_int64_t",
+    "  integer, parameter :: MPI_INTEGER_KIND = kind(0)",
 ]
 
 
@@ -211,7 +222,7 @@ def constant_lines(fortran, f08):
     for c in plain_constants(fortran):
         if c["name"] in KINDS:
             continue
-        kind, value = "integer", "%d" % value_of(c)
+        kind, value = "integer", value_of(c)
         if "OFFSET" in c["fortran_type"]:
             kind, value = "integer(kind=MPI_OFFSET_KIND)", value + "_MPI_OFFSET_KIND"
         if f08 and c["c_type"] in HANDLES:

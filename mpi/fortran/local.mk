@@ -60,6 +60,19 @@ mpi/fortran/mod/stamp: $(fortran_texts) mpi/fortran/probe.f90 weft-mod libmpi_ab
 	$(AM_V_GEN)rm -rf mpi/fortran/mod && $(MKDIR_P) mpi/fortran/mod && \
 		{ ./weft-mod "$(FC)" 2>mpi/fortran/mod/log || { cat mpi/fortran/mod/log; exit 1; }; }
 	$(AM_V_at)touch $@
+
+# For pkg-config: the modules of that compiler; mpif.h for others.
+fortran_pc =
+if WITH_FORTRAN
+fortran_pc += weft-fort.pc
+CLEANFILES += weft-fort.pc
+weft-fort.pc: weft.pc $(fortran_mod)
+	$(AM_V_GEN){ sed '/^Name/,$$d' weft.pc && echo 'Name: weft-fort' && \
+		echo 'Description: Weft MPI for Fortran; modules for $(FC), mpif.h for any compiler' && \
+		echo 'Version: $(PACKAGE_VERSION)' && echo 'Requires: weft' && echo 'Libs: -L$${libdir} -lmpifort_abi' && \
+		mod=$(fortran_mod) && { test -z "$$mod" || mod="-I\$${libdir}/weft/mod/`basename \`./weft-mod --find '$(FC)'\`` "; } && \
+		echo "Cflags: $$mod-I\$${includedir}"; } >$@.tmp && mv $@.tmp $@
+endif
 install-data-hook: install-fortran-modules
 install-fortran-modules:
 	test -z "$(fortran_mod)" || { $(MKDIR_P) "$(DESTDIR)$(libdir)/weft/mod" && \

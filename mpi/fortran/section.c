@@ -170,8 +170,10 @@ static void cut_run(struct cut *c, MPI_Count at, MPI_Count len)
         if (c->n == c->room) {
             MPI_Count room = c->room ? 2 * c->room : 64,
                       *moved = wf_alloc(2 * sizeof(MPI_Count) * (size_t)room);
-            memcpy(moved, c->disp, sizeof *moved * (size_t)c->n);
-            memcpy(moved + room, c->len, sizeof *moved * (size_t)c->n);
+            for (MPI_Count i = 0; i < c->n; i++) {
+                moved[i] = c->disp[i];
+                moved[room + i] = c->len[i];
+            }
             free(c->disp);
             c->disp = moved;
             c->len = moved + room;

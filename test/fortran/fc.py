@@ -19,10 +19,10 @@ def compiler():
     r = subprocess.run([os.path.join(BUILD, "mpifort"), "-showme:command"], capture_output=True, text=True)
     name = r.stdout.strip()
     if r.returncode or not name or not shutil.which(name.split()[0]):
-        print("1..0 # skipped: no Fortran compiler" + (" " + name if name else ""))
+        print("1..0 # SKIP no Fortran compiler" + (" " + name if name else ""))
         sys.exit(77)
     if "WEFT_FC" in os.environ and "-fsanitize" in mpifort(["-showme:link"]).stdout:
-        print("1..0 # skipped: a sanitizer goes with the build's compiler only")
+        print("1..0 # SKIP a sanitizer goes with the build's compiler only")
         sys.exit(77)
     return name
 
@@ -72,6 +72,10 @@ class Tests:
         for line in list(wrong)[:20]:
             print("# " + line)
         print("%sok %d - %s" % ("not " if wrong else "", self.n, name), flush=True)
+
+    def skip(self, name, why):
+        self.n += 1
+        print("ok %d - %s # SKIP %s" % (self.n, name, why), flush=True)
 
     def finish(self):
         print("1..%d" % self.n)
