@@ -474,6 +474,13 @@ struct rt_gpu *rt_gpu_next(const struct rt_gpu *g)
 
 const struct rt_gpu_info *rt_gpu_info(const struct rt_gpu *g) { return &g->info; }
 
+unsigned rt_gpu_most_blocks(const struct rt_gpu *g, unsigned per_sm)
+{
+    unsigned n = (unsigned)g->info.nsm * per_sm, limit = (unsigned)cfg.gpu_multiprocessors;
+
+    return limit && limit < n ? limit : n;
+}
+
 void rt_gpu_set_shared(struct rt_gpu *g) { g->shared = true; }
 
 bool rt_gpu_can_access(int ordinal, int peer)

@@ -246,7 +246,7 @@ bool move_batch_start(struct move_state *m, struct rt_list *from, unsigned *nwai
     struct move_flight *f = take(m, MOVE_BATCH);
     struct rt_gpu_batch b; /* not cleared: 1.6 KiB, and the kernel reads n moves */
     size_t npieces = 0, nbytes = 0;
-    unsigned most = 1, budget = (unsigned)m->g->info.nsm;
+    unsigned most = 1, budget = rt_gpu_most_blocks(m->g, 1);
 
     if (!f)
         return false;

@@ -162,7 +162,7 @@ static enum rt_gpu_link link_of(struct rt_gpu *g, const struct rt_gpu_fold *f)
  * other down: 16 MiB in place, H200: 281 GB/s with 132 blocks, 259 with twice as many. */
 static unsigned most_blocks(const struct rt_gpu *g, enum rt_gpu_link link)
 {
-    return (unsigned)g->info.nsm * (link == RT_GPU_LINK_LOCAL ? WEFT_FOLD_BLOCKS_SM : 1);
+    return rt_gpu_most_blocks(g, link == RT_GPU_LINK_LOCAL ? WEFT_FOLD_BLOCKS_SM : 1);
 }
 
 /* ---- the operation ---- */

@@ -134,6 +134,9 @@ struct rt_gpu_info {
     bool exclusive;       /* compute mode: one process at a time */
 };
 const struct rt_gpu_info *rt_gpu_info(const struct rt_gpu *g);
+/* Most blocks of a kernel, of which per_sm would run on each multiprocessor; the setting
+ * gpu_multiprocessors limits it. */
+unsigned rt_gpu_most_blocks(const struct rt_gpu *g, unsigned per_sm);
 /* Opens the driver (loads it if needed) and returns the number of devices; 0 without a driver.  For
  * tools; the message path never loads the driver itself. */
 int rt_gpu_count(void);

@@ -20,8 +20,9 @@
 /* Its limit while it stays: an eighth of the multiprocessors. */
 static unsigned most_blocks(const struct move_state *m)
 {
-    unsigned n = (unsigned)m->g->info.nsm / 8;
+    unsigned n = (unsigned)m->g->info.nsm / 8, most = rt_gpu_most_blocks(m->g, 1);
 
+    n = n < most ? n : most;
     return n < 1 ? 1 : n < WEFT_LINGER_MANY ? n : WEFT_LINGER_MANY;
 }
 

@@ -54,7 +54,10 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static unsigned blocks_for(const struct rt_gpu *g, const void *packed, int64_t len)
 {
-    int64_t most = rt_gpu_is_device(packed) ? BLOCKS_PER_SM * rt_gpu_info(g)->nsm : BLOCKS_HOST;
+    int64_t most = rt_gpu_most_blocks(g, BLOCKS_PER_SM);
+
+    if (!rt_gpu_is_device(packed))
+        most = least(most, BLOCKS_HOST);
     return (unsigned)least((len + BLOCK_NBYTES - 1) / BLOCK_NBYTES, most > 0 ? most : 1);
 }
 

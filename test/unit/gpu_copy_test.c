@@ -471,6 +471,26 @@ static void a_batch_has_a_grid_for_its_bytes(void)
     finish(g);
 }
 
+static void a_batch_has_a_limit_of_blocks(void)
+{
+    struct rt_gpu *g = start(true, true);
+    int way[2] = { 0, 1000 };
+    cfg.gpu_multiprocessors = 3;
+    for (int i = 0; i < 2; i++) {
+        cfg.gpu_linger_us = way[i];
+        for (int j = 0; j < 8; j++)
+            copy(g, &jobs[j], here + j * (WEFT_BATCH_PIECE + 16), there, WEFT_BATCH_PIECE + 1);
+        dev_settle();
+        expect_good(jobs, 8);
+    }
+    CHECK_EQ(dev.batch_grid, 3);
+    CHECK(dev.linger_grid <= 3);
+    CHECK_EQ(rt_gpu_most_blocks(g, 1), 3);
+    cfg.gpu_multiprocessors = 0;
+    CHECK_EQ(rt_gpu_most_blocks(g, 2), 2u * 132);
+    finish(g);
+}
+
 static void few_copies_gather(void)
 {
     struct rt_gpu *g = start(true, true);
@@ -935,6 +955,7 @@ int main(void)
     RUN(a_device_without_memory);
     RUN(a_crowd_goes_in_batches);
     RUN(a_batch_has_a_grid_for_its_bytes);
+    RUN(a_batch_has_a_limit_of_blocks);
     RUN(few_copies_gather);
     RUN(done_may_start_the_next);
     RUN(large_copies_take_the_engines_in_turn);
