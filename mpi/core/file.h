@@ -6,6 +6,7 @@
 
 #include "mpi/base/mpi_int.h"
 #include "runtime/io/io.h"
+#include <pthread.h>
 
 struct wm_errh;
 struct wm_hints;  /* mpi/io/hints.h */
@@ -33,7 +34,9 @@ struct wm_file {
     int64_t pos;              /* individual file pointer, in etypes */
     struct wm_shared *shared; /* owned */
     struct wm_split split;    /* used by one thread at a time, as the calls are collective */
-    bool atomic;
+    bool atomic; /* MPI_File_set_atomicity; changes only while no access is in progress */
+    pthread_mutex_t
+        mutex;   /* accesses of this process in atomic mode; not under the domain's lock */
     void *spare; /* buffers of mpi/io/indep.c that no operation uses now; NULL: none.  Atomic */
 };
 

@@ -7,7 +7,8 @@
  * what is wanted.  Writing never touches a byte that is not the user's: other ranks, handles and
  * jobs may be writing there, so short runs are a call each.
  *
- * No lock, no state but buffers; job threads run this beside the program. */
+ * No state but buffers; job threads run this beside the program.  There are locks in atomic mode
+ * only: then an access is alone in all the file between its first and its last byte. */
 #include "mpi/io/op.h"
 #include "mpi/p2p/device.h"
 #include <stdlib.h>
@@ -205,12 +206,9 @@ static int with_rooms(struct wm_iop *op, bool device)
     return err;
 }
 
-int wm_indep_run(struct wm_iop *op)
+static int run(struct wm_iop *op)
 {
     const struct wm_view *v = op->view;
-    op->moved = 0;
-    if (!op->nbytes)
-        return 0;
     if (wm_on_device(op->buf, op->count, op->mem, op->nbytes))
         return with_rooms(op, true);
     if (op->mem->contig && (op->write || !worth_sieving(v, op->pos, op->nbytes))) {
@@ -222,4 +220,29 @@ int wm_indep_run(struct wm_iop *op)
         (v->file->contig || is_coarse(v->file, op->pos, op->nbytes)))
         return by_vectors(op);
     return with_rooms(op, false);
+}
+
+/* The mutex is for the accesses of this process, which share the descriptor and so the lock. */
+static int run_alone(struct wm_iop *op)
+{
+    struct wm_file *f = op->file;
+    int64_t from, to;
+    wm_view_hull(op->view, op->pos, op->nbytes, &from, &to);
+    pthread_mutex_lock(&f->mutex);
+    int err = rt_io_lock(f->fd, op->write, from, to - from);
+    if (!err) {
+        err = run(op);
+        int left = rt_io_unlock(f->fd, from, to - from);
+        err = err ? err : left;
+    }
+    pthread_mutex_unlock(&f->mutex);
+    return err;
+}
+
+int wm_indep_run(struct wm_iop *op)
+{
+    op->moved = 0;
+    if (!op->nbytes)
+        return 0;
+    return op->file->atomic ? run_alone(op) : run(op);
 }

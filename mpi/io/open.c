@@ -58,6 +58,7 @@ static int create_object(const char *filename, int amode, const struct wm_info *
         return wm_err(MPI_ERR_NO_MEM, "no memory for another file");
     f->fd = -1;
     f->amode = amode;
+    pthread_mutex_init(&f->mutex, NULL);
     f->name = strdup(bare_name(filename));
     f->hints = wm_hints_create();
     f->errh = wm_file_errh_ref(NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sizes, and what makes data safe: MPI-5.0 sections 14.2.4 to 14.2.6 and 14.6.1.  Rank 0 changes
- * the size once all ranks have called. */
+/* Sizes, atomic mode, and what makes data safe: MPI-5.0 sections 14.2.4 to 14.2.6 and 14.6.1.  Rank
+ * 0 changes the size once all ranks have called. */
 #include "coll/start/team.h"
 #include "mpi/api/bodies.h"
 #include "mpi/base/comm.h"
@@ -56,4 +56,23 @@ int wm_api_file_sync(struct wm_file *fh)
         return err;
     int rc = coll_team_local(&fh->comm->team)->rank == 0 ? rt_io_sync(fh->fd) : 0;
     return wm_file_agree(fh, rc < 0 ? wm_file_err(fh, rc, "could not write back") : MPI_SUCCESS);
+}
+
+int wm_api_file_set_atomicity(struct wm_file *fh, int flag)
+{
+    int rc = flag ? rt_io_can_lock(fh->fd, !(fh->amode & MPI_MODE_RDONLY)) : 0, err = MPI_SUCCESS;
+    if (rc < 0)
+        err = wm_err_rt(rc,
+                        "atomic mode needs locks, which file system %s of file %s does not have",
+                        fh->fs.name, fh->name);
+    err = wm_file_same(fh, err, flag != 0, "flag");
+    if (!err)
+        fh->atomic = flag != 0;
+    return err;
+}
+
+int wm_api_file_get_atomicity(struct wm_file *fh, int *flag)
+{
+    *flag = fh->atomic;
+    return MPI_SUCCESS;
 }

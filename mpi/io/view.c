@@ -46,6 +46,18 @@ void wm_view_unref(struct wm_view *v)
     free(v);
 }
 
+void wm_view_hull(const struct wm_view *v, int64_t pos, int64_t len, int64_t *from, int64_t *to)
+{
+    const struct rt_layout *l = v->file;
+    if (v->facts.ordered) {
+        *from = wm_view_offset(v, pos);
+        *to = wm_view_offset(v, pos + len - 1) + 1;
+    } else { /* of whole filetypes; their extent is not negative */
+        *from = v->disp + pos / l->size * l->extent + l->true_lb;
+        *to = v->disp + (pos + len - 1) / l->size * l->extent + l->true_lb + l->true_extent;
+    }
+}
+
 int64_t wm_view_below(const struct wm_view *v, int64_t off)
 {
     const struct rt_layout *l = v->file;

@@ -31,6 +31,8 @@ static inline int64_t wm_view_offset(const struct wm_view *v, int64_t pos)
 {
     return v->disp + (v->file->contig ? pos : rt_layout_offset(v->file, pos));
 }
+/* Bounds of the bytes at positions [pos, pos + len), len > 0: [*from, *to) of the file. */
+void wm_view_hull(const struct wm_view *v, int64_t pos, int64_t len, int64_t *from, int64_t *to);
 /* Bytes of data before an offset in the file; of a view that is not ordered, a bound from below. */
 int64_t wm_view_below(const struct wm_view *v, int64_t off);
 

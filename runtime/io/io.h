@@ -5,6 +5,7 @@
 #ifndef RT_IO_IO_H
 #define RT_IO_IO_H
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -24,6 +25,7 @@ struct rt_io_sys {
     ssize_t (*writev)(int fd, const struct iovec *iov, int n, off_t off);
     int (*sync)(int fd);
     int (*truncate)(int fd, off_t nbytes);
+    int (*lock)(int fd, int cmd, struct flock *range);       /* fcntl(2) with F_OFD_... */
     int (*allocate)(int fd, int mode, off_t off, off_t len); /* fallocate(2) */
 };
 extern const struct rt_io_sys rt_io_system; /* the real ones */
@@ -42,6 +44,12 @@ int rt_io_truncate(int fd, int64_t nbytes);
 /* Makes the file at least nbytes long, with memory of the file system behind what this adds and,
  * where the file system can, behind all of it.  Contents stay. */
 int rt_io_preallocate(int fd, int64_t nbytes);
+
+/* Lock a range of the file against other openings of it, for writing or for reading; waits.  The
+ * openings of one descriptor share the lock.  Closing it unlocks. */
+int rt_io_lock(int fd, bool write, int64_t off, int64_t len);
+int rt_io_unlock(int fd, int64_t off, int64_t len);
+int rt_io_can_lock(int fd, bool write); /* -RT_ENOTSUP: the file system has no locks */
 
 /* Move all bytes, whatever the length, however often the calls are interrupted or move less.
  * Reading returns the bytes up to the end of the file.  *moved: bytes moved before a failure; may

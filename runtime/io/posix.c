@@ -14,6 +14,7 @@
 #define CALL_MAX (1 << 30) /* bytes of one call: less than Linux's limit, and whole pages */
 
 static int sys_open(const char *path, int flags, mode_t mode) { return open(path, flags, mode); }
+static int sys_lock(int fd, int cmd, struct flock *range) { return fcntl(fd, cmd, range); }
 static int sys_stat(int fd, struct stat *st) { return fstat(fd, st); }
 
 const struct rt_io_sys rt_io_system = { .open = sys_open,
@@ -24,6 +25,7 @@ const struct rt_io_sys rt_io_system = { .open = sys_open,
                                         .writev = pwritev,
                                         .sync = fsync,
                                         .truncate = ftruncate,
+                                        .lock = sys_lock,
                                         .allocate = fallocate };
 const struct rt_io_sys *rt_io_sys = &rt_io_system;
 
@@ -55,6 +57,7 @@ int rt_io_error(int err)
     case ENOMEM:
         return -RT_ENOMEM;
     case EOPNOTSUPP:
+    case ENOLCK:
     case ENOSYS:
         return -RT_ENOTSUP;
     default:
@@ -109,6 +112,35 @@ int rt_io_truncate(int fd, int64_t nbytes)
         rc = rt_io_sys->truncate(fd, nbytes);
     while (rc < 0 && errno == EINTR);
     return rc < 0 ? failed("ftruncate") : 0;
+}
+
+/* Locks belong to the open file, not to the process as those of POSIX, which a close of any other
+ * descriptor of the file would release. */
+static int lock(int fd, int cmd, int type, int64_t off, int64_t len)
+{
+    int rc;
+    do {
+        struct flock range = {
+            .l_type = (short)type, .l_whence = SEEK_SET, .l_start = off, .l_len = len
+        };
+        rc = rt_io_sys->lock(fd, cmd, &range);
+    } while (rc < 0 && errno == EINTR);
+    return rc < 0 ? failed("fcntl") : 0;
+}
+
+int rt_io_lock(int fd, bool write, int64_t off, int64_t len)
+{
+    return lock(fd, F_OFD_SETLKW, write ? F_WRLCK : F_RDLCK, off, len);
+}
+
+int rt_io_unlock(int fd, int64_t off, int64_t len)
+{
+    return lock(fd, F_OFD_SETLK, F_UNLCK, off, len);
+}
+
+int rt_io_can_lock(int fd, bool write)
+{
+    return lock(fd, F_OFD_GETLK, write ? F_WRLCK : F_RDLCK, 0, 1);
 }
 
 /* For file systems without fallocate(2): what is beyond the end becomes zeros, written. */
