@@ -35,7 +35,7 @@
 #define HOLD_MS 1000 /* ranks that start together usually get here within this time */
 
 struct wm_state wm_state;
-void (*wm_life_at_rest)(void);
+void (*wm_life_at_rest[WM_RESTS])(void);
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -311,8 +311,9 @@ static void report_leaks(const char *call)
 static void rest(const char *call)
 {
     rt_io_fini();
-    if (wm_life_at_rest)
-        wm_life_at_rest();
+    for (int i = 0; i < WM_RESTS; i++)
+        if (wm_life_at_rest[i])
+            wm_life_at_rest[i]();
     wm_session_rest();
     wm_domain_rest(wm_main_domain); /* completes what other processes still wait for */
     wm_comm_rest();

@@ -27,8 +27,9 @@ int wm_life_enter(int required, int *provided);
 void wm_life_leave(const char *call);
 
 /* Called when the library goes to rest, before the domain does; set by mpi/stream, which may have
- * work on devices then.  NULL: nothing to do. */
-extern void (*wm_life_at_rest)(void);
+ * work on devices then, and by mpi/rma, which may have a thread.  NULL: nothing to do. */
+enum wm_rest { WM_REST_STREAM, WM_REST_RMA, WM_RESTS };
+extern void (*wm_life_at_rest[WM_RESTS])(void);
 
 /* Whether an NVIDIA device and its driver are present and the settings do not disable them.  Loads
  * the driver's library, but does not initialise it: a program may still choose its devices.  Any

@@ -100,9 +100,7 @@ static void fall_asleep(struct wm_domain *d, struct wm_sleeper *s)
     wake_ended(d); /* the last pass may have ended waits, this one, too */
 }
 
-/* Collects the descriptors that wake a sleeper beside its bell.  Each transport prepares for the
- * sleep and may shorten it.  -1: one of them has work already. */
-static int sleep_fds(const struct wm_domain *d, int *fds, int *limit_us)
+int wm_domain_sleep_fds(const struct wm_domain *d, int *fds, int *limit_us)
 {
     int n = 0;
     for (int i = 0; i < d->nbtl; i++) {
@@ -136,7 +134,7 @@ static void watch(struct wm_domain *d, struct wm_wait *w)
     rt_unlock_plain(&d->lock);
     uint32_t armed = rt_bell_arm(d->has_fds);
     rt_lock(&d->lock);
-    int nfds = sleep_fds(d, fds, &limit_us);
+    int nfds = wm_domain_sleep_fds(d, fds, &limit_us);
     bool rung = true;
     if (nfds >= 0 && !exhaust(d)) {
         uint64_t begin = rt_now_ns();

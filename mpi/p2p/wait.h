@@ -29,6 +29,10 @@ void wm_domain_until(struct wm_domain *d, bool (*ready)(void *arg), void *arg);
  * above. */
 void wm_domain_idle(struct wm_domain *d, struct wm_wait *w);
 void wm_domain_left(struct wm_domain *d, struct wm_wait *w);
+/* The descriptors that wake a sleeper beside its bell, at most WM_BTL_MAX.  Each transport prepares
+ * for the sleep and may shorten it.  -1: one of them has work already.  Under the lock; one
+ * wm_progress() must follow before the sleep. */
+int wm_domain_sleep_fds(const struct wm_domain *d, int *fds, int *limit_us);
 /* The last step of a call that polls and does not wait, without the lock.  A call that found
  * nothing yields the core where other ranks need it, because programs make such calls in loops. */
 void wm_domain_polled(bool found);

@@ -321,6 +321,7 @@ static void dispose(struct wm_win *w)
 {
     struct wm_comm *c = w->comm;
     struct wm_rma *r = w->rma;
+    wm_rma_helper_leave(r);
     rt_lock(&c->dom->lock);
     delist(r);
     rma_free(r);
@@ -357,6 +358,7 @@ int wm_rma_create(struct wm_comm *comm, const struct wm_rma_plan *p, int failed,
         wm_win_destroy(w);
         return err;
     }
+    wm_rma_helper_join(w->rma);
     w->base = w->rma->base;
     *out = w;
     return MPI_SUCCESS;

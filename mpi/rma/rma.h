@@ -135,6 +135,7 @@ struct wm_rma {
     bool pumping;          /* `pump` is among the domain's tasks */
     struct coll_task pump, barrier;
     bool serves;       /* other processes may need messages to reach this one's memory */
+    bool helped;       /* counted by helper.c */
     unsigned nserving; /* transfers that serve.c has started and that have not ended */
 
     /* Hints. */
@@ -345,6 +346,10 @@ void wm_rma_note(struct wm_rma_target *t, int rt_err);
 
 /* sync.c */
 int wm_rma_barrier(struct wm_rma *r);
+
+/* helper.c */
+void wm_rma_helper_join(struct wm_rma *r); /* after the hints are set */
+void wm_rma_helper_leave(struct wm_rma *r);
 
 /* info.c */
 int wm_rma_set_hints(struct wm_rma *r, const struct wm_info *info);

@@ -388,7 +388,7 @@ static int state_make(struct wm_comm *c, struct wm_comm *ctl, struct wm_comm *wa
     s->stream = stream;
     c->stream = s;
     c->stream_left = comm_left;
-    wm_life_at_rest = at_rest;
+    wm_life_at_rest[WM_REST_STREAM] = at_rest;
     if (stream)
         wm_xstream_ref(stream);
     rt_list_append(&wm_xstream_comms, &s->link);
