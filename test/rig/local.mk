@@ -46,3 +46,6 @@ check-kill: all $(fake_cuda)
 	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) test/rig/hostrank test/launch/rank test/gpu/coll_victim
 	@TEST_BUILDDIR=$(abs_top_builddir) $(run_python) $(abs_top_srcdir)/test/rig/kill $(KILL)
 .PHONY: check-kill
+
+# MPICH's test suite: test/rig/mpich SOURCES [FOLDER ...] in the build tree.
+EXTRA_DIST += test/rig/mpich test/rig/mpich.known
