@@ -50,6 +50,8 @@ static const struct rt_layout byte_layout = {
 
 static size_t align_up(size_t n) { return (n + SEG_ALIGN - 1) & ~(SEG_ALIGN - 1); }
 
+static char *seg_data(struct seg *s) { return (char *)s + align_up(sizeof *s); }
+
 static struct seg *place(struct wm_bbuf *b, void *at, size_t need, struct rt_list *before)
 {
     struct seg *s = at;
@@ -118,6 +120,31 @@ static struct wm_bbuf *buffer_of(const struct wm_comm *c)
     return c->session && c->session->bbuf ? c->session->bbuf : c->dom->bbuf;
 }
 
+/* A segment with the packed message; -RT_EBUFFER: no room. */
+static int seg_fill(struct wm_bbuf *b, const struct wm_msg *m, int64_t nbytes, bool device,
+                    struct seg **out)
+{
+    struct seg *s = seg_new(b, (size_t)nbytes);
+    if (!s) {
+        wm_progress(m->comm->dom); /* finished segments may make room */
+        s = seg_new(b, (size_t)nbytes);
+    }
+    if (!s)
+        return -RT_EBUFFER;
+    char *data = seg_data(s);
+    int err = 0;
+    if (rt_unlikely(device))
+        err = wm_dev_move(&(struct wm_packing){ m->layout, m->count, (char *)(uintptr_t)m->buf, 0,
+                                                data, nbytes, true });
+    else
+        rt_layout_pack(m->layout, m->count, m->buf, 0, data, nbytes);
+    if (err < 0)
+        seg_free(s);
+    else
+        *out = s;
+    return err < 0 ? err : 0;
+}
+
 int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
 {
     (void)type; /* packed before return: the type may be freed at once */
@@ -143,25 +170,11 @@ int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
     struct wm_bbuf *b = buffer_of(m->comm);
     if (!b)
         return -RT_EBUFFER;
-    struct seg *s = seg_new(b, (size_t)nbytes);
-    if (!s) {
-        wm_progress(m->comm->dom); /* finished segments may make room */
-        s = seg_new(b, (size_t)nbytes);
-    }
-    if (!s)
-        return -RT_EBUFFER;
-    char *data = (char *)s + align_up(sizeof *s);
-    if (rt_unlikely(device)) {
-        err = wm_dev_move(&(struct wm_packing){ m->layout, m->count, (char *)(uintptr_t)m->buf, 0,
-                                                data, nbytes, true });
-        if (err < 0) {
-            seg_free(s);
-            return err;
-        }
-    } else {
-        rt_layout_pack(m->layout, m->count, m->buf, 0, data, nbytes);
-    }
-    struct wm_msg copy = { .buf = data,
+    struct seg *s;
+    err = seg_fill(b, m, nbytes, device, &s);
+    if (err < 0)
+        return err;
+    struct wm_msg copy = { .buf = seg_data(s),
                            .count = nbytes,
                            .layout = &byte_layout,
                            .comm = m->comm,
