@@ -148,8 +148,8 @@ struct btl_ops {
      * attachment: the memory may be unmapped until the second call repins it.  True: r is attached
      * as before; false: the memory must be attached again.  Both are cheap.  detach() also takes
      * unpinned memory. */
-    void (*park)(struct btl_rmem *r);
-    bool (*retake)(struct btl_rmem *r);
+    void (*unpin)(struct btl_rmem *r);
+    bool (*repin)(struct btl_rmem *r);
     /* One-sided copy to or from attached memory at byte offset off.  m: the local registration of
      * src or dst, or NULL; a transport with messages needs it for device memory.  done() means that
      * the data are visible at the destination before any later send() to that peer arrives, unless

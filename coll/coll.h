@@ -71,12 +71,12 @@ struct coll_team_ops {
     int (*dev_attach)(struct coll_team *t, int rank, const void *key, const struct rt_gpu_ptr *near,
                       struct coll_dev_map *out);
     void (*dev_detach)(struct coll_team *t, struct coll_dev_map *m);
-    /* Unpins and repins the mappings between calls that use the same ranges.  dev_park: unpins the
+    /* Unpins and repins the mappings between calls that use the same ranges.  dev_unpin: unpins the
      * attached ones (`att`) of n mappings; they may be unmapped from now on, and must later be
-     * repinned or detached.  dev_retake: repins all of them; false: at least one has been unmapped,
+     * repinned or detached.  dev_repin: repins all of them; false: at least one has been unmapped,
      * and all must be detached. */
-    void (*dev_park)(struct coll_team *t, struct coll_dev_map *m, int n);
-    bool (*dev_retake)(struct coll_team *t, struct coll_dev_map *m, int n);
+    void (*dev_unpin)(struct coll_team *t, struct coll_dev_map *m, int n);
+    bool (*dev_repin)(struct coll_team *t, struct coll_dev_map *m, int n);
     /* Serves a call with device buffers that no device plan serves: starts the task with
      * coll_begin_device(), or replaces the buffers in k->args by host memory, starts the task with
      * coll_begin_host() and has it copy back at its end. */

@@ -36,7 +36,7 @@ struct cuda_rmem {
     size_t len;
     struct cuda_import *import; /* NULL: memory of this process */
     uint64_t ended;             /* btl_cuda_imports_ended() when it was unpinned */
-    bool parked;                /* unpinned: holds no reference to the import */
+    bool unpinned;              /* holds no reference to the import */
     struct cuda_rmem *next;
 };
 
@@ -245,17 +245,17 @@ static void cuda_detach(struct btl_rmem *rmem)
 {
     struct cuda_rmem *r = (struct cuda_rmem *)rmem;
 
-    if (r->import && !r->parked)
+    if (r->import && !r->unpinned)
         btl_cuda_import_put(r->import);
     r->next = r->b->free_rmems;
     r->b->free_rmems = r;
 }
 
-static void cuda_park(struct btl_rmem *rmem)
+static void cuda_unpin(struct btl_rmem *rmem)
 {
     struct cuda_rmem *r = (struct cuda_rmem *)rmem;
 
-    r->parked = true;
+    r->unpinned = true;
     if (!r->import)
         return;
     r->ended = btl_cuda_imports_ended(r->b);
@@ -263,13 +263,13 @@ static void cuda_park(struct btl_rmem *rmem)
 }
 
 /* Never repins memory of this process: each use tests it again. */
-static bool cuda_retake(struct btl_rmem *rmem)
+static bool cuda_repin(struct btl_rmem *rmem)
 {
     struct cuda_rmem *r = (struct cuda_rmem *)rmem;
 
     if (!r->import || !btl_cuda_import_again(r->b, r->import, r->ended))
         return false;
-    r->parked = false;
+    r->unpinned = false;
     return true;
 }
 
@@ -379,8 +379,8 @@ const struct btl_ops btl_cuda_ops = {
     .mem_offer = btl_cuda_mem_offer,
     .attach = cuda_attach,
     .detach = cuda_detach,
-    .park = cuda_park,
-    .retake = cuda_retake,
+    .unpin = cuda_unpin,
+    .repin = cuda_repin,
     .put = cuda_put,
     .get = cuda_get,
     .progress = cuda_progress,

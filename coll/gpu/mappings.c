@@ -71,7 +71,7 @@ static void unpin_all(struct coll_gpu_call *c)
     struct coll_team *t = c->gate->board.team;
     c->maps.unpinned = true;
     for (int w = 0; w < COLL_GPU_RANGES; w++)
-        t->ops->dev_park(t, c->maps.map[w], t->size);
+        t->ops->dev_unpin(t, c->maps.map[w], t->size);
 }
 
 static bool repin_all(struct coll_gpu_call *c)
@@ -80,7 +80,7 @@ static bool repin_all(struct coll_gpu_call *c)
     bool all = true;
     c->maps.unpinned = false;
     for (int w = 0; w < COLL_GPU_RANGES && all; w++)
-        all = t->ops->dev_retake(t, c->maps.map[w], t->size);
+        all = t->ops->dev_repin(t, c->maps.map[w], t->size);
     return all;
 }
 

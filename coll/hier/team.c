@@ -107,14 +107,14 @@ static void sub_dev_detach(struct coll_team *t, struct coll_dev_map *m)
     whole(t)->ops->dev_detach(t, m);
 }
 
-static void sub_dev_park(struct coll_team *t, struct coll_dev_map *m, int n)
+static void sub_dev_unpin(struct coll_team *t, struct coll_dev_map *m, int n)
 {
-    whole(t)->ops->dev_park(t, m, n);
+    whole(t)->ops->dev_unpin(t, m, n);
 }
 
-static bool sub_dev_retake(struct coll_team *t, struct coll_dev_map *m, int n)
+static bool sub_dev_repin(struct coll_team *t, struct coll_dev_map *m, int n)
 {
-    return whole(t)->ops->dev_retake(t, m, n);
+    return whole(t)->ops->dev_repin(t, m, n);
 }
 
 static bool sub_gone(struct coll_team *t, int rank)
@@ -152,8 +152,8 @@ static const struct coll_team_ops sub_ops = {
     .dev_release = sub_dev_release,
     .dev_attach = sub_dev_attach,
     .dev_detach = sub_dev_detach,
-    .dev_park = sub_dev_park,
-    .dev_retake = sub_dev_retake,
+    .dev_unpin = sub_dev_unpin,
+    .dev_repin = sub_dev_repin,
     .gone = sub_gone,
     .stage = sub_stage,
     .whole_rank = whole_rank,

@@ -191,25 +191,25 @@ void wm_team_dev_detach(struct coll_team *t, struct coll_dev_map *m)
     m->att = NULL;
 }
 
-void wm_team_dev_park(struct coll_team *t, struct coll_dev_map *m, int n)
+void wm_team_dev_unpin(struct coll_team *t, struct coll_dev_map *m, int n)
 {
     const struct btl_ops *ops;
     if (dev_ops(t, &ops) < 0)
         return;
     for (int i = 0; i < n; i++)
-        if (m[i].att && ops->park)
-            ops->park(m[i].att);
+        if (m[i].att && ops->unpin)
+            ops->unpin(m[i].att);
         else if (m[i].att)
             wm_team_dev_detach(t, &m[i]);
 }
 
-bool wm_team_dev_retake(struct coll_team *t, struct coll_dev_map *m, int n)
+bool wm_team_dev_repin(struct coll_team *t, struct coll_dev_map *m, int n)
 {
     const struct btl_ops *ops;
     int i = 0;
-    if (dev_ops(t, &ops) < 0 || !ops->retake)
+    if (dev_ops(t, &ops) < 0 || !ops->repin)
         return false;
-    while (i < n && (!m[i].att || ops->retake(m[i].att)))
+    while (i < n && (!m[i].att || ops->repin(m[i].att)))
         i++;
     return i == n;
 }

@@ -13,7 +13,7 @@ void wm_team_dev_forget(struct coll_team *t);
 int wm_team_dev_attach(struct coll_team *t, int rank, const void *key,
                        const struct rt_gpu_ptr *near, struct coll_dev_map *out);
 void wm_team_dev_detach(struct coll_team *t, struct coll_dev_map *m);
-void wm_team_dev_park(struct coll_team *t, struct coll_dev_map *m, int n);
-bool wm_team_dev_retake(struct coll_team *t, struct coll_dev_map *m, int n);
+void wm_team_dev_unpin(struct coll_team *t, struct coll_dev_map *m, int n);
+bool wm_team_dev_repin(struct coll_team *t, struct coll_dev_map *m, int n);
 
 #endif

@@ -444,7 +444,7 @@ static int freed(int rank, void *how)
 
 /* An unpinned mapping is repinned unchanged.  It does not keep a mapping of freed memory, and is
  * then refused; detached, it does not count. */
-static int parked(int rank, void *arg)
+static int unpinned(int rank, void *arg)
 {
     struct btl_rmem *r[4], *last;
     (void)arg;
@@ -460,8 +460,8 @@ static int parked(int rank, void *arg)
         CHECK_EQ(attach(i, dst, &r[i]), 0);
         void *at = r[i]->ptr;
         for (int again = 0; again < 3; again++) {
-            tp->ops->park(r[i]);
-            CHECK(tp->ops->retake(r[i]));
+            tp->ops->unpin(r[i]);
+            CHECK(tp->ops->repin(r[i]));
         }
         CHECK_EQ(r[i]->ptr, at);
         CHECK_EQ(get_now(r[i], 0, dst, 4096), 0);
@@ -469,8 +469,8 @@ static int parked(int rank, void *arg)
     }
     if (rank == 1) {
         CHECK_EQ(ncalls_open, 4);
-        tp->ops->park(r[0]);
-        tp->ops->park(r[2]);
+        tp->ops->unpin(r[0]);
+        tp->ops->unpin(r[2]);
     }
     meet(rank);
     if (rank == 0) { /* one is freed, and this is detected */
@@ -481,15 +481,15 @@ static int parked(int rank, void *arg)
     meet(rank);
     if (rank == 1) {
         CHECK_EQ(nclosed(), 1);
-        CHECK(!tp->ops->retake(r[0])); /* after any end all mappings are checked once */
+        CHECK(!tp->ops->repin(r[0])); /* after any end all mappings are checked once */
         tp->ops->detach(r[0]);
         CHECK_EQ(attach(3, dst, &last), 0);
-        CHECK(!tp->ops->retake(r[2]));
+        CHECK(!tp->ops->repin(r[2]));
         tp->ops->detach(r[2]);
         tp->ops->detach(r[1]);
         tp->ops->detach(r[3]);
-        tp->ops->park(last);
-        CHECK(tp->ops->retake(last));
+        tp->ops->unpin(last);
+        CHECK(tp->ops->repin(last));
         tp->ops->detach(last);
         for (int i = 3; i < 6; i++)
             read_many(i, dst);
@@ -500,9 +500,9 @@ static int parked(int rank, void *arg)
     return verdict();
 }
 
-static void what_is_parked_comes_again_or_is_refused(void)
+static void unpinned_memory_is_repinned_or_refused(void)
 {
-    CHECK_EQ(pair_run("parked", parked, NULL), 0);
+    CHECK_EQ(pair_run("unpinned", unpinned, NULL), 0);
 }
 
 /* Freed memory is still in use here when a longer allocation replaces it: the new allocation is not
@@ -838,7 +838,7 @@ int main(void)
     RUN(own_memory_needs_no_export);
     RUN(mappings_stay_until_the_memory_is_freed);
     RUN(a_driver_without_memory_unmaps_what_is_unused);
-    RUN(what_is_parked_comes_again_or_is_refused);
+    RUN(unpinned_memory_is_repinned_or_refused);
     RUN(a_lost_descriptor_comes_again);
     RUN(memory_that_outlives_a_rest);
     RUN(freed_memory_is_noticed);

@@ -236,7 +236,7 @@ static void release(struct coll_team *t, struct coll_dev_mem *m)
 }
 
 struct mapping {
-    bool parked;
+    bool unpinned;
     const struct fake_place *place;
     const char *seen; /* the place's address when the mapping was made */
     int number;
@@ -269,38 +269,38 @@ static void detach(struct coll_team *t, struct coll_dev_map *map)
 {
     struct mapping *m = map->att;
     (void)t;
-    dev.nmaps -= !m->parked;
+    dev.nmaps -= !m->unpinned;
     free(m);
     map->att = NULL;
 }
 
 /* Unpinned mappings do not count. */
-static void park(struct coll_team *t, struct coll_dev_map *map, int n)
+static void unpin(struct coll_team *t, struct coll_dev_map *map, int n)
 {
     (void)t;
     for (int i = 0; i < n; i++) {
         struct mapping *m = map[i].att;
         if (!m)
             continue;
-        CHECK(!m->parked);
-        m->parked = true;
+        CHECK(!m->unpinned);
+        m->unpinned = true;
         dev.nmaps--;
     }
 }
 
 /* Sometimes a mapping has been removed. */
-static bool retake(struct coll_team *t, struct coll_dev_map *map, int n)
+static bool repin(struct coll_team *t, struct coll_dev_map *map, int n)
 {
     (void)t;
     for (int i = 0; i < n; i++) {
         struct mapping *m = map[i].att;
         if (!m)
             continue;
-        CHECK(m->parked);
+        CHECK(m->unpinned);
         const struct fake_place *p = m->place;
         if ((p && (p->number != m->number || p->seen != m->seen)) || !fake_random(dev.now, 8))
             return false;
-        m->parked = false;
+        m->unpinned = false;
         dev.nmaps++;
     }
     return true;
@@ -320,8 +320,8 @@ static const struct fake_more more = { .ops = { .dev_describe = describe,
                                                 .dev_release = release,
                                                 .dev_attach = attach,
                                                 .dev_detach = detach,
-                                                .dev_park = park,
-                                                .dev_retake = retake,
+                                                .dev_unpin = unpin,
+                                                .dev_repin = repin,
                                                 .stage = stage },
                                        .turn = device_turn };
 

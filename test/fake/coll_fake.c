@@ -354,8 +354,8 @@ static void add_more(struct fake *f, const struct fake_more *more)
     f->ops.dev_release = more->ops.dev_release;
     f->ops.dev_attach = more->ops.dev_attach;
     f->ops.dev_detach = more->ops.dev_detach;
-    f->ops.dev_park = more->ops.dev_park;
-    f->ops.dev_retake = more->ops.dev_retake;
+    f->ops.dev_unpin = more->ops.dev_unpin;
+    f->ops.dev_repin = more->ops.dev_repin;
     f->ops.stage = more->ops.stage;
     f->ops.device = more->ops.device;
     f->ops.gone = more->ops.gone;

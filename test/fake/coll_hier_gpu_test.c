@@ -75,7 +75,7 @@ static void detach(struct coll_team *t, struct coll_dev_map *m)
     nmaps--;
 }
 
-static void park(struct coll_team *t, struct coll_dev_map *m, int n)
+static void unpin(struct coll_team *t, struct coll_dev_map *m, int n)
 {
     for (int i = 0; i < n; i++) {
         if (m[i].att)
@@ -84,7 +84,7 @@ static void park(struct coll_team *t, struct coll_dev_map *m, int n)
     }
 }
 
-static bool retake(struct coll_team *t, struct coll_dev_map *m, int n)
+static bool repin(struct coll_team *t, struct coll_dev_map *m, int n)
 {
     (void)t;
     (void)m;
@@ -126,8 +126,8 @@ static const struct fake_more more = { .ops = { .dev_describe = describe,
                                                 .dev_release = release,
                                                 .dev_attach = attach,
                                                 .dev_detach = detach,
-                                                .dev_park = park,
-                                                .dev_retake = retake,
+                                                .dev_unpin = unpin,
+                                                .dev_repin = repin,
                                                 .device = device,
                                                 .stage = stage },
                                        .turn = turn };
