@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Frame of the MPI test programs.  A program is a list of cases; every rank runs every case:
- *     int main(int argc, char **argv) { mt_init(argc, argv); MT_RUN(case_a); MT_RUN(case_b); return
- * mt_end(); } Each case gets a fresh communicator `mt_comm` whose error handler returns, so that
- * what a failed case leaves behind cannot be matched by the next.  Rank 0 prints TAP, the others
- * only failures; the exit status of each rank is 1 when a check of its own failed.  A case that
- * runs into the time limit prints that and ends the program: no test can hang. Only MPI-3.1 is used
+ *     int main(int argc, char **argv)
+ *     {
+ *         mt_init(argc, argv);
+ *         MT_RUN(case_a);
+ *         return mt_end();
+ *     }
+ * Each case gets a fresh communicator `mt_comm` whose error handler returns, so that messages that
+ * a failed case leaves behind cannot be matched by the next.  Rank 0 prints TAP, the others only
+ * failures; the exit status of each rank is 1 when a check of its own failed.  A case that runs
+ * into the time limit prints that and ends the program: no test can hang. Only MPI-3.1 is used
  * unless guarded by MPI_VERSION, so that the same programs run over other MPI implementations. */
 #ifndef TEST_MPI_MPITEST_H
 #define TEST_MPI_MPITEST_H
