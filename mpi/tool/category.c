@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Categories (MPI-5.0 section 15.3.9): a constant tree by part of the library.  Variables and
- * events say themselves where they belong.  Any thread. */
+/* Categories (MPI-5.0 section 15.3.9): a constant tree by part of the library.  A variable or
+ * event names its own category.  Any thread. */
 #include <string.h>
 #include "mpi/api/bodies.h"
 #include "mpi/tool/cvar.h"
@@ -16,9 +16,14 @@ static const struct {
     [CAT_BASE] = { "base", "Messages to the user and checks.", CAT_WEFT },
     [CAT_P2P] = { "p2p", "Point-to-point messages.", CAT_WEFT },
     [CAT_SHM] = { "shm", "Shared memory among the processes of a host.", CAT_P2P },
+    [CAT_TCP] = { "tcp", "TCP between hosts.", CAT_P2P },
+    [CAT_RDMA] = { "rdma", "RDMA between hosts.", CAT_P2P },
+    [CAT_GPU] = { "gpu", "Device memory.", CAT_WEFT },
+    [CAT_RMA] = { "rma", "One-sided communication.", CAT_WEFT },
     [CAT_COLL] = { "coll", "Collective operations.", CAT_WEFT },
     [CAT_WAIT] = { "wait", "What a process does while it waits.", CAT_WEFT },
     [CAT_OBJECTS] = { "objects", "Objects that are alive.", CAT_WEFT },
+    [CAT_LAUNCH] = { "launch", "Start of a job over several hosts.", CAT_WEFT },
 };
 
 enum member { CVARS, PVARS, EVENTS, CHILDREN };

@@ -43,8 +43,12 @@ static const struct {
     const char *prefix;
     enum tool_cat cat;
 } places[] = {
-    { "shm_", CAT_SHM },  { "btl", CAT_P2P },    { "coll", CAT_COLL }, { "tune", CAT_COLL },
-    { "spin", CAT_WAIT }, { "sleep", CAT_WAIT }, { NULL, CAT_BASE },
+    { "shm_", CAT_SHM },       { "tcp_", CAT_TCP },  { "net_", CAT_P2P },
+    { "unexpected", CAT_P2P }, { "ib_", CAT_RDMA },  { "verbs_", CAT_RDMA },
+    { "gpu", CAT_GPU },        { "rma_", CAT_RMA },  { "rsh", CAT_LAUNCH },
+    { "host_", CAT_LAUNCH },   { "btl", CAT_P2P },   { "coll", CAT_COLL },
+    { "tune", CAT_COLL },      { "spin", CAT_WAIT }, { "sleep", CAT_WAIT },
+    { NULL, CAT_BASE },
 };
 
 static struct tool_obj *handles;

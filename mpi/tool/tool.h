@@ -56,6 +56,20 @@ static inline MPI_T_enum tool_enum_handle(int id)
 }
 
 /* Categories; a tree whose root is the first. */
-enum tool_cat { CAT_WEFT, CAT_BASE, CAT_P2P, CAT_SHM, CAT_COLL, CAT_WAIT, CAT_OBJECTS, CATS };
+enum tool_cat {
+    CAT_WEFT,
+    CAT_BASE,
+    CAT_P2P,
+    CAT_SHM,
+    CAT_TCP,
+    CAT_RDMA,
+    CAT_GPU,
+    CAT_RMA,
+    CAT_COLL,
+    CAT_WAIT,
+    CAT_OBJECTS,
+    CAT_LAUNCH,
+    CATS
+};
 
 #endif
