@@ -57,7 +57,7 @@ static void join(void)
 
     if (mt_rank == 0)
         CHECK_EQ(nccl.get_unique_id(&id), 0);
-    OK(MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, mt_comm));
+    OK(MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD));
     CHECK_EQ(nccl.comm_init_rank(&comm, mt_size, id, mt_rank), 0);
     CHECK_EQ(cu.stream_create(&stream, CU_STREAM_NON_BLOCKING), CU_OK);
     sums = (int *)(void *)gt_alloc(GT_CUDA, dev, sizeof host, 0);
