@@ -12,8 +12,10 @@
  * reduction, from its first to its last byte.
  *
  * All copies of a side run at the same time, because the memory is pinned unless it is very long.
- * Very long memory is not pinned; its copies go in parts through a few pinned buffers: while the
- * device fills or empties some of them, the CPU copies another.  No thread waits for the device. */
+ * All other copies, of very long memory and of mirrors, go in parts through a few pinned buffers:
+ * while the device fills or empties some of them, the CPU copies another.  No thread waits for the
+ * device.  Data in several allocations, and all data where no memory can be pinned, go through one
+ * buffer, one part for each poll, so the domain's lock is never held for more than a part. */
 #include "mpi/coll/stage.h"
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +30,6 @@
 /* Longer memory is not pinned, because the amount of pinned memory is limited, and is copied
  * through pinned pieces.  Where no memory can be pinned, shorter memory takes that path, too. */
 #define PINNED_MAX (32u << 20)
-/* Data with gaps are copied to and from a mirror in pieces of this length. */
-#define PIECE (1 << 20)
 /* The alignment that user functions may expect of a buffer, for host memory too. */
 #define ALIGN 16
 
@@ -41,14 +41,15 @@ struct wm_stage_piece {
     /* For a copy in parts: */
     struct wm_stage_piece *next; /* in the list of waiting copies */
     struct coll_block b;
-    char *here;
+    char *here; /* packed; a mirror: where the block's address would be */
+    bool mirror;
     int64_t begun, nbytes;
     bool in;
 };
 
-/* The length of a part: the CPU copies it within about 100 us, between two polls of the device. */
+/* Parts of long data have 1 MiB: the CPU copies one within about 100 us, between two polls of the
+ * device. */
 enum { SLOTS = 4 };
-#define SLOT_NBYTES (RT_GPU_STAGE_LARGE / SLOTS)
 struct wm_stage_slot {
     struct rt_gpu_op op;
     struct wm_stage *s;
@@ -96,7 +97,7 @@ static struct rt_layout packed_layout(const struct rt_layout *l)
 static int make_mirror(struct wm_stage_side *side, const struct coll_block *b)
 {
     int64_t step = (b->n - 1) * b->l->extent;
-    side->mirror = true;
+    side->mirror = side->pieces[0].s->in_parts = true;
     side->low = b->l->true_lb + (step < 0 ? step : 0);
     side->low -= ((side->low % ALIGN) + ALIGN) % ALIGN;
     /* Kernels for pairs access whole C structs, including the padding after the last. */
@@ -153,6 +154,7 @@ static int place_block(struct wm_stage_side *side, int i, const struct coll_bloc
             return err;
     }
     p->g = scattered ? NULL : at.g;
+    p->s->in_parts = p->s->in_parts || (nbytes && !p->g);
     *g = p->g ? p->g : *g;
     p->off = (int64_t)side->len;
     if (side->types) {
@@ -184,17 +186,29 @@ static int make_side(struct wm_stage *s, enum coll_side which, struct rt_gpu **g
     return err;
 }
 
-/* For memory that is not pinned; without these slots copies are synchronous. */
-static void take_slots(struct wm_stage *s, struct rt_gpu *g)
+/* Takes SLOTS pinned buffers; where no memory can be pinned, one other buffer. */
+static int take_slots(struct wm_stage *s, struct rt_gpu *g)
 {
-    if (!g || rt_gpu_stage_take(g, true, RT_GPU_STAGE_LARGE, &s->bounce) < 0 ||
-        !(s->slots = calloc(SLOTS, sizeof *s->slots)))
-        return;
-    s->last = &s->first;
-    for (int i = 0; i < SLOTS; i++) {
-        s->slots[i].s = s;
-        s->slots[i].room = s->bounce->p + i * SLOT_NBYTES;
+    size_t len = s->side[COLL_SEND].len + s->side[COLL_RECV].len;
+    char *room = NULL;
+    len = len <= RT_GPU_STAGE_SMALL ? RT_GPU_STAGE_SMALL : RT_GPU_STAGE_LARGE;
+    if (g && rt_gpu_stage_take(g, true, len, &s->bounce) >= 0) {
+        s->nslots = SLOTS;
+        room = s->bounce->p;
+    } else {
+        s->nslots = 1;
+        room = s->heap = malloc(len / SLOTS);
     }
+    s->slot_nbytes = (int64_t)len / SLOTS;
+    s->slots = room ? calloc((size_t)s->nslots, sizeof *s->slots) : NULL;
+    if (!s->slots)
+        return -RT_ENOMEM;
+    s->last = &s->first;
+    for (int i = 0; i < s->nslots; i++) {
+        s->slots[i].s = s;
+        s->slots[i].room = room + i * s->slot_nbytes;
+    }
+    return 0;
 }
 
 /* One allocation for the packed blocks of both sides. */
@@ -210,7 +224,7 @@ static int alloc_memory(struct wm_stage *s, struct rt_gpu *g)
     if (!pin || rt_gpu_stage_take(g, true, second + recv, &s->pinned) < 0) {
         if (!(s->plain = malloc(second + recv)))
             return -RT_ENOMEM;
-        take_slots(s, g);
+        s->in_parts = true;
     }
     mem = s->pinned ? s->pinned->p : s->plain;
     if (send)
@@ -234,6 +248,7 @@ void wm_stage_destroy(struct wm_stage *s)
         rt_gpu_stage_give(s->pinned);
     if (s->bounce)
         rt_gpu_stage_give(s->bounce);
+    free(s->heap);
     free(s->slots);
     free(s->plain);
     free(s);
@@ -255,6 +270,8 @@ int wm_stage_create(const struct coll_args *a, const struct coll_team *t, struct
         err = make_side(s, COLL_RECV, &g);
     if (!err)
         err = alloc_memory(s, g);
+    if (!err && s->in_parts)
+        err = take_slots(s, g);
     if (err) {
         wm_stage_destroy(s);
         return err;
@@ -295,28 +312,6 @@ static void copied(struct rt_gpu_op *op, int err)
         s->err = err;
 }
 
-/* Copies between the user's block and a mirror, which is not packed. */
-static int copy_mirrored(const struct wm_stage_side *side, const struct coll_block *b,
-                         int64_t nbytes, bool in)
-{
-    char *packed = malloc(PIECE);
-    void *user = b->at, *here = (void *)((uintptr_t)side->mem - (uintptr_t)side->low);
-    int err = packed ? 0 : -RT_ENOMEM;
-    for (int64_t pos = 0; pos < nbytes && err >= 0; pos += PIECE) {
-        int64_t len = nbytes - pos < PIECE ? nbytes - pos : PIECE;
-        if (in) {
-            err = wm_pack_now(b->l, b->n, user, pos, packed, len);
-            if (err >= 0)
-                rt_layout_unpack(b->l, b->n, here, pos, packed, len);
-        } else {
-            rt_layout_pack(b->l, b->n, here, pos, packed, len);
-            err = wm_unpack_now(b->l, b->n, user, pos, packed, len);
-        }
-    }
-    free(packed);
-    return err;
-}
-
 /* Copies part of a block between the user's memory and pinned packed memory. */
 static void start_copy(struct rt_gpu *g, const struct coll_block *b, bool in, int64_t at,
                        char *packed, int64_t len, struct rt_gpu_op *op)
@@ -330,6 +325,22 @@ static void start_copy(struct rt_gpu *g, const struct coll_block *b, bool in, in
         rt_layout_gpu_unpack(g, b->l, b->n, user, at, packed, len, op);
 }
 
+/* Copies a part between its buffer and the host memory of its block. */
+static void copy_here(struct wm_stage_slot *t)
+{
+    const struct wm_stage_piece *p = t->p;
+    if (p->mirror && p->in)
+        rt_layout_unpack(p->b.l, p->b.n, p->here, t->at, t->room, t->len);
+    else if (p->mirror)
+        rt_layout_pack(p->b.l, p->b.n, p->here, t->at, t->room, t->len);
+    else if (p->in)
+        memcpy(p->here + t->at, t->room, (size_t)t->len);
+    else
+        memcpy(t->room, p->here + t->at, (size_t)t->len);
+}
+
+static bool is_async(const struct wm_stage_slot *t) { return t->s->bounce && t->p->g; }
+
 static void part_done(struct rt_gpu_op *op, int err);
 
 /* Starts the next part of the first waiting copy, if any. */
@@ -340,15 +351,16 @@ static void start_part(struct wm_stage_slot *t)
     if (!p)
         return;
     t->at = p->begun;
-    t->len = p->nbytes - p->begun < SLOT_NBYTES ? p->nbytes - p->begun : SLOT_NBYTES;
+    t->len = p->nbytes - p->begun < s->slot_nbytes ? p->nbytes - p->begun : s->slot_nbytes;
     p->begun += t->len;
     if (p->begun == p->nbytes && !(s->first = p->next))
         s->last = &s->first;
     if (!p->in)
-        memcpy(t->room, p->here + t->at, (size_t)t->len);
+        copy_here(t);
     s->npending++;
     t->op.done = part_done;
-    start_copy(p->g, &p->b, p->in, t->at, t->room, t->len, &t->op);
+    if (is_async(t))
+        start_copy(p->g, &p->b, p->in, t->at, t->room, t->len, &t->op);
 }
 
 static void part_done(struct rt_gpu_op *op, int err)
@@ -358,8 +370,21 @@ static void part_done(struct rt_gpu_op *op, int err)
     if (err < 0)
         t->s->err = err;
     else if (t->p->in)
-        memcpy(t->p->here + t->at, t->room, (size_t)t->len);
+        copy_here(t);
     start_part(t);
+}
+
+/* Copies the parts that no device copies by itself. */
+static void copy_sync_parts(struct wm_stage *s)
+{
+    for (int i = 0; i < s->nslots; i++) {
+        struct wm_stage_slot *t = &s->slots[i];
+        if (!t->p || is_async(t))
+            continue;
+        const struct coll_block *b = &t->p->b;
+        part_done(&t->op, wm_move_now(&(struct wm_packing){ b->l, b->n, b->at, t->at, t->room,
+                                                            t->len, t->p->in }));
+    }
 }
 
 static void start_in_parts(struct wm_stage *s, struct wm_stage_piece *p)
@@ -368,32 +393,28 @@ static void start_in_parts(struct wm_stage *s, struct wm_stage_piece *p)
     p->begun = 0;
     *s->last = p;
     s->last = &p->next;
-    for (int i = 0; i < SLOTS && s->first; i++)
+    for (int i = 0; i < s->nslots && s->first; i++)
         if (!s->slots[i].p)
             start_part(&s->slots[i]);
 }
 
-static int copy_block(struct wm_stage *s, const struct wm_stage_side *side,
-                      struct wm_stage_piece *p, const struct coll_block *b, int64_t nbytes, bool in)
+static void copy_block(struct wm_stage *s, const struct wm_stage_side *side,
+                       struct wm_stage_piece *p, const struct coll_block *b, int64_t nbytes,
+                       bool in)
 {
-    char *user = b->at, *here = side->mem + p->off;
-    if (side->mirror)
-        return copy_mirrored(side, b, nbytes, in);
     p->b = *b;
-    p->here = here;
+    p->mirror = side->mirror;
+    p->here = side->mirror ? (char *)((uintptr_t)side->mem - (uintptr_t)side->low)
+                           : side->mem + p->off;
     p->nbytes = nbytes;
     p->in = in;
-    if (p->g && s->slots) {
+    if (!p->g || s->plain || side->mirror) {
         start_in_parts(s, p);
-        return 0;
+        return;
     }
-    if (!p->g || s->plain)
-        return in ? wm_pack_now(b->l, b->n, user, 0, here, nbytes)
-                  : wm_unpack_now(b->l, b->n, user, 0, here, nbytes);
     s->npending++;
     p->op.done = copied;
-    start_copy(p->g, b, in, 0, here, nbytes, &p->op);
-    return 0;
+    start_copy(p->g, b, in, 0, p->here, nbytes, &p->op);
 }
 
 void wm_stage_copy(struct wm_stage *s, enum coll_side which, bool in)
@@ -406,15 +427,16 @@ void wm_stage_copy(struct wm_stage *s, enum coll_side which, bool in)
         if (!in)
             u.b.n = u.defined;
         int64_t nbytes = coll_block_nbytes(&u.b);
-        int err = nbytes ? copy_block(s, side, &side->pieces[i], &u.b, nbytes, in) : 0;
-        if (err < 0)
-            s->err = err;
+        if (nbytes)
+            copy_block(s, side, &side->pieces[i], &u.b, nbytes, in);
     }
 }
 
-bool wm_stage_copied(const struct wm_stage *s)
+bool wm_stage_copied(struct wm_stage *s)
 {
-    if (s->npending)
+    if (s->npending) {
+        copy_sync_parts(s);
         rt_gpu_progress();
+    }
     return s->npending == 0;
 }

@@ -28,8 +28,12 @@ struct wm_stage {
     struct wm_stage_side side[2];
     struct rt_gpu_stage *pinned; /* the memory, owned: pinned or plain, not both */
     char *plain;
-    struct rt_gpu_stage *bounce; /* pinned buffer for the copies of plain memory, owned, or NULL */
-    struct wm_stage_slot *slots; /* parts of `bounce`; NULL: copies are synchronous */
+    bool in_parts;               /* some copies go in parts, through: */
+    struct rt_gpu_stage *bounce; /* pinned memory, owned; */
+    char *heap;                  /* or else this memory, owned */
+    int nslots;
+    int64_t slot_nbytes;
+    struct wm_stage_slot *slots;          /* parts of `bounce` or `heap` */
     struct wm_stage_piece *first, **last; /* waiting copies, of which parts are not started yet */
     int npending;                         /* copies in progress */
     int err;                              /* of a failed copy */
@@ -48,6 +52,6 @@ void wm_stage_replace(const struct wm_stage *s, struct coll_args *a);
 /* Starts the copies of a side. in: of the blocks that the call reads; out: of the blocks that it
  * has defined.  Errors are stored in s->err. */
 void wm_stage_copy(struct wm_stage *s, enum coll_side which, bool in);
-bool wm_stage_copied(const struct wm_stage *s); /* all copies complete; makes progress */
+bool wm_stage_copied(struct wm_stage *s); /* all copies complete; makes progress */
 
 #endif

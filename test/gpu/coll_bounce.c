@@ -116,6 +116,57 @@ static void with_gaps(void)
     gt_free(buf);
 }
 
+/* Adds the three numbers of each element of four. */
+static void add_three(void *in, void *inout, int *count, MPI_Datatype *t)
+{
+    uint32_t *a = in, *b = inout;
+    (void)t;
+    for (int i = 0; i < *count; i++)
+        for (int j = 0; j < 3; j++)
+            b[4 * i + j] += a[4 * i + j];
+}
+
+static uint32_t three_of_four(size_t i) { return i % 4 < 3 ? sum(i) : word(i, mt_rank); }
+
+/* The number of kernels that have run; -1: another driver, or there are no kernels. */
+static long nkernels(void)
+{
+    fake_cuda_seen_fn *fn = (fake_cuda_seen_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_seen");
+    return fn && gt_kernels() ? fn("kernel") : -1;
+}
+
+/* A user function gets elements with their gaps, so the host has a mirror of the buffer.  The call
+ * returns after the first parts have been started, not after all have been copied. */
+static void user_function(void)
+{
+    enum { STARTED = 8 };
+    unsigned char *buf = gt_alloc(GT_CUDA, dev, n * sizeof *host, 0);
+    MPI_Datatype three, element;
+    MPI_Request r;
+    MPI_Op op;
+    OK(MPI_Op_create(add_three, 1, &op));
+    OK(MPI_Type_contiguous(3, MPI_UINT32_T, &three));
+    OK(MPI_Type_create_resized(three, 0, 4 * sizeof *host, &element));
+    OK(MPI_Type_commit(&element));
+    fill(buf);
+    int waits = nwaits();
+    fake_cuda_fail_fn *fail = (fake_cuda_fail_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_fail");
+    if (fail)
+        fail("kernel:0"); /* counts them */
+    long before = nkernels();
+    OK(MPI_Iallreduce(MPI_IN_PLACE, buf, (int)(n / 4), element, op, mt_comm, &r));
+    long after = nkernels();
+    CHECK_MSG(after <= before + STARTED,
+              "rank %d: %ld parts had been copied when the call returned", mt_rank, after - before);
+    OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
+    CHECK(nwaits() == waits || !gt_kernels());
+    check(buf, three_of_four);
+    OK(MPI_Type_free(&three));
+    OK(MPI_Type_free(&element));
+    OK(MPI_Op_free(&op));
+    gt_free(buf);
+}
+
 int main(int argc, char **argv)
 {
     gt_need(1);
@@ -132,6 +183,7 @@ int main(int argc, char **argv)
     MT_RUN(all_but_one);
     MT_RUN(host_on_one);
     MT_RUN(with_gaps);
+    MT_RUN(user_function);
     free(host);
     return mt_end();
 }
