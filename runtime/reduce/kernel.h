@@ -18,8 +18,8 @@
 
 /* One kernel: `expr` of x (lower rank) and y.  Both are of type `type` in memory, loaded by `load`
  * as type `wide`; `store` stores the result. */
-#define RT_REDUCE_KERNEL(name, type, wide, load, store, expr) \
-    static void name(const void *pa, const void *pb, void *pout, int64_t n) \
+#define RT_REDUCE_ONE(attributes, name, type, wide, load, store, expr) \
+    attributes static void name(const void *pa, const void *pb, void *pout, int64_t n) \
     { \
         const type *a = pa, *b = pb; \
         type *out = pout; \
@@ -29,6 +29,30 @@
             out[i] = store(expr); \
         } \
     }
+
+#define RT_REDUCE_KERNEL(...) RT_REDUCE_ONE(, __VA_ARGS__)
+
+/* Each kernel of the common types exists twice on x86: with SSE2, and with AVX2, whose registers
+ * are twice as wide.  TABLE(suffix) is the list of initialisers of a table of kernels. */
+#if defined(__x86_64__)
+#define RT_REDUCE_KERNELS(name, ...) \
+    RT_REDUCE_ONE(, name, __VA_ARGS__) \
+    RT_REDUCE_ONE(__attribute__((target("avx2"))), name##_avx2, __VA_ARGS__)
+#define RT_REDUCE_TABLES(TABLE) \
+    { \
+        { TABLE() }, { TABLE(_avx2) } \
+    }
+static inline bool rt_reduce_avx2(void) { return __builtin_cpu_supports("avx2"); }
+#else
+#define RT_REDUCE_KERNELS(name, ...) RT_REDUCE_ONE(, name, __VA_ARGS__)
+#define RT_REDUCE_TABLES(TABLE) \
+    { \
+        { \
+            TABLE() \
+        } \
+    }
+static inline bool rt_reduce_avx2(void) { return false; }
+#endif
 
 /* 16-byte types.  Packed data may have any address; with the compiler's own alignment of 16 it
  * could use instructions that fault. */

@@ -118,10 +118,10 @@ void rt_reduce_narrow(enum rt_elem elem, const float *in, void *out, int64_t n)
 
 /* ---- two sources ---- */
 
-#define REAL(op, elem, type, expr) RT_REDUCE_KERNEL(op##_##elem, type, type, ID, ID, expr)
+#define REAL(op, elem, type, expr) RT_REDUCE_KERNELS(op##_##elem, type, type, ID, ID, expr)
 #define HALF(op, expr) \
-    RT_REDUCE_KERNEL(op##_F16, uint16_t, float, load_f16, store_f16, expr) \
-    RT_REDUCE_KERNEL(op##_BF16, uint16_t, float, load_bf16, store_bf16, expr)
+    RT_REDUCE_KERNELS(op##_F16, uint16_t, float, load_f16, store_f16, expr) \
+    RT_REDUCE_KERNELS(op##_BF16, uint16_t, float, load_bf16, store_bf16, expr)
 #define ALL_REAL(op, expr) \
     HALF(op, expr) \
     REAL(op, F32, float, expr) REAL(op, F64, double, expr) REAL(op, LDBL, long double, expr)
@@ -136,20 +136,19 @@ ALL_REAL(prod, (x * y))
 ALL_COMPLEX(sum, (x + y))
 ALL_COMPLEX(prod, (x * y))
 
-#define ROW_REAL(op) \
-    [RT_ELEM_F16] = op##_F16, [RT_ELEM_BF16] = op##_BF16, [RT_ELEM_F32] = op##_F32, \
-    [RT_ELEM_F64] = op##_F64, [RT_ELEM_LDBL] = op##_LDBL
-#define ROW_COMPLEX(op) \
-    [RT_ELEM_C32] = op##_C32, [RT_ELEM_C64] = op##_C64, [RT_ELEM_CLDBL] = op##_CLDBL
+#define ROW_REAL(op, v) \
+    [RT_ELEM_F16] = op##_F16##v, [RT_ELEM_BF16] = op##_BF16##v, [RT_ELEM_F32] = op##_F32##v, \
+    [RT_ELEM_F64] = op##_F64##v, [RT_ELEM_LDBL] = op##_LDBL##v
+#define ROW_COMPLEX(op, v) \
+    [RT_ELEM_C32] = op##_C32##v, [RT_ELEM_C64] = op##_C64##v, [RT_ELEM_CLDBL] = op##_CLDBL##v
+#define TABLE(v) \
+    [RT_OP_MAX] = { ROW_REAL(max, v) }, [RT_OP_MIN] = { ROW_REAL(min, v) }, \
+    [RT_OP_SUM] = { ROW_REAL(sum, v), ROW_COMPLEX(sum, v) }, \
+    [RT_OP_PROD] = { ROW_REAL(prod, v), ROW_COMPLEX(prod, v) }
 
-static rt_reduce_fn *const kernels[RT_OP_COUNT][RT_ELEM_COUNT] = {
-    [RT_OP_MAX] = { ROW_REAL(max) },
-    [RT_OP_MIN] = { ROW_REAL(min) },
-    [RT_OP_SUM] = { ROW_REAL(sum), ROW_COMPLEX(sum) },
-    [RT_OP_PROD] = { ROW_REAL(prod), ROW_COMPLEX(prod) },
-};
+static rt_reduce_fn *const kernels[][RT_OP_COUNT][RT_ELEM_COUNT] = RT_REDUCE_TABLES(TABLE);
 
 rt_reduce_fn *rt_reduce_find_float(enum rt_opcode op, enum rt_elem elem)
 {
-    return kernels[op][elem];
+    return kernels[rt_reduce_avx2()][op][elem];
 }
