@@ -31,7 +31,6 @@ struct btl_hdr {
 #define BTL_PUT 1u /* put() works */
 #define BTL_GET 2u /* get() works */
 #define BTL_PTR 4u /* attach() gives a plain pointer */
-#define BTL_AMO 8u /* amo() works, on memory of peers that have BTL_AMO, too */
 /* Put alone and put combined with get differ: the engine measures which is faster. */
 #define BTL_CHOOSE 16u
 /* Put and get share one wire: a message uses the one with the higher rate. */
@@ -64,14 +63,6 @@ struct btl_op {
 struct btl_rmem {
     void *ptr;
     bool shared, awaited;
-};
-
-/* One atomic operation on 8 bytes of a peer's memory. */
-enum btl_amo_code { BTL_AMO_ADD, BTL_AMO_CAS };
-struct btl_amo {
-    enum btl_amo_code code;
-    uint64_t operand, compare; /* operand: added, or stored if the memory holds `compare` */
-    uint64_t *before;          /* value before the operation; borrowed until done() */
 };
 
 struct btl_mem;    /* registered local memory, private to the transport */
@@ -158,10 +149,6 @@ struct btl_ops {
                struct btl_op *op);
     int (*get)(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, size_t len,
                struct btl_op *op);
-    /* Optional, BTL_AMO: an atomic operation on host memory; offset and address are multiples of 8.
-     * Atomic with regard to all amo() of this transport on that memory, not to loads and stores of
-     * the CPU, which must not access it meanwhile.  -RT_ENOTSUP: not possible for this memory. */
-    int (*amo)(struct btl_rmem *r, size_t off, const struct btl_amo *a, struct btl_op *op);
     /* Advances all operations; returns the number of events handled; never blocks.  If runtime/gpu
      * makes the copies (btl/cuda), rt_gpu_progress() advances them and calls their done(); the
      * engine calls it besides progress(). */

@@ -52,8 +52,6 @@ static int to_init(struct verbs_lane *l)
                              .port_num = l->rail->ib->port,
                              .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                                                 IBV_ACCESS_LOCAL_WRITE };
-    if (verbs_has_atomics(l->rail))
-        a.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
     int mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS;
     if (!l->rail->ib->iwarp)
         mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT;

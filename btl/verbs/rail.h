@@ -67,9 +67,5 @@ static inline void verbs_sbuf_give(struct verbs_rail *r, struct verbs_sbuf *s)
 }
 void verbs_rbuf_give(struct verbs_rail *r, struct verbs_rbuf *b);
 void verbs_srq_fill(struct verbs_rail *r);
-static inline bool verbs_has_atomics(const struct verbs_rail *r)
-{
-    return r->ib->attr.atomic_cap != IBV_ATOMIC_NONE;
-}
 
 #endif

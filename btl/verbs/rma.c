@@ -35,9 +35,8 @@ struct btl_mem {
     struct rt_ib_mr *mr[VERBS_RAILS];
 };
 
-#define KEY_ORDER (1ull << 63)  /* in `len`: a put must end with a read */
-#define KEY_ATOMIC (1ull << 62) /* in `len`: rail 0 can do atomic operations on the memory */
-#define KEY_LEN (KEY_ATOMIC - 1)
+#define KEY_ORDER (1ull << 63) /* in `len`: a put must end with a read */
+#define KEY_LEN (KEY_ORDER - 1)
 struct verbs_key {
     uint64_t base, len;
     uint32_t rkey[VERBS_RAILS];
@@ -50,7 +49,7 @@ struct verbs_rmem {
     struct verbs_key key;
 };
 
-struct verbs_xfer { /* a put, get or atomic operation in progress */
+struct verbs_xfer { /* a put or get in progress */
     struct rt_list link;
     struct verbs_peer *peer;
     struct btl_op *op; /* borrowed until done() */
@@ -61,11 +60,9 @@ struct verbs_xfer { /* a put, get or atomic operation in progress */
     uint8_t rails;    /* bits: rails with data not yet ordered (get: local; put: remote) */
     int err;
     char *local;
-    size_t len, pos;  /* pos: bytes posted so far */
-    uint32_t flying;  /* work requests in progress */
-    uint64_t *before; /* of an atomic operation: destination of its result, which arrives in
-                       * `local` */
-    uint64_t remote;  /* address */
+    size_t len, pos; /* pos: bytes posted so far */
+    uint32_t flying; /* work requests in progress */
+    uint64_t remote; /* address */
     uint32_t rkey[VERBS_RAILS];
     struct btl_mem *mem;              /* the engine's registration of `local`, or NULL: then */
     struct rt_ib_mr *mr[VERBS_RAILS]; /* registrations of this transfer */
@@ -116,8 +113,6 @@ int verbs_mem_key(const struct btl_mem *m, void *key)
         k.rkey[i] = m->mr[i] ? m->mr[i]->rkey : 0;
     if (m->mr[0] && rt_ib_flush_needed(m->mr[0]))
         k.len |= KEY_ORDER;
-    if (m->mr[0] && m->mr[0]->writable && !m->mr[0]->gpu && (m->btl->caps.flags & BTL_AMO))
-        k.len |= KEY_ATOMIC;
     memcpy(key, &k, sizeof k);
     return 0;
 }
@@ -234,8 +229,6 @@ void verbs_xfer_landed(struct verbs_lane *l, const struct verbs_mark *m, int err
     struct verbs_xfer *x = m->xfer;
     l->rma_bytes -= m->nbytes;
     x->flying--;
-    if (x->before && !err) /* the buffer was released just now and cannot have been taken again */
-        memcpy(x->before, x->local, sizeof *x->before);
     if (err && !x->err)
         x->err = err;
     if (landed(x))
@@ -345,7 +338,6 @@ void verbs_xfers_drop(struct verbs_peer *p)
     rt_list_each (pos, &p->xfers) {
         struct verbs_xfer *x = rt_container(pos, struct verbs_xfer, link);
         x->op = NULL;
-        x->before = NULL;
         x->len = x->pos; /* posted pieces still use it */
         if (x->flushing)
             rt_ib_flush_cancel(&x->flush);
@@ -424,55 +416,4 @@ int verbs_get(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, size
               struct btl_op *op)
 {
     return start(r, off, m, dst, len, op, true);
-}
-
-/* All atomic operations use rail 0 of the peer, because two adapters are not atomic with regard to
- * each other. */
-static struct verbs_lane *amo_lane(struct verbs_peer *p)
-{
-    for (int i = 0; i < p->nlanes; i++)
-        if (p->lanes[i].remote_rail == 0 && verbs_has_atomics(p->lanes[i].rail))
-            return &p->lanes[i];
-    return NULL;
-}
-
-int verbs_amo(struct btl_rmem *rmem, size_t off, const struct btl_amo *a, struct btl_op *op)
-{
-    struct verbs_rmem *r = (struct verbs_rmem *)rmem;
-    uint64_t len = r->key.len & KEY_LEN, at = r->key.base + off;
-    if (len < sizeof(uint64_t) || off > len - sizeof(uint64_t) || at % sizeof(uint64_t))
-        return -RT_EINVAL;
-    int err = usable(r->peer);
-    if (err < 0)
-        return err;
-    struct verbs_lane *l = r->key.len & KEY_ATOMIC ? amo_lane(r->peer) : NULL;
-    if (!l)
-        return -RT_ENOTSUP;
-    struct verbs_sbuf *s = verbs_lane_has_room(l, LEAVE) ? verbs_sbuf_take(l->rail) : NULL;
-    struct verbs_xfer *x = s ? calloc(1, sizeof *x) : NULL;
-    if (!x) {
-        if (s)
-            verbs_sbuf_give(l->rail, s);
-        return s ? -RT_ENOMEM : -RT_EAGAIN;
-    }
-    *x = (struct verbs_xfer){ .peer = r->peer, .op = op, .before = a->before, .local = s->data };
-    struct verbs_mark mark = { .xfer = x, .sbuf = s };
-    struct ibv_sge sge = { (uintptr_t)s->data, sizeof(uint64_t), s->lkey };
-    struct ibv_send_wr wr = { .opcode = a->code == BTL_AMO_ADD ? IBV_WR_ATOMIC_FETCH_AND_ADD
-                                                               : IBV_WR_ATOMIC_CMP_AND_SWP,
-                              .sg_list = &sge,
-                              .num_sge = 1 };
-    wr.wr.atomic.remote_addr = at;
-    wr.wr.atomic.rkey = r->key.rkey[0];
-    wr.wr.atomic.compare_add = a->code == BTL_AMO_ADD ? a->operand : a->compare;
-    wr.wr.atomic.swap = a->operand;
-    err = verbs_lane_post(l, &wr, &mark);
-    if (err) {
-        verbs_sbuf_give(l->rail, s);
-        free(x);
-        return err;
-    }
-    x->flying = 1;
-    rt_list_append(&r->peer->xfers, &x->link);
-    return 0;
 }

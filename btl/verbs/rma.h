@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Remote memory: registration, puts, gets, atomic operations. */
+/* Remote memory: registration, puts, gets. */
 #ifndef BTL_VERBS_RMA_H
 #define BTL_VERBS_RMA_H
 
@@ -17,8 +17,8 @@ int verbs_put(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *src
               struct btl_op *op);
 int verbs_get(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, size_t len,
               struct btl_op *op);
-int verbs_amo(struct btl_rmem *r, size_t off, const struct btl_amo *a, struct btl_op *op);
-/* The request with this mark, of a put, get or atomic operation, has completed or failed. */
+
+/* The request with this mark, of a put or get, has completed or failed. */
 void verbs_xfer_landed(struct verbs_lane *l, const struct verbs_mark *m, int err);
 int verbs_xfers_step(struct verbs_peer *p);
 void verbs_xfers_drop(struct verbs_peer *p); /* without calling done() */

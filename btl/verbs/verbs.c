@@ -338,7 +338,6 @@ static void caps_fill(struct verbs *v)
                                       .mb_per_s = rate,
                                       .put_mb_per_s = rate,
                                       .get_mb_per_s = rate };
-    v->base.caps.flags |= verbs_has_atomics(&v->rails[0]) ? BTL_AMO : 0;
     if (cfg.verbs_large == VERBS_LARGE_PUT)
         v->base.caps.put_mb_per_s++; /* the two rates only decide which one moves a message */
 }
@@ -459,7 +458,6 @@ const struct btl_ops btl_verbs_ops = {
     .detach = verbs_detach,
     .put = verbs_put,
     .get = verbs_get,
-    .amo = verbs_amo,
     .progress = verbs_progress,
     .poll = verbs_poll,
     .sleep_fd = verbs_sleep_fd,

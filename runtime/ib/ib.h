@@ -69,9 +69,9 @@ enum ibv_mtu rt_ib_mtu(const struct rt_ib_rail *r, const struct rt_ib_addr *to);
 
 /* ---- registered memory: reg.c ---- */
 
-/* A registration that covers the requested memory, for local and remote read, write and (host
- * memory) atomics.  Remote addresses are the owner's virtual addresses.  `writable` false: the
- * process or the device may not write the memory; local and remote reads only. */
+/* A registration that covers the requested memory, for local and remote read and write.  Remote
+ * addresses are the owner's virtual addresses.  `writable` false: the process or the device may not
+ * write the memory; local and remote reads only. */
 struct rt_ib_mr {
     uint32_t lkey, rkey;
     bool writable;

@@ -20,7 +20,6 @@
 #define ACCESS_READ ((unsigned)IBV_ACCESS_REMOTE_READ)
 #define ACCESS_WRITE \
     (ACCESS_READ | (unsigned)IBV_ACCESS_LOCAL_WRITE | (unsigned)IBV_ACCESS_REMOTE_WRITE)
-#define ACCESS_FULL (ACCESS_WRITE | (unsigned)IBV_ACCESS_REMOTE_ATOMIC)
 
 static struct {
     struct rt_regcache *cache; /* made at the first registration */
@@ -164,7 +163,7 @@ static void log_locked_limit(const struct rt_ib_dev *d, size_t len)
 /* 0: registered; 1: registered for reading only, which may be temporary: do not cache it. */
 static int reg_host(const struct rt_ib_dev *d, void *base, size_t len, struct ibv_mr **out)
 {
-    struct ibv_mr *mr = reg_as(d->pd, base, len, with_ordering(ACCESS_FULL));
+    struct ibv_mr *mr = reg_as(d->pd, base, len, with_ordering(ACCESS_WRITE));
     int err = errno, answer = 0;
     if (!mr && (err == EFAULT || err == EACCES || err == EPERM)) {
         mr = reg_as(d->pd, base, len, with_ordering(ACCESS_READ));

@@ -433,60 +433,6 @@ static void puts_and_messages_mix(void)
     window_close();
 }
 
-static void amo_now(size_t off, enum btl_amo_code code, uint64_t operand, uint64_t compare,
-                    uint64_t before)
-{
-    uint64_t got = ~before;
-    struct counted_op c = { { counted_done }, 0, 0 };
-    struct btl_amo a = { code, operand, compare, &got };
-    int err;
-    while ((err = t.b->ops->amo(remote, off, &a, &c.op)) == -RT_EAGAIN)
-        t.b->ops->progress(t.b);
-    CHECK_EQ(err, 0);
-    if (!err)
-        wait_op(&c);
-    CHECK_EQ(got, before);
-}
-
-/* Many atomics in progress at once: each returns a different count.  The adjacent word stays
- * unchanged. */
-static void atomics(void)
-{
-    enum { N = 100 };
-    struct counted_op c[N];
-    uint64_t before[N], seen[2] = { 0, 0 }, words[4] = { 1, 0, 77, 1 };
-
-    if (!(t.b->caps.flags & BTL_AMO))
-        return;
-    window_open(WINDOW, NULL);
-    memcpy(t.window + 64, words, sizeof words);
-    meet();
-    for (uint64_t i = 0; i < N; i++) {
-        struct btl_amo a = { BTL_AMO_ADD, 3, 0, &before[i] };
-        c[i] = (struct counted_op){ { counted_done }, 0, 0 };
-        while (t.b->ops->amo(remote, 8, &a, &c[i].op) == -RT_EAGAIN)
-            t.b->ops->progress(t.b);
-    }
-    for (int i = 0; i < N; i++) {
-        wait_op(&c[i]);
-        CHECK(before[i] % 3 == 0 && before[i] / 3 < N);
-        uint64_t bit = 1ull << before[i] / 3 % 64, *word = &seen[before[i] / 3 / 64 % 2];
-        CHECK(!(*word & bit));
-        *word |= bit;
-    }
-    amo_now(16, BTL_AMO_CAS, 5, 77, 77); /* the word becomes 77 */
-    amo_now(16, BTL_AMO_CAS, 6, 77, 5);  /* it is no longer 5 */
-    amo_now(16, BTL_AMO_ADD, (uint64_t)-1, 0, 5);
-    struct btl_amo a = { BTL_AMO_ADD, 1, 0, before };
-    CHECK_EQ(t.b->ops->amo(remote, 4, &a, &c[0].op), -RT_EINVAL);
-    CHECK_EQ(t.b->ops->amo(remote, WINDOW, &a, &c[0].op), -RT_EINVAL);
-    CHECK_EQ(c[0].calls, 1);
-    meet();
-    memcpy(words, t.window + 64, sizeof words);
-    CHECK(words[0] == 1 && words[1] == 3 * N && words[2] == 4 && words[3] == 1);
-    window_close();
-}
-
 static void wrong_ranges_are_refused(void)
 {
     struct counted_op c = { { counted_done }, 0, 0 };
@@ -574,7 +520,6 @@ static void (*const cases[])(void) = {
     awaited_puts_are_told,
     get_reads_any_piece,
     puts_and_messages_mix,
-    atomics,
     wrong_ranges_are_refused,
     close_with_data_queued,
 };
