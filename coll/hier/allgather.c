@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Gather to all ranks over several hosts, equal blocks or given counts.  The blocks of a host's
- * ranks are one block of the host; m bytes of it, N hosts; a, b of a message between hosts.
+ * ranks are one block of the host, of m bytes; N hosts; a, b of a message between hosts.
  *
- * hier: first the ranks of a host exchange their blocks, then the lowest ones exchange hosts'
- * blocks, all to all or of many hosts as in Bruck's algorithm, and hand all of it out.  a, or
- * log2(N) a, and (N - 1) m b.  Best for small blocks.
+ * hier: first the ranks of a host exchange their blocks; then the lowest ranks exchange hosts'
+ * blocks, all to all or, with many hosts, as in Bruck's algorithm, and distribute them on their
+ * hosts.  a, or log2(N) a, and (N - 1) m b.  Best for small blocks.
  *
- * hier_ring: hosts' blocks travel round the ring of hosts, and each is handed out on a host while
- * the next one comes in.  Where all hosts have as many ranks, each rank passes its share of the
- * block on, else the lowest does it alone.  (N - 1) (a + m b).  Best for large blocks.
+ * hier_ring: hosts' blocks travel round the ring of hosts; each is distributed on a host while the
+ * next one arrives.  If all hosts have the same number of ranks, each rank forwards its share of
+ * the block, else the lowest rank forwards the whole.  (N - 1) (a + m b).  Best for large blocks.
  *
- * All this happens in packed form: in the user's buffer where blocks lie in it one behind the other
- * in the order of hosts, else in a temporary one.  A rank decides that alone. */
+ * All data are in packed form: in the user's buffer if the blocks lie there one behind the other in
+ * the order of hosts, else in a temporary buffer.  A rank decides that alone. */
 #include "coll/hier/hier.h"
 #include "coll/hier/local.h"
 #include "coll/sched.h"
@@ -21,11 +21,11 @@
 struct gather {
     struct coll_hier_call x;
     char *all;     /* packed blocks, host by host */
-    bool direct;   /* that is the user's buffer */
+    bool direct;   /* `all` is the user's buffer */
     int64_t *len;  /* bytes, in the order of hosts: of each rank, */
     int64_t *at;   /* from the beginning of its host's block, */
-    int64_t *node; /* of all hosts before each one, and at last of all */
-    int first;     /* rank in that order of this host's lowest */
+    int64_t *node; /* of all hosts before each host, and last of all hosts */
+    int first;     /* lowest rank of this host, in that order */
 };
 
 static int64_t count_of(const struct coll_args *a, int rank)
@@ -79,7 +79,7 @@ static bool begin(struct gather *g, struct coll_team *t, const struct coll_args 
     return true;
 }
 
-/* The ranks of this host collect the parts that each has at its place of a host's block, or the
+/* The ranks of this host collect the parts of a host's block that each has at its place, or the
  * first time elsewhere. */
 static void collect(struct gather *g, int node, const void *own, int64_t n,
                     const struct rt_layout *l)
@@ -116,7 +116,7 @@ static int finish(struct gather *g)
     return coll_sched_go(g->x.s);
 }
 
-/* Bytes of n hosts' blocks from `from` on, round the hosts. */
+/* Bytes of the blocks of n hosts from `from` on, cyclically. */
 static int64_t bytes_from(const struct gather *g, int from, int n)
 {
     int nodes = g->x.h->nnodes, to = from + n;
@@ -137,7 +137,7 @@ static void tell_all(struct gather *g, const struct coll_team *across)
     coll_sched_round(g->x.s);
 }
 
-/* tmp: the blocks of this host, of the next one, ... */
+/* tmp: the blocks of this host, of the next host, ... */
 static void exchange(struct gather *g, const struct coll_team *across)
 {
     struct coll_sched *s = g->x.s;
@@ -175,7 +175,7 @@ static int start_leaders(struct coll_team *t, const struct coll_args *a, struct 
         tell_all(&g, across);
     else if (across)
         exchange(&g, across);
-    /* This host's block, which all have, goes along: one call is better than two. */
+    /* This host's block, which all its ranks have, is included: one call is better than two. */
     coll_hier_bcast(&g.x, g.all, g.node[g.x.h->nnodes], &coll_bytes, 0);
     return finish(&g);
 }
@@ -192,7 +192,7 @@ static int start_ring(struct coll_team *t, const struct coll_args *a, struct col
     bool shares = h->most == h->least;
     struct coll_team *across = shares || rank == 0 ? coll_hier_across(&g.x, rank, -1) : NULL;
     collect_own(&g);
-    /* Receives and forwards a host's block, and hands out the block received before. */
+    /* Receives and forwards a host's block, and distributes the block received before. */
     for (int i = 0; i < p; i++) {
         int give = (self - i + p) % p, take = (self - i - 1 + 2 * p) % p;
         if (across && i < p - 1) {

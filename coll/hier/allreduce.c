@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reduction to all ranks over several hosts.  N hosts, K shares; a, b of a message between hosts.
  *
- * hier: on each host to its lowest rank, recursive doubling among those, or with few hosts all to
- * all, and out again.  log2(N) (a + m b), or a + (N - 1) m b.  Best for small data; any operation
- * where the ranks of each host follow each other.
+ * hier: on each host to its lowest rank; among the lowest ranks recursive doubling or, with few
+ * hosts, all to all; then to all ranks of each host.  log2(N) (a + m b), or a + (N - 1) m b.  Best
+ * for small data; any operation if the ranks of each host are consecutive.
  *
- * hier_split: the ranks of a host each add up their share, exchange it with those that have the
- * same share on the other hosts, and collect all shares.  As rabenseifner: 2 log2(N) a + 2 m b / K
- * a rank, all links at a time.
+ * hier_split: each rank of a host reduces its share, exchanges it with the ranks that have the same
+ * share on the other hosts, and collects all shares.  Like rabenseifner: 2 log2(N) a + 2 m b / K
+ * for each rank, on all links at a time.
  *
- * hier_ring: the same in chunks, in a pipeline.  In turn i a host adds up chunk i, the hosts pass
+ * hier_ring: the same in chunks, in a pipeline.  In turn i a host reduces chunk i, the hosts pass
  * runs of up to 2 (N - 1) chunks round a ring, and chunk i - 2 (N - 1) - 1 is collected.  Work in
  * shared memory and messages of a turn progress together.  Best for large data.
  *
- * The number of shares is that of the ranks on the smallest host.  Every rank gets the same bits:
+ * The number of shares is the number of ranks on the smallest host.  Every rank gets the same bits:
  * each element is combined once, or in the same order everywhere. */
 #include "coll/algo/allreduce.h"
 #include "coll/hier/hier.h"
@@ -22,14 +22,15 @@
 
 #include "runtime/base/err.h"
 
-/* Bytes of a share of a chunk: a message of the ring is one N-th of it.  Of more hosts than this
- * those would be short, and the rounds too many. */
+/* Bytes of a share of a chunk: a message of the ring is an N-th part of it.  With more hosts than
+ * this the messages would be short and the rounds too many.  Where messages start faster, smaller
+ * chunks would fill the pipeline earlier. */
 #define RING_SHARE (256 * 1024)
 #define RING_NODES 32
-/* Shorter vectors between hosts go by recursive doubling: as the row of rabenseifner. */
+/* Shorter vectors go between hosts by recursive doubling: as the row of rabenseifner. */
 #define HALVING_MIN 16384
 
-/* All hosts' representatives combine n elements at buf. */
+/* The representatives of all hosts combine n elements at buf. */
 static void combine(struct coll_hier_call *x, int rail, void *buf, int64_t n)
 {
     const struct coll_args *a = x->a;
@@ -89,8 +90,8 @@ struct ring {
     int nrails, rounds;       /* rounds of the ring */
     int64_t chunk, nchunks;
     char *shares; /* of all chunks, one behind the other; with one share the user's buffer */
-    char *got;    /* runs that come in, one for each chunk under way */
-    int64_t run;  /* length of a place there */
+    char *got;    /* incoming runs, one for each chunk in progress */
+    int64_t run;  /* bytes of a run there */
 };
 
 static int64_t chunk_len(const struct ring *r, int64_t c)
@@ -126,7 +127,7 @@ static void hand_out(struct ring *r, int64_t c)
         coll_hier_collect(&r->x, share_at(r, c), out, chunk_len(r, c), r->nrails);
 }
 
-/* Round i of the ring for chunk c: half of the rounds add up, the others pass sums on. */
+/* Round i of the ring for chunk c: half of the rounds combine, the others forward sums. */
 static void pass(struct ring *r, int64_t c, int i)
 {
     const struct rt_layout *l = r->x.a->rtype;
@@ -162,7 +163,7 @@ static bool ring_begin(struct ring *r, struct coll_team *t, const struct coll_ar
         return true;
     r->across = coll_hier_across(&r->x, r->x.local->rank, -1);
     share = share_of(r->chunk, r->nrails, r->x.local->rank);
-    r->run = coll_cut(share, t->hier->nnodes, 1); /* the first run is a longest one */
+    r->run = coll_cut(share, t->hier->nnodes, 1); /* the first run is one of the longest */
     r->got = coll_sched_tmp_elems(r->x.s, r->run * r->rounds, a->rtype);
     if (r->nrails > 1)
         r->shares = coll_sched_tmp_elems(r->x.s, share * r->nchunks, a->rtype);

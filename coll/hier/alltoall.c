@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Complete exchange over several hosts.  N hosts, L ranks on each, m bytes a pair of ranks; a, b of
- * a message between hosts.
+/* Complete exchange over several hosts.  N hosts, L ranks on each, m bytes for a pair of ranks; a,
+ * b of a message between hosts.
  *
- * hier: the lowest rank of each host gathers all that its ranks send, the hosts exchange one
- * message each, and what has come is scattered.  (N - 1) (a + L L m b).  Best for small blocks,
- * where it saves messages: (N - 1) a host in place of (N - 1) L L.
+ * hier: the lowest rank of each host gathers all that the ranks of the host send; the hosts
+ * exchange one message each; the received blocks are scattered.  (N - 1) (a + L L m b).  Best for
+ * small blocks, where it saves messages: (N - 1) a host in place of (N - 1) L L.
  *
- * hier_pairs: blocks for ranks on other hosts go straight to them, a window of messages under way
- * at a time, those of this host through shared memory meanwhile.  (N - 1) L (a + m b).  Also serves
- * given counts and types. */
+ * hier_pairs: blocks for ranks on other hosts go straight to them, with a window of messages in
+ * progress at a time; meanwhile blocks of this host go through shared memory.  (N - 1) L (a + m b).
+ * Also for given counts and types. */
 #include "coll/hier/hier.h"
 #include "coll/hier/local.h"
 #include "coll/hier/team.h"
@@ -16,22 +16,24 @@
 
 #include "runtime/base/err.h"
 
-/* Exchanges under way at once: of large blocks as in algo/alltoall.c, of small ones more, up to so
- * many bytes or exchanges.  Each rank may choose for itself: all take their partners in the same
- * order, so that the rank that is furthest behind waits for no other. */
+/* Exchanges in progress at once: for large blocks as in algo/alltoall.c; for small blocks more, up
+ * to this number of bytes or exchanges.  Each rank may choose alone: all take their partners in the
+ * same order, so that the rank that is furthest behind waits for no other rank.  On a slow network
+ * more exchanges would hide more of the latency. */
 #define WINDOW 8
 #define WINDOW_BYTES (64 << 10)
 #define WINDOW_MOST 64
-/* A lowest rank has three times as much memory; beyond, every rank sends its own. */
+/* A lowest rank needs three times this memory; beyond it every rank sends its own blocks. */
 #define GATHERED_MAX (4 << 20)
 
 /* ---- hier ---- */
 
 struct exchange {
     struct coll_hier_call x;
-    int64_t block;           /* bytes for a pair of ranks */
-    char *out, *in, *whole;  /* at the lowest rank: messages by host, and blocks of all by local
-                                rank, those that are sent and then those that have come */
+    int64_t block; /* bytes for a pair of ranks */
+    /* At the lowest rank: messages by host, and the blocks of all ranks by local rank: first
+     * those to send, then those received. */
+    char *out, *in, *whole;
     struct rt_blocks *piece; /* of a block */
 };
 
@@ -56,7 +58,8 @@ static void make_piece(struct exchange *e)
         };
 }
 
-/* Bytes of the messages to all hosts before one: this host's ranks times theirs. */
+/* Bytes of the messages to all hosts before one: the number of this host's ranks times the number
+ * of theirs. */
 static int64_t message_at(const struct exchange *e, int node)
 {
     return (int64_t)e->x.h->start[node] * e->x.local->size * e->block;
@@ -119,8 +122,8 @@ static struct block received(const struct coll_args *a, int i)
                            a->rtype };
 }
 
-/* The blocks of the ranks of this host, as a call among them: in bytes from the buffers'
- * beginnings, with types, which serves all forms. */
+/* The blocks of the ranks of this host, as a call among them: in bytes from the beginnings of the
+ * buffers, with types, which supports all forms. */
 static bool local_call(struct coll_hier_call *x)
 {
     const struct coll_args *a = x->a;
@@ -152,14 +155,14 @@ static bool local_call(struct coll_hier_call *x)
     return x->shared && n > 1 && coll_sched_call(x->s, x->local, &c);
 }
 
-/* In place: what is there goes out in packed form. */
+/* In place: the buffer's contents are sent in packed form. */
 static char *set_aside(struct coll_hier_call *x, int size, int rank)
 {
     int64_t total = 0, at = 0;
     for (int i = 0; i < size; i++)
         total += received(x->a, i).n * received(x->a, i).l->size;
     char *old = coll_sched_tmp(x->s, total);
-    for (int i = 1; i < size; i++) { /* in the order in which it is sent */
+    for (int i = 1; i < size; i++) { /* in the order in which they are sent */
         struct block b = received(x->a, (rank + i) % size);
         int64_t len = b.n * b.l->size;
         coll_sched_copy(x->s, b.at, b.n, b.l, old + at, len, &coll_bytes);
@@ -211,7 +214,7 @@ static int start_pairs(struct coll_team *t, const struct coll_args *a, struct co
     return coll_sched_go(x.s);
 }
 
-/* ---- the start of hier, which may have too much to gather ---- */
+/* ---- the start of hier, which may have too many bytes to gather ---- */
 
 static int start_leaders(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Gather and scatter of equal blocks over several hosts: the blocks of a host's ranks travel as one
- * message between the rank that speaks for it, and the root.  N hosts, m bytes of a host:
- * (N - 1) (a + m b).  Best for small blocks; of large ones no rank should copy those of others, and
- * of given counts only the root knows. */
+ * message between the host's representative and the root.  N hosts, m bytes of a host: (N - 1) (a +
+ * m b).  Best for small blocks.  Large blocks should not be copied by other ranks, and given counts
+ * are known to the root only. */
 #include "coll/hier/hier.h"
 #include "coll/hier/local.h"
 #include "coll/hier/team.h"
@@ -10,7 +10,8 @@
 
 #include "runtime/base/err.h"
 
-/* Blocks of all ranks, host by host, at the root: in the user's buffer when they lie so. */
+/* Blocks of all ranks, host by host, at the root: in the user's buffer if they lie there in this
+ * order. */
 static char *whole(struct coll_hier_call *x, const void *buf, int64_t nbytes, bool contig)
 {
     const struct coll_hier *h = x->h;
@@ -21,7 +22,7 @@ static char *whole(struct coll_hier_call *x, const void *buf, int64_t nbytes, bo
     return coll_sched_tmp(x->s, h->up->size * nbytes);
 }
 
-/* The place of a host's blocks in it. */
+/* The address of a host's blocks in it. */
 static char *node_at(const struct coll_hier *h, char *all, int node, int64_t nbytes)
 {
     return all ? all + h->start[node] * nbytes : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the collectives of coll/hier are put together from: parts among the ranks of this host, as
- * calls in shared memory or as messages, and the team of the hosts' representatives. */
+/* The building blocks of the collectives in coll/hier: parts among the ranks of this host, as calls
+ * in shared memory or as messages, and the team of the hosts' representatives. */
 
 #include "coll/hier/local.h"
 #include "coll/algo/barrier.h"
@@ -44,10 +44,11 @@ struct coll_team *coll_hier_across(struct coll_hier_call *x, int rail, int root)
     return &b->team;
 }
 
-/* Model: a message's start costs a rank a tenth of what it takes to arrive, or less. */
+/* Model: starting a message costs a rank at most a tenth of the time until the message arrives.
+ * Where a start costs more, sending to all hosts at once is chosen for a few hosts too many. */
 #define FEW_NODES 8
 
-/* The time of so many bytes is that of a message's start, or less. */
+/* This number of bytes takes at most the time of a message's start. */
 #define DIRECT_MAX 4096
 
 bool coll_hier_few(const struct coll_hier *h) { return h->nnodes <= FEW_NODES; }
@@ -69,7 +70,7 @@ int coll_hier_speaker(const struct coll_hier_call *x)
 
 /* ---- parts among the ranks of this host ---- */
 
-/* A call in shared memory; false: it has to be messages. */
+/* A call in shared memory; false: messages have to be used. */
 static bool call(struct coll_hier_call *x, const struct coll_args *a)
 {
     return x->shared && coll_sched_call(x->s, x->local, a);
@@ -160,7 +161,7 @@ void coll_hier_scan(struct coll_hier_call *x)
     coll_build_scan(x->s, x->local, x->a);
 }
 
-/* Elements of run i, when n are cut into `rails` of them; none for those beyond. */
+/* Elements of run i when n elements are divided into `rails` runs; 0 beyond them. */
 static int64_t *runs(struct coll_hier_call *x, int64_t n, int nrails)
 {
     int64_t *v = coll_sched_keep(x->s, 2 * x->local->size * (int64_t)sizeof *v);
@@ -192,7 +193,7 @@ void coll_hier_reduce_runs(struct coll_hier_call *x, const void *in, void *out, 
     if (!v || call(x, &a))
         return;
     by_messages(x);
-    /* Each run straight to its owner, who adds up in the order of the ranks. */
+    /* Each run goes straight to its owner, who combines in the order of the ranks. */
     int64_t own = v[self];
     char *got = own ? coll_sched_tmp_elems(s, size * own, l) : NULL;
     for (int i = 0; i < size; i++) {
@@ -212,8 +213,8 @@ void coll_hier_reduce_runs(struct coll_hier_call *x, const void *in, void *out, 
     coll_sched_round(s);
 }
 
-/* Runs of all local ranks, of which this one has its own, at their places on the root or, of an
- * allgatherv, on all. */
+/* Runs of all local ranks: this rank has its own, and the root, or in an allgatherv every rank,
+ * gets all at their places. */
 static void join(struct coll_hier_call *x, const struct coll_args *a)
 {
     struct coll_sched *s = x->s;

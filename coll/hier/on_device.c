@@ -19,7 +19,7 @@
 
 int64_t coll_hier_device_min = 4 << 20;
 
-/* Bytes of a rank's longer buffer, as far as all ranks know them; 0: they do not. */
+/* Bytes of a rank's longer buffer, if all ranks know them; 0: they do not. */
 static int64_t known_bytes(const struct coll_team *t, const struct coll_args *a)
 {
     bool blocks = !coll_is(a->kind, COLL_IS_ROOTED | COLL_IS_REDUCTION); /* one for each rank */

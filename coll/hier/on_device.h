@@ -5,9 +5,9 @@
 
 #include "coll/coll.h"
 
-/* Before this rank says what memory it passes: whether it would go by its device, and the schedule
- * for that has been written into the task. */
+/* Called before this rank votes on the memory that it passes: whether this rank would use its
+ * device, and whether the schedule for that has been written into the task. */
 bool coll_hier_on_device(struct coll_task *k);
-extern int64_t coll_hier_device_min; /* bytes from which it does; a test has its own */
+extern int64_t coll_hier_device_min; /* fewest bytes for which it does; tests set their own */
 
 #endif

@@ -2,11 +2,11 @@
 /* Reduction whose result is scattered, equal blocks or given counts, over several hosts.  N hosts,
  * m bytes of the whole vector.
  *
- * hier: where all hosts have as many ranks, rank j of a host first gets the host's sum of the
- * blocks of all ranks j, and those exchange them; else the lowest rank of each host gets the host's
- * whole sum, the hosts exchange theirs, and blocks are handed out.  Between hosts (N - 1) a +
- * m b / L of each of the L ranks of a host, or (N - 1) a + m b of one.  For operations that
- * commute: sums are made host by host. */
+ * hier: if all hosts have the same number of ranks, rank j of a host first gets the host's sum of
+ * the blocks of all ranks j, and the ranks j exchange these sums.  Otherwise the lowest rank of
+ * each host gets the host's whole sum, the hosts exchange their sums, and blocks are distributed.
+ * Between hosts (N - 1) a + m b / L for each of the L ranks of a host, or (N - 1) a + m b for one.
+ * For operations that commute: sums are made host by host. */
 #include "coll/hier/hier.h"
 #include "coll/hier/local.h"
 #include "coll/sched.h"
@@ -15,13 +15,14 @@
 
 struct scatter {
     struct coll_hier_call x;
-    int nrails;     /* ranks of a host that take part between hosts: all, or one */
+    int nrails;     /* ranks of a host that communicate with other hosts: all, or one */
     int64_t *first; /* by rank: first element of its block, one more at the end */
-    int64_t *sum;   /* [nrails][nnodes + 1]: elements of the blocks that a rank with this number
-                       gets for the hosts, added up to each host */
-    int64_t *runs;  /* of the ranks of this host: lengths of what they get in the local part, and
-                       where it begins */
-    char *in;       /* the input in the order of rails, hosts, ranks */
+    /* [nrails][nnodes + 1]: elements of the blocks that a rank with this number gets for the
+     * hosts, accumulated up to each host. */
+    int64_t *sum;
+    /* Of the ranks of this host: lengths and offsets of their results of the local part. */
+    int64_t *runs;
+    char *in; /* the input in the order of rails, hosts, ranks */
 };
 
 static int64_t count_of(const struct scatter *c, int rank)
@@ -29,7 +30,7 @@ static int64_t count_of(const struct scatter *c, int rank)
     return c->first[rank + 1] - c->first[rank];
 }
 
-/* Elements before those for a host among those of one rail, or, past the last host, of all. */
+/* Elements before those for a host within one rail or, past the last host, within all rails. */
 static int64_t *sums(const struct scatter *c, int rail)
 {
     return c->sum + rail * (c->x.h->nnodes + 1);
@@ -59,7 +60,7 @@ static bool measure(struct scatter *c, const struct coll_args *a)
     return true;
 }
 
-/* All rails, or with one the blocks of this host's ranks. */
+/* All rails, or with one rail the blocks of this host's ranks. */
 static bool measure_runs(struct scatter *c)
 {
     const struct coll_hier *h = c->x.h;
@@ -73,8 +74,8 @@ static bool measure_runs(struct scatter *c)
     return v;
 }
 
-/* Puts the input's blocks in the order rail, host, rank; it is there already with one rail and
- * ranks that follow each other. */
+/* Puts the input's blocks into the order rail, host, rank; they have it already with one rail and
+ * consecutive ranks. */
 static void arrange(struct scatter *c, const struct coll_args *a)
 {
     const struct coll_hier *h = c->x.h;
@@ -96,8 +97,8 @@ static void arrange(struct scatter *c, const struct coll_args *a)
     coll_sched_round(c->x.s);
 }
 
-/* Every host's part of what a rail has, added up there in the order of hosts.  The place of this
- * host's sum is returned. */
+/* Every host's part of a rail, combined there in the order of hosts.  Returns the address of this
+ * host's sum. */
 static char *exchange(struct scatter *c, char *part, int rail)
 {
     struct coll_sched *s = c->x.s;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Barrier, broadcast and reduction over several hosts.  N hosts; a, b of a message between them.
  *
- * hier, barrier: the ranks of a host notify the lowest one, the lowest ones notify each other, of
- * many hosts in the rounds of dissemination, and let the others go.  ceil(log2 N) a, of few a.
+ * hier, barrier: the ranks of a host notify the lowest rank; the lowest ranks notify each other,
+ * with many hosts in the rounds of dissemination, and release the other ranks.  ceil(log2 N) a,
+ * with few hosts a.
  *
  * hier, broadcast and reduction: a binomial tree over the hosts, whose representatives are the root
- * and elsewhere the lowest ranks; on each host in shared memory.  log2(N) (a + m b); little data
- * goes between the root and few hosts directly, a + (N - 1) m b.
+ * and, on other hosts, the lowest ranks; on each host in shared memory.  log2(N) (a + m b); small
+ * data go between the root and few hosts directly, a + (N - 1) m b.
  *
- * hier_chain, broadcast: the hosts form a chain from the root's on, the data flows through it in
- * pieces of d bytes, each of which is handed out on a host while the next one comes in.
- * (N - 2 + m/d) (a + d b).  Best for large data and more than two hosts; else the tree, as in
- * algo/bcast.c.
+ * hier_chain, broadcast: the hosts form a chain from the root's host on; data flow through it in
+ * pieces of d bytes, each of which is distributed on a host while the next piece arrives.  (N - 2 +
+ * m/d) (a + d b).  Best for large data and more than two hosts; else the tree, as in algo/bcast.c.
  *
- * hier_split, reduction: the ranks of a host each add up their share, each share goes up a tree of
- * its own, and the root collects.  log2(N) (a + m b / K) with K shares under way at a time. */
+ * hier_split, reduction: each rank of a host reduces its share, each share goes up a tree of its
+ * own, and the root collects.  log2(N) (a + m b / K) with K shares in progress at a time. */
 #include "coll/algo/barrier.h"
 #include "coll/algo/bcast.h"
 #include "coll/algo/reduce.h"
@@ -54,7 +54,7 @@ static int start_barrier(struct coll_team *t, const struct coll_args *a, struct 
     return coll_sched_go(x.s);
 }
 
-/* To the hosts' representatives; the last round, in which one sends, is left open. */
+/* To the representatives of the hosts; the last round, in which a rank only sends, is left open. */
 static void tell_hosts(struct coll_hier_call *x)
 {
     const struct coll_args *a = x->a;
@@ -82,7 +82,7 @@ static int start_bcast(struct coll_team *t, const struct coll_args *a, struct co
     int first = coll_hier_speaker(&x);
     if (x.local->rank == first)
         tell_hosts(&x);
-    /* While the messages to other hosts are under way: */
+    /* While the messages to other hosts are in progress: */
     coll_hier_bcast(&x, a->rbuf, a->rcount, a->rtype, first);
     return coll_sched_go(x.s);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prefix reductions over several hosts, where the ranks of each host follow each other.  N hosts, m
+/* Prefix reductions over several hosts, if the ranks of each host are consecutive.  N hosts, m
  * bytes of a vector; a, b of a message between hosts.
  *
- * hier: each host combines among its ranks, its last one, which has the host's sum, sends it to the
- * following hosts, and all its ranks put in front what was before the host.  a + (N - 1) m b, or of
- * many hosts or longer vectors by doubling, (1 + log2 N) (a + m b).  Any operation: everything is
- * combined in the order of the ranks. */
+ * hier: each host combines among its ranks.  Its last rank, which has the host's sum, sends the sum
+ * to the following hosts, and all ranks of a host prepend the sum of the hosts before.  a + (N - 1)
+ * m b or, with many hosts or longer vectors, by doubling, (1 + log2 N) (a + m b).  Any operation:
+ * everything is combined in the order of the ranks. */
 #include "coll/algo/scan.h"
 #include "coll/hier/hier.h"
 #include "coll/hier/local.h"
@@ -13,7 +13,7 @@
 
 #include "runtime/base/err.h"
 
-/* Host by host, the sums of those before this one. */
+/* The sums of the hosts before this one, host by host. */
 static void tell_behind(struct coll_hier_call *x, const struct coll_team *across, const void *sum,
                         void *before)
 {
@@ -31,7 +31,7 @@ static void tell_behind(struct coll_hier_call *x, const struct coll_team *across
     coll_sched_round(s);
 }
 
-/* On the last rank of each host. */
+/* At the last rank of each host. */
 static void between_hosts(struct coll_hier_call *x, const void *sum, void *before)
 {
     struct coll_args a = *x->a;
@@ -57,7 +57,7 @@ static int start(struct coll_team *t, const struct coll_args *a, struct coll_tas
     int64_t n = a->rcount;
     int last = x.local->size - 1;
     bool sums = x.local->rank == last, inclusive = a->kind == COLL_SCAN;
-    void *sum = a->rbuf; /* of this host, on its last rank */
+    void *sum = a->rbuf; /* of this host, at its last rank */
     if (sums && !inclusive) {
         sum = coll_sched_tmp_elems(s, n, a->rtype);
         coll_sched_copy(s, coll_input(a), n, a->rtype, sum, n, a->rtype);

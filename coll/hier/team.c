@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The node information of a team, and the teams of some of its ranks.  A rank knows from the
- * beginning who shares its host's segment; where all others are it finds out at the first
- * collective, because that costs a look-up a rank.  Memory: the ranks of this host, and a number
- * for each host; only where the ranks of a host do not follow each other, two numbers a rank. */
+/* Where the ranks of a team are, and the teams of some of its ranks.  A rank knows from the
+ * beginning which ranks share its host's segment.  It looks the others up at the first collective,
+ * because that costs one look-up for each rank.  Memory: the ranks of this host, and a number for
+ * each host; two numbers for each rank only if the ranks of a host are not consecutive. */
 
 #include "coll/hier/team.h"
 #include <stdlib.h>
@@ -84,7 +84,7 @@ static int sub_peer_write(struct coll_team *t, int rank, uint64_t to, const void
     return whole(t)->ops->peer_write(whole(t), whole_rank(t, rank), to, from, nbytes);
 }
 
-/* Device memory, of the ranks that the sub-team names. */
+/* Device memory of the ranks that the sub-team names. */
 static int sub_dev_describe(struct coll_team *t, const void *p, size_t len,
                             struct coll_dev_mem *out)
 {
@@ -123,9 +123,9 @@ static bool sub_gone(struct coll_team *t, int rank)
     return up->ops->gone && up->ops->gone(up, whole_rank(t, rank));
 }
 
-/* A part of a schedule on the device that does not go from device to device: by messages, because
- * calls in shared memory would be begun in another order on each rank.  The others count on this
- * one's, so without memory on the device, which is not used then, they are void. */
+/* A part of a schedule on the device that does not go from device to device goes by messages,
+ * because calls in shared memory would begin in another order on each rank.  The other ranks wait
+ * for this rank's messages; if there is no memory on the device, these messages are poisoned. */
 static int sub_stage(struct coll_team *t, struct coll_task *k)
 {
     (void)t;
@@ -229,7 +229,8 @@ static int number_nodes(int *node_of, int size)
     return n;
 }
 
-/* Where the hosts' ranks begin, and how many there are; whether they follow each other. */
+/* The first rank of each host, and the number of hosts; whether the ranks of each host are
+ * consecutive. */
 static bool count_ranks(struct coll_hier *h, const int *node_of, int size)
 {
     bool follow = true;
@@ -263,8 +264,8 @@ static int keep_order(struct coll_hier *h, int *node_of, int size)
     return 0;
 }
 
-/* The ranks of this host according to the launcher's map.  Those with whom this rank shares memory
- * are the same, or it shares none, because the launcher had not published which ranks are here. */
+/* The ranks of this host by the launcher's map.  They are the ranks that share memory with this
+ * rank; or it shares none, because the launcher had not published the local ranks. */
 static int check_local(struct coll_hier *h)
 {
     struct coll_sub *b = &h->local;
