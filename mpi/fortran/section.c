@@ -6,7 +6,6 @@
 #include "mpi/fortran/section.h"
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define MAX_RANK 15
 
@@ -37,7 +36,7 @@ struct shape {
     MPI_Count unit;     /* contiguous elements */
     MPI_Count elem_len; /* bytes of one */
     MPI_Count total;    /* elements in all */
-    MPI_Count rank;     /* no padding: shapes are compared as memory */
+    int rank;
     struct {
         MPI_Count n, step; /* repetitions, and bytes between them */
     } dim[MAX_RANK];
@@ -252,13 +251,16 @@ static bool fits(const struct shape *s, const struct item *t, MPI_Count count)
 
 #define KEPT 4
 
+/* What a call gave: the descriptor without its address, datatype, count, blocks (0: no blocks). */
 struct kept {
-    struct {
-        struct shape shape;
-        MPI_Datatype type;
-        MPI_Count count, blocks;
-    } key;
     MPI_Datatype made; /* 0: nothing is kept here */
+    MPI_Count count;
+    size_t elem_len;
+    wf_int type;
+    int blocks, rank;
+    struct {
+        intptr_t extent, stride;
+    } dim[MAX_RANK];
 };
 static __thread struct kept kept[KEPT];
 static __thread unsigned next_kept;
@@ -275,23 +277,41 @@ static void forget(void *all)
 }
 static void make_key(void) { pthread_key_create(&at_exit, forget); }
 
-static MPI_Datatype recall(const struct kept *like)
+static bool same_dims(const struct kept *k, const struct wf_desc *d)
 {
-    for (int i = 0; i < KEPT; i++)
-        if (kept[i].made && !memcmp(&kept[i].key, &like->key, sizeof like->key))
-            return kept[i].made;
+    for (int i = 0; i < d->rank; i++)
+        if (k->dim[i].extent != d->dim[i].extent || k->dim[i].stride != d->dim[i].stride)
+            return false;
+    return true;
+}
+
+static MPI_Datatype recall(const struct wf_desc *d, wf_int type, MPI_Count count, int blocks)
+{
+    for (const struct kept *k = kept; k < kept + KEPT; k++)
+        if (k->made && k->type == type && k->count == count && k->blocks == blocks &&
+            k->elem_len == d->elem_len && k->rank == d->rank && same_dims(k, d))
+            return k->made;
     return 0;
 }
 
-static void keep(const struct kept *like, MPI_Datatype made)
+static void keep(const struct wf_desc *d, wf_int type, MPI_Count count, int blocks,
+                 MPI_Datatype made)
 {
     struct kept *k = &kept[next_kept++ % KEPT];
     pthread_once(&once, make_key);
     pthread_setspecific(at_exit, kept);
     if (k->made)
         PMPI_Type_free(&k->made);
-    *k = *like;
     k->made = made;
+    k->type = type;
+    k->count = count;
+    k->blocks = blocks;
+    k->elem_len = d->elem_len;
+    k->rank = d->rank;
+    for (int i = 0; i < d->rank; i++) {
+        k->dim[i].extent = d->dim[i].extent;
+        k->dim[i].stride = d->dim[i].stride;
+    }
 }
 
 /* ---- sections ---- */
@@ -320,22 +340,14 @@ static int one_of_type(struct wf_section *s, const struct wf_desc *d, MPI_Dataty
 
 static const char too_short[] = "the call needs more data than the array section has";
 
-/* The type of `count` items as an element of which blocks follow each other `step` bytes apart;
- * step 0: one block. */
+/* The type of `count` items; n blocks of it follow each other `step` bytes apart (n = 0: no
+ * blocks). */
 static int section_type(struct wf_section *s, const struct wf_desc *d, const struct shape *shape,
-                        const struct item *t, MPI_Count count, MPI_Count step)
+                        const struct item *t, MPI_Count count, int n, MPI_Count step)
 {
-    struct kept like;
-    memset(&like, 0, sizeof like);
-    like.key.shape = *shape;
-    like.key.type = t->type;
-    like.key.count = count;
-    like.key.blocks = step;
-    MPI_Datatype made = predefined(t) ? recall(&like) : 0;
-    if (made)
-        return one_of_type(s, d, made);
+    MPI_Datatype made = 0;
     int err = picked(shape, t, count, &made);
-    if (!err && step) {
+    if (!err && n) {
         MPI_Datatype whole = made;
         err = PMPI_Type_create_resized_c(whole, 0, step, &made);
         PMPI_Type_free(&whole);
@@ -345,7 +357,7 @@ static int section_type(struct wf_section *s, const struct wf_desc *d, const str
     if (err)
         return err;
     if (predefined(t))
-        keep(&like, made);
+        keep(d, wf_i(t->type), count, n, made);
     else
         s->made = made;
     return one_of_type(s, d, made);
@@ -355,6 +367,9 @@ int wf_section_one(struct wf_section *s, const struct wf_desc *d, MPI_Count coun
 {
     struct shape shape;
     struct item t;
+    MPI_Datatype made = wf_flat(d) ? 0 : recall(d, datatype, count, 0);
+    if (made)
+        return one_of_type(s, d, made);
     if (contiguous(d) || count <= 0)
         return as_is(s, d, count, datatype);
     int err = item_of(&t, datatype);
@@ -363,7 +378,7 @@ int wf_section_one(struct wf_section *s, const struct wf_desc *d, MPI_Count coun
     merge(&shape, d);
     if (!fits(&shape, &t, count))
         return refuse(s, too_short);
-    return section_type(s, d, &shape, &t, count, 0);
+    return section_type(s, d, &shape, &t, count, 0, 0);
 }
 
 /* How far apart blocks of `m` elements are if all look alike; 0 if they do not. */
@@ -386,6 +401,9 @@ int wf_section_blocks(struct wf_section *s, const struct wf_desc *d, int n, MPI_
 {
     struct shape shape;
     struct item t;
+    MPI_Datatype made = n > 0 ? recall(d, datatype, count, n) : 0;
+    if (made)
+        return one_of_type(s, d, made);
     if (contiguous(d) || count <= 0 || n <= 0)
         return as_is(s, d, count, datatype);
     int err = item_of(&t, datatype);
@@ -397,7 +415,7 @@ int wf_section_blocks(struct wf_section *s, const struct wf_desc *d, int n, MPI_
     MPI_Count nbytes = count * t.extent;
     MPI_Count step = nbytes % shape.elem_len ? 0 : block_step(&shape, n, nbytes / shape.elem_len);
     if (step)
-        return section_type(s, d, &shape, &t, count, step);
+        return section_type(s, d, &shape, &t, count, n, step);
     as_is(s, d, count, datatype);
     return wf_section_copy(s, d, place);
 }
