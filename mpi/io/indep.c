@@ -9,7 +9,7 @@
  *
  * No state but buffers; job threads run this beside the program.  There are locks in atomic mode
  * only: then an access is alone in all the file between its first and its last byte. */
-#include "mpi/io/op.h"
+#include "mpi/io/datarep.h"
 #include "mpi/p2p/device.h"
 #include <stdlib.h>
 
@@ -209,6 +209,8 @@ static int with_rooms(struct wm_iop *op, bool device)
 static int run(struct wm_iop *op)
 {
     const struct wm_view *v = op->view;
+    if (v->rep)
+        return wm_datarep_run(op);
     if (wm_on_device(op->buf, op->count, op->mem, op->nbytes))
         return with_rooms(op, true);
     if (op->mem->contig && (op->write || !worth_sieving(v, op->pos, op->nbytes))) {

@@ -8,6 +8,7 @@
 #include "mpi/base/comm.h"
 #include "mpi/core/life.h"
 #include "mpi/base/status.h"
+#include "mpi/io/datarep.h"
 #include "mpi/io/shared.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/request.h"
@@ -31,9 +32,15 @@ static int check_mode(const struct wm_access *a)
 static int measure(const struct wm_access *a, struct wm_iop *op)
 {
     const struct wm_view *v = op->view;
-    if (__builtin_mul_overflow(a->count, a->type->layout.size, &op->nbytes))
+    int err = MPI_SUCCESS;
+    op->item = a->type->layout.size;
+    if (v->rep)
+        err = wm_datarep_size(v->rep, a->type, &op->item);
+    if (err)
+        return err;
+    if (__builtin_mul_overflow(a->count, op->item, &op->nbytes))
         return wm_err(MPI_ERR_COUNT, "%lld elements of %lld bytes are more than 63 bits can count",
-                      (long long)a->count, (long long)a->type->layout.size);
+                      (long long)a->count, (long long)op->item);
     if (v->esize && op->nbytes % v->esize)
         return wm_err(MPI_ERR_TYPE, "the data are %lld bytes, not whole etypes of %lld bytes",
                       (long long)op->nbytes, (long long)v->esize);
@@ -80,9 +87,12 @@ static int claim(const struct wm_access *a, struct wm_iop *op, int err)
 static int prepare(const struct wm_access *a, struct wm_iop *op)
 {
     struct wm_file *f = a->file;
-    *op = (struct wm_iop){
-        .file = f, .write = a->write, .buf = a->buf, .mem = &a->type->layout, .count = a->count
-    };
+    *op = (struct wm_iop){ .file = f,
+                           .write = a->write,
+                           .buf = a->buf,
+                           .mem = &a->type->layout,
+                           .type = a->type,
+                           .count = a->count };
     wm_file_lock(f);
     op->view = f->view;
     wm_view_ref(op->view);
@@ -176,9 +186,11 @@ static int step(struct coll_task *k)
 }
 
 /* A device is reached by calls under the domain's lock: another thread may make them only if locks
- * are on. */
+ * are on.  Functions of the user are called by the user's threads. */
 static bool may_be_a_job(const struct wm_iop *op)
 {
+    if (op->view->rep)
+        return false;
     return !wm_on_device(op->buf, op->count, op->mem, op->nbytes) || wm_life_threads();
 }
 

@@ -25,7 +25,9 @@ struct wm_iop {
     char *buf; /* user memory: `count` elements of `mem` */
     const struct rt_layout *mem;
     int64_t count;
-    int64_t pos, nbytes; /* in the view, bytes of data */
+    struct wm_type *type; /* of the memory, for conversions */
+    int64_t item;         /* bytes of an element in the file */
+    int64_t pos, nbytes;  /* in the view, bytes of data */
     int64_t moved; /* bytes of data that have arrived; of a read, less at the end of the file */
 };
 

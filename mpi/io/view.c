@@ -3,11 +3,28 @@
 #include "mpi/io/view.h"
 #include "mpi/api/bodies.h"
 #include "mpi/io/file.h"
+#include "mpi/io/datarep.h"
 #include "mpi/io/hints.h"
 #include "mpi/io/shared.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The view's side in the file, if the data are not there as in memory. */
+static int represent(struct wm_view *v)
+{
+    if (!wm_datarep_find(v->datarep, &v->rep))
+        return wm_err(MPI_ERR_UNSUPPORTED_DATAREP,
+                      "datarep is \"%.40s\", which is neither known nor registered", v->datarep);
+    if (!v->rep)
+        return MPI_SUCCESS;
+    int err = wm_datarep_size(v->rep, v->etype, &v->esize);
+    if (!err)
+        err = wm_datarep_type(v->rep, v->filetype, &v->stored);
+    if (!err)
+        v->file = &v->stored->layout;
+    return err;
+}
 
 static int create(MPI_Offset disp, struct wm_type *etype, struct wm_type *filetype,
                   const char *datarep, struct wm_view **out)
@@ -21,12 +38,16 @@ static int create(MPI_Offset disp, struct wm_type *etype, struct wm_type *filety
     v->filetype = filetype;
     v->esize = etype->layout.size;
     v->file = &filetype->layout;
-    rt_layout_facts(v->file, &v->facts);
     snprintf(v->datarep, sizeof v->datarep, "%s", datarep);
     wm_type_ref(etype);
     wm_type_ref(filetype);
-    *out = v;
-    return MPI_SUCCESS;
+    int err = represent(v);
+    rt_layout_facts(v->file, &v->facts);
+    if (err)
+        wm_view_unref(v);
+    else
+        *out = v;
+    return err;
 }
 
 int wm_view_default(struct wm_view **out)
@@ -43,6 +64,8 @@ void wm_view_unref(struct wm_view *v)
         return;
     wm_type_unref(v->etype);
     wm_type_unref(v->filetype);
+    if (v->stored)
+        wm_type_unref(v->stored);
     free(v);
 }
 
@@ -86,7 +109,7 @@ static int check_types(const struct wm_type *etype, const struct wm_type *filety
     return MPI_SUCCESS;
 }
 
-static int check_view(const struct wm_file *f, MPI_Offset disp, const char *datarep)
+static int check_disp(const struct wm_file *f, MPI_Offset disp)
 {
     bool sequential = f->amode & MPI_MODE_SEQUENTIAL;
     if (sequential != (disp == MPI_DISPLACEMENT_CURRENT))
@@ -97,9 +120,6 @@ static int check_view(const struct wm_file *f, MPI_Offset disp, const char *data
                                          "opened with MPI_MODE_SEQUENTIAL");
     if (!sequential && disp < 0)
         return wm_err(MPI_ERR_ARG, "disp is %lld; it must not be negative", (long long)disp);
-    if (strcmp(datarep, "native") && strcmp(datarep, "internal"))
-        return wm_err(MPI_ERR_UNSUPPORTED_DATAREP, "datarep is \"%.40s\"; it is not known here",
-                      datarep);
     return MPI_SUCCESS;
 }
 
@@ -127,7 +147,7 @@ int wm_api_file_set_view(struct wm_file *fh, MPI_Offset disp, struct wm_type *et
                          struct wm_type *filetype, const char *datarep, struct wm_info *info)
 {
     struct wm_view *v = NULL;
-    int err = check_view(fh, disp, datarep);
+    int err = check_disp(fh, disp);
     if (!err)
         err = check_types(etype, filetype);
     if (!err)
@@ -182,9 +202,17 @@ int wm_api_file_get_view(struct wm_file *fh, MPI_Offset *disp, struct wm_type **
 
 int wm_api_file_get_type_extent(struct wm_file *fh, struct wm_type *datatype, MPI_Count *extent)
 {
-    (void)fh;
-    *extent = datatype->layout.extent;
-    return MPI_SUCCESS;
+    struct wm_type *stored = datatype;
+    wm_file_lock(fh);
+    const struct wm_datarep *rep = fh->view->rep;
+    wm_file_unlock(fh);
+    int err = rep ? wm_datarep_type(rep, datatype, &stored) : MPI_SUCCESS;
+    if (err)
+        return err;
+    *extent = stored->layout.extent;
+    if (rep)
+        wm_type_unref(stored);
+    return err;
 }
 
 /* ---- positions ---- */

@@ -8,11 +8,14 @@
 #include "mpi/datatype/type.h"
 #include "runtime/layout/runs.h"
 
+struct wm_datarep; /* datarep.h */
 struct wm_view {
     int32_t refs; /* atomic */
     MPI_Offset disp;
     struct wm_type *etype, *filetype; /* referenced */
     int64_t esize;                    /* bytes of data of an etype; 0 only with an empty filetype */
+    const struct wm_datarep *rep;     /* NULL: as in memory */
+    struct wm_type *stored;           /* of `rep`: the filetype in the file; NULL */
     const struct rt_layout *file;     /* of the filetype, in the file */
     struct rt_layout_facts facts;     /* of `file` */
     char datarep[MPI_MAX_DATAREP_STRING];

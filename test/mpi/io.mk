@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Files: chapter 14.
 EXTRA_DIST += test/mpi/iotest.h
-check_PROGRAMS += test/mpi/io_basic test/mpi/io_model test/mpi/io_large test/mpi/io_shared test/mpi/io_atomic
+check_PROGRAMS += test/mpi/io_basic test/mpi/io_model test/mpi/io_large test/mpi/io_shared test/mpi/io_atomic test/mpi/io_datarep
 test_mpi_io_basic_LDADD = libmpi_abi.la
 test_mpi_io_model_LDADD = libmpi_abi.la
 test_mpi_io_shared_LDADD = libmpi_abi.la
+test_mpi_io_datarep_LDADD = libmpi_abi.la
 test_mpi_io_atomic_LDADD = libmpi_abi.la
 test_mpi_io_large_LDADD = libmpi_abi.la
