@@ -64,9 +64,8 @@ enum coll_board_row { COLL_BOARD_CALLS, COLL_BOARD_STAYING, COLL_BOARD_ROWS };
 #define COLL_BOARD_END 0xfffffu
 #define COLL_BOARD_AT(round, phase) ((uint64_t)(round) << 24 | (uint64_t)(phase) << 4)
 /* Flags beside a phase.  After one of them the call has no further round. */
-#define COLL_BOARD_DECLINED \
-    1u /* cannot be done this way after all; the rank has written nothing \
-        */
+/* Cannot be done this way after all; the rank has written nothing. */
+#define COLL_BOARD_DECLINED 1u
 #define COLL_BOARD_FAILED 2u
 #define COLL_BOARD_MISMATCH 4u /* with FAILED: the ranks' arguments do not agree */
 #define COLL_BOARD_FLAGS 7u

@@ -18,17 +18,14 @@
 #include <sys/uio.h>
 
 #define OUT_MAX (256u << 10) /* four of the longest messages, besides what the kernel holds */
-#define GATHER \
-    512u /* shorter frames are copied into one buffer, which is cheaper than \
-          * several iovecs */
+/* Shorter frames are copied into one buffer, which is cheaper than several iovecs. */
+#define GATHER 512u
 
-#define CORK_MAX \
-    (16u << 10)    /* most bytes collected in a pass: one write is efficient for this \
-                    * many */
+/* Most bytes collected in a pass: one write is efficient for this many. */
+#define CORK_MAX (16u << 10)
 #define KEEP 1024u /* memory of a queue that is kept for a connected peer */
-#define LONG_FRAME \
-    (63u << 10)              /* the kernel carries at most 64 KiB of whole packets as one unit \
-                              */
+/* The kernel carries at most 64 KiB of whole packets as one unit. */
+#define LONG_FRAME (63u << 10)
 #define BURST_GAP_NS 100000u /* long frames that are further apart are not held */
 
 /* ---- writing ---- */

@@ -23,9 +23,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LIMIT_NS \
-    60000000000u /* creating a context takes up to a second for each device and \
-                  * process */
+/* Creating a context takes up to a second for each device and process. */
+#define LIMIT_NS 60000000000u
 #define BLOCK ((size_t)2 << 20)
 #define CHECKED 4097 /* bytes that are compared, an odd number */
 

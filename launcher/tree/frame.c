@@ -10,9 +10,8 @@
 #include <unistd.h>
 
 #define READ_BYTES 65536
-#define FILL_MAX \
-    (1 << 20) /* most bytes read in one frame_fill(), before other channels get a \
-               * turn */
+/* Most bytes read in one frame_fill(), before other channels get a turn. */
+#define FILL_MAX (1 << 20)
 
 /* the output of a login script does not contain this */
 static const char magic[12] = { '\0', 'W', 'E', 'F', 'T', '-', 'A', 'G', 'E', 'N', 'T', '\n' };

@@ -30,8 +30,8 @@
  * pieces are long rather than in the cache (measured: 4 MiB in 16 pieces is slower than in 8).
  * Where system calls are costlier, longer pieces would be faster. */
 #define PIECE_MIN (256 << 10)
-#define POOL_MAX \
-    4 /* idle buffers that a domain keeps: fresh memory costs a page fault for each page */
+/* Idle buffers that a domain keeps: fresh memory costs a page fault for each page. */
+#define POOL_MAX 4
 /* Receives of one peer through staging memory at a time.  A sender's buffers become free a little
  * after the receiver's, and not more than 16 idle buffers are kept (stage.c): allocating and
  * freeing pinned memory costs 70 us.  More on a faster link: more pinned memory, and no gain;

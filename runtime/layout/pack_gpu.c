@@ -46,9 +46,8 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 /* ---- one launch ---- */
 
 #define THREADS 256
-#define BLOCK_NBYTES \
-    4096                /* least that a block moves: 512 bytes for each warp, 16 for each lane \
-                         */
+/* Least that a block moves: 512 bytes for each warp, 16 for each lane. */
+#define BLOCK_NBYTES 4096
 #define BLOCKS_PER_SM 4 /* as many as run at the same time */
 #define BLOCKS_HOST 32  /* enough for PCIe; leaves the rest of the device to the application */
 
