@@ -2,7 +2,7 @@
 /* Creates, attaches and leaves the node segment.  A new file is complete before it gets its name
  * (link(2) fails if another process was faster).  So a process that finds the name finds a complete
  * segment, and no process waits.  Called by one thread, in MPI_Init and MPI_Finalize;
- * rt_node_reserve() and rt_node_gone() by any thread. */
+ * rt_node_reserve(), rt_node_populate() and rt_node_gone() by any thread. */
 #include "runtime/mem/segment.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
@@ -20,6 +20,10 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE /* glibc before 2.35 */
+#define MADV_POPULATE_WRITE 23
+#endif
 
 #define NODE_MAGIC 0x3274666577646f6eu /* "nodweft2": changes when the first page changes */
 /* The lookup is repeated only while another process replaces the name, which takes microseconds. */
@@ -116,6 +120,8 @@ static int reserve(const void *p, size_t nbytes, bool quiet)
 }
 
 int rt_node_reserve(const void *p, size_t nbytes) { return reserve(p, nbytes, false); }
+
+void rt_node_populate(void *p, size_t nbytes) { (void)madvise(p, nbytes, MADV_POPULATE_WRITE); }
 
 int rt_node_try_reserve(const void *p, size_t nbytes) { return reserve(p, nbytes, true); }
 

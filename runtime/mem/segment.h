@@ -67,7 +67,10 @@ void rt_node_rejoin(void);
 void *rt_node_pair(int from, int to);
 /* Reserves memory for [p, p + nbytes) of the segment; may be repeated.  -RT_ENOSPC, logged. */
 int rt_node_reserve(const void *p, size_t nbytes);
-/* The same, without logging a full file system. */
+/* Clears and maps reserved pages in one call, 1 us each, so that no first write to a page is
+ * delayed.  Does nothing before Linux 5.14. */
+void rt_node_populate(void *p, size_t nbytes);
+/* The same as rt_node_reserve(), without logging a full file system. */
 int rt_node_try_reserve(const void *p, size_t nbytes);
 
 /* Allocates a zeroed, page-aligned block that every local process may use by its offset.  SIZE_MAX:
