@@ -304,7 +304,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-static void tell(bool stop)
+static void notify(bool stop)
 {
     pthread_mutex_lock(&proxy.mutex);
     proxy.work = true;
@@ -360,7 +360,7 @@ void wm_proxy_rest(void)
 {
     if (!proxy.exists)
         return;
-    tell(true);
+    notify(true);
     pthread_join(proxy.thread, NULL);
     proxy.exists = false;
 }
@@ -423,7 +423,7 @@ static int launch(struct wm_xstream_call *k, struct wm_proxy_call *p)
     p->captured = k->capturing;
     p->next = s->calls;
     s->calls = p;
-    tell(false);
+    notify(false);
     return MPI_SUCCESS;
 }
 
