@@ -45,10 +45,8 @@
  * is full of other data when a ring begins again.  With a private cache of several MiB it is not,
  * and each line costs the writer an invalidation. */
 #define RING (512 << 10)
-/* Shorter calls have a shorter ring of few pages, which both ranks have soon touched for the first
- * time: RING_SMALL bytes for calls of one piece, RING_CALLS calls for longer ones. */
+/* For calls of one short piece: few pages, so that both ranks soon have touched them all. */
 #define RING_SMALL (2 * PIECE)
-#define RING_CALLS 8
 #define PIECE_MIN 1024
 /* Bytes.  Shorter calls have ended before a copy between processes would begin.  Above it the mode
  * is measured on every machine (pace). */
@@ -134,8 +132,7 @@ static struct flow flow_of(const struct coll_node *n, const struct coll_args *a)
     while (f.piece > PIECE_MIN && f.piece >= 2 * f.bytes)
         f.piece /= 2;
     f.npieces = coll_pieces(f.bytes, f.piece);
-    int64_t most = f.bytes <= PIECE ? RING_SMALL : RING_CALLS * f.bytes;
-    most = most < RING ? most : RING;
+    int64_t most = f.bytes <= PIECE ? RING_SMALL : RING;
     f.slots = (ring < most ? ring : most) / f.piece;
     return f;
 }
