@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a rank costs while it does nothing.  `memory`: resident and proportional memory of each rank
- * after init and a barrier, averaged.  `idle SECONDS`: the processor time of rank 0 while it waits
- * in MPI_Recv for a rank 1 that sleeps.  `compute`: the time that rank 0 computes while the others
- * wait in MPI_Barrier, in percent of its time while they are asleep outside MPI.  Prints `key
- * value` lines for test/bench/compare. */
+ * after init and a barrier, averaged.  `idle SECONDS`: the processor time of all ranks but rank 1,
+ * added up, while rank 0 waits in MPI_Recv for rank 1, which sleeps, and the others in MPI_Barrier.
+ * `compute`: the time that rank 0 computes while the others wait in MPI_Barrier, in percent of its
+ * time while they are asleep outside MPI.  Prints `key value` lines for test/bench/compare. */
 #define _GNU_SOURCE 1
 #include "test/bench/bench.h"
 #include <stdio.h>
@@ -61,15 +61,18 @@ static int idle(int rank, int n, double seconds)
         return 2;
     }
     MPI_Barrier(MPI_COMM_WORLD);
+    double start = bench_now(), cpu = cpu_seconds(), sum = 0;
     if (rank == 1) {
         usleep((useconds_t)(seconds * 1e6));
         MPI_Send(&word, 1, MPI_CHAR, 0, 0, MPI_COMM_WORLD);
     } else if (rank == 0) {
-        double start = bench_now(), cpu = cpu_seconds();
         MPI_Recv(&word, 1, MPI_CHAR, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        printf("idle_cpu_percent %.3f\n", (cpu_seconds() - cpu) / (bench_now() - start) * 100);
     }
     MPI_Barrier(MPI_COMM_WORLD);
+    cpu = rank == 1 ? 0 : (cpu_seconds() - cpu) / (bench_now() - start) * 100;
+    MPI_Reduce(&cpu, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("idle_cpu_percent %.3f\n", sum);
     return 0;
 }
 
