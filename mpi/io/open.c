@@ -171,16 +171,17 @@ int wm_api_file_open(struct wm_comm *comm, const char *filename, int amode, stru
     return MPI_SUCCESS;
 }
 
-/* The ranks of one host need not wait for each other: what they share goes with the last of
- * them. */
+/* A file that could be written is closed by all ranks before any returns: programs then read it by
+ * other means.  Of a file that was only read, the ranks do not wait for each other. */
 int wm_api_file_close(struct wm_file *fh)
 {
     int err = rt_io_close(fh->fd);
     fh->fd = -1;
     if (err < 0)
         err = wm_file_err(fh, err, "could not close");
-    if (fh->amode & MPI_MODE_DELETE_ON_CLOSE) {
+    if (fh->amode & MPI_MODE_DELETE_ON_CLOSE || !(fh->amode & MPI_MODE_RDONLY))
         err = wm_file_agree(fh, err); /* all have closed it */
+    if (fh->amode & MPI_MODE_DELETE_ON_CLOSE) {
         int gone = fh->comm->rank || err ? 0 : rt_io_unlink(fh->name);
         if (gone < 0)
             err = wm_file_err(fh, gone, "could not delete");

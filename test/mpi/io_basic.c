@@ -169,6 +169,23 @@ static void pointers_and_end(void)
     OK(MPI_File_close(&f));
 }
 
+/* When a rank has closed the file, all that any rank has written is there. */
+static void closed_by_all(void)
+{
+    MPI_File f;
+    size_t n;
+    char v[100] = { 0 };
+
+    io_make(0, 0);
+    f = io_open(mt_comm, MPI_MODE_WRONLY);
+    if (mt_rank == mt_size - 1)
+        usleep(50000); /* late, so that a close that does not wait is noticed */
+    OK(MPI_File_write_at_all(f, mt_rank * 100, v, 100, MPI_BYTE, MPI_STATUS_IGNORE));
+    OK(MPI_File_close(&f));
+    free(io_load(&n));
+    CHECK_EQ((long)n, 100L * mt_size);
+}
+
 static void append(void)
 {
     MPI_File f;
@@ -399,6 +416,7 @@ int main(int argc, char **argv)
     MT_RUN(spelled_differently);
     MT_RUN(sizes);
     MT_RUN(pointers_and_end);
+    MT_RUN(closed_by_all);
     MT_RUN(append);
     MT_RUN(wrong_direction);
     MT_RUN(views);
