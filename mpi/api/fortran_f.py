@@ -356,6 +356,9 @@ def abstract(fortran):
 
 
 def predefined_f08(p):
+    # The standard prints INTENT(OUT) for one ierror alone; such a procedure would not be a callback.
+    for a in (p.f08 or []) + (p.large or []):
+        a.type = re.sub(r", INTENT\(OUT\)$", "", a.type)
     out = [Interface(p, p.f08, "f90", p.name)] if p.f08 else []
     return out + ([Interface(p, p.large, "f90", p.name + "_C")] if p.large else [])
 

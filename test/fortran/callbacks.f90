@@ -338,6 +338,13 @@ contains
         call MPI_Type_delete_attr(t, key)
         call MPI_Type_free(u)
         call check('deletes of a datatype', deletes == before + 2 .and. deleted == 111)
+        call MPI_Type_free_keyval(key)
+        call MPI_Type_create_keyval(MPI_TYPE_DUP_FN, MPI_TYPE_NULL_DELETE_FN, key, 0_MPI_ADDRESS_KIND)
+        call MPI_Type_set_attr(t, key, large)
+        call MPI_Type_dup(t, u)
+        call MPI_Type_get_attr(u, key, value, found)
+        call check('MPI_TYPE_DUP_FN', found .and. value == large)
+        call MPI_Type_free(u)
         call MPI_Type_free(t)
         call MPI_Type_free_keyval(key)
     end subroutine
