@@ -93,11 +93,16 @@ static int send_until_lost(void)
     return err == -RT_EPEER && downs == 1 && send("x", 1) == -RT_EPEER ? ms : -1;
 }
 
-/* Not before the other process has attached: it would create its own segment. */
+/* No rank may end before: the other one would create its own segment, and not remove it. */
+static void await_other(void)
+{
+    while (!rt_load_acquire(&rt_node.bells[!rt_node.rank].alive))
+        usleep(100);
+}
+
 static void die(void)
 {
-    while (!rt_load_acquire(&rt_node.bells[0].alive))
-        usleep(100);
+    await_other();
     kill(getpid(), SIGKILL);
 }
 
@@ -284,6 +289,7 @@ static int first_lap(int rank, void *arg)
 
     if (open_pair(rank) < 0)
         return 1;
+    await_other();
     if (rank == 1)
         return 0;
     if (send(page, sizeof page) < 0)
