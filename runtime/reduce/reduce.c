@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+bool rt_reduce_narrow;
+
 struct elem_facts {
     uint8_t nbytes, packed;
 }; /* size of the C type; bytes of data (pairs have holes) */

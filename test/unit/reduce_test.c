@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reduction kernels against plain loops, the table of operations that MPI allows, and derived
  * layouts. */
-#include "runtime/reduce/reduce.h"
+#include "runtime/reduce/kernel.h"
 
 #include <complex.h>
 #include <math.h>
@@ -308,6 +308,23 @@ static void replace_and_no_op(void)
     }
 }
 
+/* On processors that have AVX2, the kernels of those that have not. */
+static void without_avx2(void)
+{
+    rt_reduce_fn *wide = rt_reduce_find(RT_OP_SUM, RT_ELEM_F64);
+    rt_reduce_narrow = true;
+#if defined(__x86_64__)
+    CHECK_EQ(rt_reduce_find(RT_OP_SUM, RT_ELEM_F64) != wide, __builtin_cpu_supports("avx2") != 0);
+#endif
+    signed_integers();
+    unsigned_integers();
+    floating_point();
+    half();
+    bfloat16();
+    rt_reduce_narrow = false;
+    CHECK(rt_reduce_find(RT_OP_SUM, RT_ELEM_F64) == wide);
+}
+
 int main(void)
 {
     RUN(signed_integers);
@@ -315,6 +332,7 @@ int main(void)
     RUN(floating_point);
     RUN(half);
     RUN(bfloat16);
+    RUN(without_avx2);
     RUN(several_sources);
     RUN(pairs);
     RUN(what_mpi_does_not_allow);
