@@ -148,9 +148,10 @@ struct coll_node { /* this rank's view; private memory */
     struct coll_node_pace *paced; /* the pace that this call measures; NULL: none */
     uint64_t paced_since;
     int64_t paced_bytes;
-    int way;           /* transfer mode of this call */
-    bool one_half;     /* this call uses only the half in which it begins */
-    uint64_t ring_pos; /* bytes that have passed through the rings, the same on all ranks */
+    int way;                  /* transfer mode of this call */
+    bool one_half;            /* this call uses only the half in which it begins */
+    uint64_t ring_pos;        /* bytes that have passed through the rings, the same on all ranks */
+    int64_t populated, asked; /* bytes of a half; ring.c */
     /* Bytes of a line and of a cell for each reader, if the size - 1 readers share them. */
     int64_t line_part, cell_part;
     int64_t step; /* current step of the call at `turn` + 1 */

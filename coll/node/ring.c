@@ -35,6 +35,7 @@
 #include "coll/node/pair.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+#include "runtime/mem/segment.h"
 
 /* Bytes, measured at 2 ranks (Zen 3).  Longer calls gain more from fewer steps than from concurrent
  * copies.  Where synchronisation is slower, longer pieces would be better for short calls, too. */
@@ -45,8 +46,10 @@
  * is full of other data when a ring begins again.  With a private cache of several MiB it is not,
  * and each line costs the writer an invalidation. */
 #define RING (512 << 10)
-/* For calls of one short piece: few pages, so that both ranks soon have touched them all. */
+/* Shorter calls have shorter rings, of few pages: RING_SMALL bytes for calls of one piece,
+ * RING_CALLS calls for longer ones. */
 #define RING_SMALL (2 * PIECE)
+#define RING_CALLS 8
 #define PIECE_MIN 1024
 /* Bytes.  Shorter calls have ended before a copy between processes would begin.  Above it the mode
  * is measured on every machine (pace). */
@@ -132,7 +135,8 @@ static struct flow flow_of(const struct coll_node *n, const struct coll_args *a)
     while (f.piece > PIECE_MIN && f.piece >= 2 * f.bytes)
         f.piece /= 2;
     f.npieces = coll_pieces(f.bytes, f.piece);
-    int64_t most = f.bytes <= PIECE ? RING_SMALL : RING;
+    int64_t most = f.bytes <= PIECE ? RING_SMALL : RING_CALLS * f.bytes;
+    most = most < RING ? most : RING;
     f.slots = (ring < most ? ring : most) / f.piece;
     return f;
 }
@@ -165,6 +169,24 @@ static bool have_done(struct coll_node *n, const struct flow *f, uint64_t e, int
     }
     n->plan.known = least < before ? 0 : (int64_t)(least - before);
     return n->plan.known >= steps;
+}
+
+/* After a call.  The pages of the rings come at once, with the second call that needs them: one by
+ * one, in the first pass through the rings, they would make a call of 512 KiB twice as long, and
+ * its pace with it.  A program's only call of this length does not pay for pages that it does not
+ * use. */
+static void populate(struct coll_node *n, const struct coll_args *a, const struct flow *f)
+{
+    int64_t len = (a->kind == COLL_BCAST ? 1 : n->team->size) * f->slots * f->piece;
+    if (rt_likely(len <= n->populated))
+        return;
+    if (n->asked < len) {
+        n->asked = len;
+        return;
+    }
+    n->populated = len;
+    for (int i = 0; i < 2; i++)
+        rt_node_populate(coll_node_half(n, i), (size_t)len);
 }
 
 /* Copies piece i of this rank's data into its ring.  False: no room yet. */
@@ -417,7 +439,9 @@ static int ring_step(struct coll_task *k)
     if (f.writes && f.takes ? !exchange(n, a, &f, e) : !go_on(n, a, &f, e))
         return 0;
     n->ring_pos = begins_at(n, &f) + (uint64_t)(f.npieces * f.piece);
-    return end(n, k, f.npieces);
+    int rc = end(n, k, f.npieces);
+    populate(n, a, &f);
+    return rc;
 }
 
 /* A reduction that needs all ranks' pieces at once does not use rings. */

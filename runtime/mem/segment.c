@@ -121,7 +121,12 @@ static int reserve(const void *p, size_t nbytes, bool quiet)
 
 int rt_node_reserve(const void *p, size_t nbytes) { return reserve(p, nbytes, false); }
 
-void rt_node_populate(void *p, size_t nbytes) { (void)madvise(p, nbytes, MADV_POPULATE_WRITE); }
+void rt_node_populate(void *p, size_t nbytes)
+{
+    size_t in_page = (uintptr_t)p % (uintptr_t)sysconf(_SC_PAGESIZE);
+
+    (void)madvise((char *)p - in_page, nbytes + in_page, MADV_POPULATE_WRITE);
+}
 
 int rt_node_try_reserve(const void *p, size_t nbytes) { return reserve(p, nbytes, true); }
 
