@@ -47,8 +47,6 @@ static int add(const char *name, const struct wm_datarep *from)
     if (!*name || strlen(name) >= MPI_MAX_DATAREP_STRING)
         return wm_err(MPI_ERR_ARG, "datarep has %zu characters; it must have 1 to %d", strlen(name),
                       MPI_MAX_DATAREP_STRING - 1);
-    if (!from->extent)
-        return wm_err(MPI_ERR_ARG, "dtype_file_extent_fn is a null pointer");
     struct wm_datarep *d = malloc(sizeof *d);
     if (!d)
         return wm_err(MPI_ERR_NO_MEM, "no memory for a data representation");

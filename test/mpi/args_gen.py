@@ -238,6 +238,7 @@ def wrong_pointers(proc, p, params):
         return [("MPI_ERR_INFO_" + p.name.upper(), "NULL")]
     if (
         p.kind.startswith(("ARGUMENT", "EXTRA", "STRING_", "WEIGHT"))
+        or p.base.startswith("MPI_Datarep_conversion_function")  # MPI_CONVERSION_FN_NULL
         or p.kind.startswith("ATTRIBUTE")
         and p.direction == "in"
     ):
