@@ -147,8 +147,8 @@ static void ring_start(unsigned blocks)
     if (!r.slots) {
         DO(cudaMallocHost(&r.slots, RT_GPU_RING_SLOTS * sizeof *r.slots));
         DO(cudaMallocHost(&r.words, sizeof *r.words));
-        DO(cudaMalloc(&r.work, sizeof *r.work));
-        DO(cudaMemset(r.work, 0, sizeof *r.work));
+        DO(cudaMalloc(&r.work, sizeof *r.work + 64)); /* the line of recalls behind it */
+        DO(cudaMemset(r.work, 0, sizeof *r.work + 64));
         memset(r.slots, 0, RT_GPU_RING_SLOTS * sizeof *r.slots);
         memset(r.words, 0, sizeof *r.words);
         r.next = 1;
@@ -158,6 +158,7 @@ static void ring_start(unsigned blocks)
     k.ring = (uint64_t)r.slots;
     k.words = (uint64_t)r.words;
     k.work = (uint64_t)r.work;
+    k.recall = (uint64_t)(r.work + 1);
     k.next = r.next;
     k.launch = ++r.launch;
     k.idle_ns = 20000000;

@@ -165,6 +165,7 @@ static void check_linger(unsigned round)
     k.ring = (uint64_t)ring;
     k.words = (uint64_t)words;
     k.work = (uint64_t)work;
+    k.recall = (uint64_t)(counter + 16);
     k.next = next;
     k.launch = ++launch;
     k.idle_ns = 200000000;
@@ -325,8 +326,8 @@ int main(int argc, char **argv)
     DO(cudaMalloc(&packed_dev, PACKED));
     DO(cudaMallocHost(&packed_pinned, PACKED));
     DO(cudaMalloc(&table, TABLE * sizeof *table));
-    DO(cudaMalloc(&counter, 64));
-    DO(cudaMemset(counter, 0, 64));
+    DO(cudaMalloc(&counter, 128));
+    DO(cudaMemset(counter, 0, 128));
     DO(cudaMallocHost(&flag, 64));
     DO(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     packed_peer = second_device();

@@ -223,6 +223,7 @@ static void linger_start(unsigned blocks, uint64_t idle_ns, uint64_t life_ns, ui
     p.ring = (uint64_t)ring;
     p.words = (uint64_t)words;
     p.work = (uint64_t)work_area;
+    p.recall = (uint64_t)(counter + 64);
     p.next = next ? next : seq + 1;
     p.launch = ++launches;
     p.idle_ns = idle_ns;

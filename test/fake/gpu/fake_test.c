@@ -342,10 +342,10 @@ static void batch(void)
     use(0);
     GOOD(cu.mem_alloc(&a, N));
     GOOD(cu.mem_alloc(&c, N));
-    GOOD(cu.mem_host_alloc(&h, 64, 0));
+    GOOD(cu.mem_host_alloc(&h, 128, 0));
     put(a, N, 3);
     GOOD(cu.memset_d8(c, 0, N));
-    b.flag = host(h);
+    b.counter = (b.flag = host(h)) + 64;
     b.move[0] = (struct rt_gpu_move){ c, a, 1000 };
     b.move[1] = (struct rt_gpu_move){ c + 1000, a + 1000, 1 };
     b.move[2] = (struct rt_gpu_move){ c + 1001, a + 1001, N - 1001 };
@@ -478,12 +478,12 @@ static void kernel_nodes(void)
     use(0);
     GOOD(cu.mem_alloc(&a, N));
     GOOD(cu.mem_alloc(&c, N));
-    GOOD(cu.mem_host_alloc(&h, 64, 0));
-    memset(h, 0, 64);
+    GOOD(cu.mem_host_alloc(&h, 128, 0));
+    memset(h, 0, 128);
     GOOD(cu.stream_create(&s, CU_STREAM_NON_BLOCKING));
     GOOD(cu.stream_create(&t, CU_STREAM_NON_BLOCKING));
     put(a, N, 3);
-    b.flag = host(h);
+    b.counter = (b.flag = host(h)) + 64;
     b.move[0] = (struct rt_gpu_move){ c, a, 8 };
     GOOD(cu.graph_create(&graph, 0));
     GOOD(cu.graph_add_kernel(&node, graph, NULL, 0, &k));
@@ -605,7 +605,7 @@ static void lingering(void)
     memset(h, 0, ring_nbytes + 4096);
     words = (void *)((char *)h + ring_nbytes);
     k.ring = host(h);
-    k.words = host(words);
+    k.recall = (k.words = host(words)) + sizeof *words;
     put(a, 6400, 4);
     GOOD(cu.stream_create(&s, CU_STREAM_NON_BLOCKING));
     GOOD(cu.launch_kernel(kernel("weft_linger"), 1, 1, 1, 32, 1, 1, 0, s, params, NULL));
@@ -691,8 +691,8 @@ static void illegal(void)
     GOOD(cu.module_load_data(&m, ptx));
     GOOD(cu.module_get_function(&f, m, "weft_batch"));
     GOOD(cu.mem_alloc(&a, 100));
-    GOOD(cu.mem_host_alloc(&h, 64, 0));
-    b.flag = host(h);
+    GOOD(cu.mem_host_alloc(&h, 128, 0));
+    b.counter = (b.flag = host(h)) + 64;
     b.move[0] = (struct rt_gpu_move){ a, other, 100 };
     GOOD(cu.ctx_enable_peer_access(ctx[1], 0));
     CHECK_EQ(cu.ctx_enable_peer_access(ctx[1], 0), CU_ERROR_PEER_ACCESS_ALREADY_ENABLED);
