@@ -32,7 +32,7 @@
 
 #define RT_REDUCE_KERNEL(...) RT_REDUCE_ONE(, __VA_ARGS__)
 
-extern bool rt_reduce_narrow; /* set by tests: no AVX2 */
+extern bool rt_reduce_no_avx2; /* set by tests: no AVX2 */
 /* Each kernel of the common types exists twice on x86: with SSE2, and with AVX2, whose registers
  * are twice as wide.  TABLE(suffix) is the list of initialisers of a table of kernels. */
 #if defined(__x86_64__)
@@ -45,7 +45,7 @@ extern bool rt_reduce_narrow; /* set by tests: no AVX2 */
     }
 static inline bool rt_reduce_avx2(void)
 {
-    return !rt_reduce_narrow && __builtin_cpu_supports("avx2");
+    return !rt_reduce_no_avx2 && __builtin_cpu_supports("avx2");
 }
 #else
 #define RT_REDUCE_KERNELS(name, ...) RT_REDUCE_ONE(, name, __VA_ARGS__)

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-bool rt_reduce_narrow;
+bool rt_reduce_no_avx2;
 
 struct elem_facts {
     uint8_t nbytes, packed;

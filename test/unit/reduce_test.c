@@ -312,7 +312,7 @@ static void replace_and_no_op(void)
 static void without_avx2(void)
 {
     rt_reduce_fn *wide = rt_reduce_find(RT_OP_SUM, RT_ELEM_F64);
-    rt_reduce_narrow = true;
+    rt_reduce_no_avx2 = true;
 #if defined(__x86_64__)
     CHECK_EQ(rt_reduce_find(RT_OP_SUM, RT_ELEM_F64) != wide, __builtin_cpu_supports("avx2") != 0);
 #endif
@@ -321,7 +321,7 @@ static void without_avx2(void)
     floating_point();
     half();
     bfloat16();
-    rt_reduce_narrow = false;
+    rt_reduce_no_avx2 = false;
     CHECK(rt_reduce_find(RT_OP_SUM, RT_ELEM_F64) == wide);
 }
 
