@@ -21,10 +21,16 @@ def compiler():
     if r.returncode or not name or not shutil.which(name.split()[0]):
         print("1..0 # SKIP no Fortran compiler" + (" " + name if name else ""))
         sys.exit(77)
-    if "WEFT_FC" in os.environ and "-fsanitize" in mpifort(["-showme:link"]).stdout:
-        print("1..0 # SKIP a sanitizer goes with the build's compiler only")
-        sys.exit(77)
+    if "WEFT_FC" in os.environ:
+        without_sanitizer("a sanitizer goes with the build's compiler only")
     return name
+
+
+def without_sanitizer(why):
+    """Skips the test in a build with a sanitizer."""
+    if "-fsanitize" in mpifort(["-showme:link"]).stdout:
+        print("1..0 # SKIP " + why)
+        sys.exit(77)
 
 
 def wide_flag():
