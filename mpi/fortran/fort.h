@@ -262,7 +262,7 @@ static inline MPI_Status *wf_statuses_out(struct wf_tmp *t, wf_int *x, int n)
 {
     if (wf_is_status_ignore(x))
         return MPI_STATUSES_IGNORE;
-    /* What is there may be anything, so no range check. */
+    /* The program need not have set the array, so its values have no range check. */
     MPI_Status *v = (MPI_Status *)wf_ints_out(t, x, n * WF_STATUS_SIZE);
     for (int i = 0; WF_WIDE && i < n; i++)
         wf_status_in(x + WF_STATUS_SIZE * i, &v[i]);

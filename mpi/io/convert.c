@@ -12,7 +12,7 @@
 
 #define IMAGE (1 << 20) /* bytes of an image, if one item is not longer */
 
-/* An error of a conversion, which has a text already. */
+/* The library's code for the MPI error of a conversion, whose text is set already. */
 static int code(int mpi_err)
 {
     return mpi_err == MPI_ERR_NO_MEM ? -RT_ENOMEM : mpi_err ? -RT_ECONVERT : 0;

@@ -15,8 +15,9 @@ struct wm_datarep {
     struct wm_datarep *next;
 };
 
-/* What the first *left bytes in the file of some items are in memory: whole basic elements.  *left
- * becomes 0 or what is behind the items. */
+/* Bytes and basic elements in memory that the first *left bytes of some items in the file fill; an
+ * element that is cut is left out.  *left becomes the number of bytes that follow the items, or 0
+ * if the bytes end within them. */
 struct wm_datarep_prefix {
     int64_t nbytes, nelems;
 };

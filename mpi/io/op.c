@@ -61,9 +61,9 @@ static int locate(struct wm_iop *op, int64_t at)
     return MPI_SUCCESS;
 }
 
-/* Takes the place in the file, and moves the file pointer by what is asked for, not by what will be
- * found (MPI-5.0 section 14.4.1).  `err`: of this rank's arguments; a collective call is still
- * completed with the others. */
+/* Determines the position in the file, and moves the file pointer by the number of etypes
+ * requested, not by the number that will be read (MPI-5.0 section 14.4.1).  `err`: of this rank's
+ * arguments; a collective call is still completed with the others. */
 static int claim(const struct wm_access *a, struct wm_iop *op, int err)
 {
     struct wm_file *f = a->file;

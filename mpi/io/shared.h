@@ -10,7 +10,8 @@
  * MPI_SUCCESS, or an error with its text: the same on all ranks. */
 int wm_shared_open(struct wm_file *f, int64_t at);
 int wm_shared_close(struct wm_file *f);
-/* Adds n, and stores what was there.  One rank; atomic. */
+/* Adds n (bytes of data of the view) to the shared pointer, atomically; *old is its value before.
+ * Not collective. */
 int wm_shared_add(struct wm_file *f, int64_t n, int64_t *old);
 /* Rank 0 sets the pointer after all ranks have entered the call; collective.  `at` and `err` are
  * rank 0's.  Returns rank 0's error on all ranks. */

@@ -133,7 +133,7 @@ static int peek(struct wm_domain *d, struct rt_req *r, MPI_Status *s)
     return MPI_SUCCESS;
 }
 
-/* The status of a persistent request, which is kept. */
+/* Returns the status of a persistent request; the request remains, inactive. */
 static int deactivate(struct rt_req *r, MPI_Status *s)
 {
     fill_status(s, r);

@@ -166,8 +166,8 @@ struct move_state {
     unsigned nevents;   /* running flights that end with an event */
     unsigned nrecalled; /* recalled batches that have not ended */
     bool told_late;     /* reported that kernels do not start */
-    bool no_kernels;    /* copy engines do all copies, for now or always */
-    cu_stream asked;    /* stream of the last event that was queried */
+    bool no_kernels; /* copy engines do all copies: a kernel is recalled, or gpu_engines is set */
+    cu_stream asked; /* stream of the last event that was queried */
     struct move_linger linger;
     struct move_graphs graphs;
     struct rt_gpu_pinned pinned; /* lines, ring, words */
