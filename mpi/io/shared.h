@@ -10,7 +10,7 @@
  * MPI_SUCCESS, or an error with its text: the same on all ranks. */
 int wm_shared_open(struct wm_file *f, int64_t at);
 int wm_shared_close(struct wm_file *f);
-/* Adds n (bytes of data of the view) to the shared pointer, atomically; *old is its value before.
+/* Adds n etypes to the shared pointer, atomically; *old is its value before, in etypes.
  * Not collective. */
 int wm_shared_add(struct wm_file *f, int64_t n, int64_t *old);
 /* Rank 0 sets the pointer after all ranks have entered the call; collective.  `at` and `err` are
