@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Time limits on a machine that may be busy, like test/tool/patience.py: time in which a process
- * waited for a processor or the disk does not count, if the kernel measures it. */
+ * waited for a processor or the disk does not count, if the kernel measures it, and neither does
+ * time in which the machine stood still. */
 #ifndef TEST_PATIENCE_H
 #define TEST_PATIENCE_H
 
@@ -11,10 +12,12 @@
 #include <string.h>
 #include <time.h>
 
-#define PATIENCE 4u /* a hang is detected in the end, whatever the machine does */
+#define PATIENCE 4u                 /* a hang is detected in the end, whatever the machine does */
+#define PATIENCE_GAP_NS 1000000000u /* more between two looks: it stood still */
 
 struct watch {
     uint64_t began, starved;
+    uint64_t looked, still; /* when it was last asked; time in which nothing ran */
 };
 
 static inline uint64_t watch_clock(void)
@@ -44,21 +47,26 @@ static inline uint64_t watch_starved(void)
 
 static inline struct watch watch_begin(void)
 {
-    return (struct watch){ watch_clock(), watch_starved() };
+    uint64_t now = watch_clock();
+    return (struct watch){ .began = now, .looked = now, .starved = watch_starved() };
 }
 
 /* Nanoseconds since then that count for the program. */
 static inline uint64_t watch_own(struct watch w)
 {
-    uint64_t wall = watch_clock() - w.began, starved = watch_starved() - w.starved;
-    return starved < wall ? wall - starved : 0;
+    uint64_t ran = watch_clock() - w.began - w.still, starved = watch_starved() - w.starved;
+    return starved < ran ? ran - starved : 0;
 }
 
-/* Whether a limit that guards against hanging has been reached. */
-static inline bool watch_over(struct watch w, uint64_t limit_ns)
+/* Whether a limit that guards against hanging has been reached.  For loops that call it again and
+ * again: of the time between two calls only PATIENCE_GAP_NS counts. */
+static inline bool watch_over(struct watch *w, uint64_t limit_ns)
 {
-    uint64_t wall = watch_clock() - w.began;
-    return wall > PATIENCE * limit_ns || (wall > limit_ns && watch_own(w) > limit_ns);
+    uint64_t now = watch_clock(), gap = now - w->looked, ran;
+    w->still += gap > PATIENCE_GAP_NS ? gap - PATIENCE_GAP_NS : 0;
+    w->looked = now;
+    ran = now - w->began - w->still;
+    return ran > PATIENCE * limit_ns || (ran > limit_ns && watch_own(*w) > limit_ns);
 }
 
 #endif

@@ -69,7 +69,7 @@ int fake_run_ranks(const char *nspace, int n, int (*fn)(int rank, void *arg), vo
                 }
             }
         }
-        if (left && !killed && watch_over(watch, limit_ns)) {
+        if (left && !killed && watch_over(&watch, limit_ns)) {
             printf("# %s: %d of %d ranks have no end\n", nspace, left, n);
             fflush(stdout);
             bad = bad && bad != 128 + SIGKILL ? bad : 124;

@@ -121,7 +121,7 @@ static void send_now(int r, int tag, size_t len)
 static void receive(uint32_t n, int ms)
 {
     struct watch watch = watch_begin();
-    while (t.received < n && !watch_over(watch, (uint64_t)ms * 1000000u))
+    while (t.received < n && !watch_over(&watch, (uint64_t)ms * 1000000u))
         look();
     CHECK_EQ(t.received, n);
 }
@@ -264,7 +264,7 @@ static int peer_dies(int rank, void *arg)
     t.received = 0;
     struct watch watch = watch_begin();
     CHECK_EQ(t.b->ops->put(r, 0, NULL, data, sizeof data, &op), 0);
-    while ((!t.received || !t.downs) && !watch_over(watch, 10000000000u))
+    while ((!t.received || !t.downs) && !watch_over(&watch, 10000000000u))
         look();
     CHECK_EQ(t.downs, 1);
     CHECK_EQ(t.received, 1);
@@ -317,7 +317,7 @@ static void put_forgotten_and_put(char *data)
     CHECK_EQ(t.b->ops->attach(t.peer[1], &key, NULL, &r), 0);
     for (int i = 0; i < 3; i++) /* together more than the kernel buffers */
         CHECK_EQ(t.b->ops->put(r, 0, NULL, data, ALL, &op), 0);
-    for (struct watch w = watch_begin(); !half_sent() && !watch_over(w, 10000000000u);)
+    for (struct watch w = watch_begin(); !half_sent() && !watch_over(&w, 10000000000u);)
         look();
     CHECK(half_sent());
     t.b->ops->detach(r);
@@ -388,7 +388,7 @@ static int given_up(int rank, void *arg)
     barrier(2);
     if (rank == 0) {
         send_now(1, 0, 8);
-        for (struct watch w = watch_begin(); !t.downs && !watch_over(w, 20000000000u);)
+        for (struct watch w = watch_begin(); !t.downs && !watch_over(&w, 20000000000u);)
             look();
         CHECK_EQ(t.downs, 1);
         CHECK_EQ(send_one(1, 1, 8), -RT_EPEER);
@@ -444,7 +444,7 @@ static int nobody_there(int rank, void *arg)
     if (!start_with_peer_at(port))
         return 1;
     struct watch watch = watch_begin();
-    while (!t.downs && !watch_over(watch, 10000000000u))
+    while (!t.downs && !watch_over(&watch, 10000000000u))
         look();
     CHECK_EQ(t.downs, 1);
     CHECK_EQ(t.down_err, -RT_EPEER);
@@ -478,7 +478,7 @@ static int no_descriptor(int rank, void *arg)
     close((int)limit.rlim_cur);
     CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
     struct watch watch = watch_begin();
-    while (!t.downs && !watch_over(watch, 10000000000u))
+    while (!t.downs && !watch_over(&watch, 10000000000u))
         look();
     CHECK_EQ(t.down_err, -RT_EPEER);
     t.b->ops->close(t.b);
@@ -509,7 +509,7 @@ static int impostor_there(int rank, void *arg)
     memcpy(c.magic, TCP_MAGIC, sizeof c.magic);
     struct tcp_verdict v = { .answer = TCP_ACCEPTED };
     bool answered = false, judged = false;
-    while (!t.downs && !watch_over(watch, 5000000000u)) {
+    while (!t.downs && !watch_over(&watch, 5000000000u)) {
         char buf[256];
         look();
         if (fd < 0 && (fd = accept4(l, NULL, NULL, SOCK_NONBLOCK)) < 0)

@@ -363,7 +363,7 @@ static void target_leaves(void)
             for (int k = 0; k < 20; k++)
                 wm_progress(dom[0]);
         for (int i = 0; i < 2; i++) {
-            while (!rt_req_done(x[i].req) && !watch_over(watch, 10000000000u))
+            while (!rt_req_done(x[i].req) && !watch_over(&watch, 10000000000u))
                 wm_progress(dom[0]);
             CHECK(was_cancelled(&x[i]));
             CHECK_EQ(x[i].req->err, 0);
@@ -388,7 +388,7 @@ static void put_under_way(void)
     cancel(&x);
     comm[0].peers[1]->is_last = true;
     struct watch watch = watch_begin();
-    while (!rt_req_done(x.req) && !watch_over(watch, 1500000000u))
+    while (!rt_req_done(x.req) && !watch_over(&watch, 1500000000u))
         wm_progress(dom[0]);
     CHECK(!rt_req_done(x.req));
     knobs.eagain_pct = 0;

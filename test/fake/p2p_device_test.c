@@ -352,7 +352,7 @@ static bool both_done(const struct end *s, const struct end *r)
 static void pump_until(const struct end *s, const struct end *r)
 {
     struct watch watch = watch_begin();
-    for (int i = 0; !both_done(s, r) && (i % 1000 || !watch_over(watch, 40000000000u)); i++) {
+    for (int i = 0; !both_done(s, r) && (i % 1000 || !watch_over(&watch, 40000000000u)); i++) {
         pump();
         if (rt_gpu_nactive)
             sched_yield(); /* lets the fake driver's threads run */

@@ -52,7 +52,7 @@ bool raw_until(bool (*cond)(void *arg), void *arg, int ms)
 {
     struct watch watch = watch_begin();
     while (!cond(arg)) {
-        if (watch_over(watch, (uint64_t)ms * 1000000u))
+        if (watch_over(&watch, (uint64_t)ms * 1000000u))
             return false;
         raw.b->ops->sleep_fd(raw.b, &(int){ 0 }); /* poll now */
         raw.b->ops->progress(raw.b);

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Time limits of tests on a machine that may be busy with something else.  Time in which processors or the disk were short
 does not count for a limit: the kernel measures it (pressure stall information), and so does the host of a virtual machine.
-If neither figure exists, all time counts, as on an idle machine."""
+If neither figure exists, all time counts, as on an idle machine.  A machine that stands still, as a virtual machine does that
+its host has stopped, shows in neither figure: its clock has gone on, and nothing has run."""
 
 import os
 import re
 import time
 
 PATIENCE = 4                    # a hang is detected in the end, whatever the machine does
+GAP_S = 1.0                     # who waits looks at its stopwatch every few milliseconds; more than this between two looks: it stood still
 
 
 def starved():
@@ -31,16 +33,22 @@ def starved():
 class Stopwatch:
     def __init__(self):
         self.began, self.before = time.monotonic(), starved()
+        self.looked, self.still = self.began, 0.0
 
     def wall(self):
         """Seconds since its creation."""
         return time.monotonic() - self.began
 
     def own(self):
-        """The same without the time in which processors or the disk were short: the time that counts for a limit."""
-        return max(0.0, self.wall() - (starved() - self.before))
+        """The same without the time in which processors or the disk were short, or nothing ran: the time that counts for a
+        limit."""
+        return max(0.0, self.wall() - self.still - (starved() - self.before))
 
     def over(self, limit):
-        """Whether a limit that guards against hanging has been reached."""
-        wall = self.wall()
-        return wall > PATIENCE * limit or (wall > limit and self.own() > limit)
+        """Whether a limit that guards against hanging has been reached.  For loops that call it again and again: of the time
+        between two calls only GAP_S counts."""
+        now = time.monotonic()
+        self.still += max(0.0, now - self.looked - GAP_S)
+        self.looked = now
+        ran = now - self.began - self.still
+        return ran > PATIENCE * limit or (ran > limit and self.own() > limit)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 dist_noinst_HEADERS += test/unit/capture.h test/check.h test/patience.h test/descriptors.h
 EXTRA_DIST += test/tests.list test/data/two-socket-gpu.xml
+check_PROGRAMS += test/unit/patience_test
+test_unit_patience_test_SOURCES = test/unit/patience_test.c
+test_unit_patience_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/err_test
 test_unit_err_test_SOURCES = test/unit/err_test.c
 test_unit_err_test_LDADD = $(unit_ldadd)

@@ -85,7 +85,7 @@ static int send_until_lost(void)
     int err;
 
     while ((err = send("x", 1)) == 0 || err == -RT_EAGAIN)
-        if (watch_over(watch, 5000000000u))
+        if (watch_over(&watch, 5000000000u))
             return -1;
     int ms = (int)(watch_own(watch) / 1000000);
     b->ops->progress(b);
@@ -172,7 +172,7 @@ static int killed_in_put(int rank, void *large)
     int err = b->ops->put(r, 0, NULL, buf, BIG, &op);
     CHECK_EQ(err, 0);
     struct watch watch = watch_begin();
-    while (!downs && !watch_over(watch, 1000000000u))
+    while (!downs && !watch_over(&watch, 1000000000u))
         b->ops->progress(b);
     CHECK_EQ(downs, 1);
     CHECK_EQ(op_calls, 1);
