@@ -202,7 +202,7 @@ bench_PROGRAMS += test/bench/osu_nccl_reduce_scatter
 test_bench_osu_nccl_reduce_scatter_SOURCES = test/bench/osu_nccl_reduce_scatter.c
 test_bench_osu_nccl_reduce_scatter_LDADD = $(bench_ldadd)
 
-EXTRA_DIST += test/bench/compare test/bench/gpu test/bench/selftest test/bench/bench_peers.py test/bench/bench_pypi.py test/bench/bench_oversub.py test/bench/bench_rma.py test/bench/bench_gpu_table.py \
+EXTRA_DIST += test/bench/compare test/bench/gpu test/bench/selftest test/bench/bench_peers.py test/bench/bench_cores.py test/bench/bench_pypi.py test/bench/bench_oversub.py test/bench/bench_rma.py test/bench/bench_gpu_table.py \
 	test/bench/bench_gpu_p2p.py test/bench/bench_gpu_coll.py docs/BENCHMARKS.md
 dist_man_MANS += test/bench/weft-bench.7
 
@@ -216,6 +216,9 @@ bin_PROGRAMS += weft-tune
 weft_tune_SOURCES = test/bench/tune/tune.h test/bench/tune/main.c test/bench/tune/calls.c test/bench/tune/table.c
 weft_tune_LDADD = libweft_bench.la libweft_core.la libweft_rt.la -lpthread -lm -ldl
 dist_man_MANS += test/bench/weft-tune.1
+# A ping-pong of a cache line, for test/bench/compare: not installed.
+noinst_PROGRAMS = test/bench/core_pair
+test_bench_core_pair_SOURCES = test/bench/core_pair.c
 # A ping-pong with epoll alone, for test/rig/net: not installed.
 EXTRA_PROGRAMS += test/bench/tcp_raw
 test_bench_tcp_raw_SOURCES = test/bench/tcp_raw.c
