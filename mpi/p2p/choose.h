@@ -5,8 +5,11 @@
 
 #include "mpi/p2p/domain.h"
 
-/* A message of this length starts: which way it goes.  The message has arrived, or failed. */
-enum wm_way wm_choice_begin(struct wm_domain *d, int64_t len);
+/* A message of this length starts: which way it goes.  *counts: wm_choice_end() must be called when
+ * it has arrived, or failed. */
+enum wm_way wm_choice_begin(struct wm_domain *d, int64_t len, bool *counts);
 void wm_choice_end(struct wm_domain *d, int64_t len, bool failed);
+/* For a sender: put alone has won here, so the receiver will have chosen alike. */
+bool wm_choice_put_alone(struct wm_domain *d);
 
 #endif

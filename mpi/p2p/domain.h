@@ -70,15 +70,24 @@ struct wm_peer {
 enum wm_way { WM_WAY_PUT, WM_WAY_SHARED, WM_WAYS };
 struct wm_choice {
     bool decided;
-    uint8_t way; /* of the current or next period; once decided, of all periods */
+    uint8_t way; /* of the current or next block; once decided, of all messages */
     uint8_t wins[WM_WAYS];
     uint8_t duels;
-    int running;         /* unfinished messages of the current period */
-    bool spoilt;         /* the period does not count: an error, or messages of different sizes */
+    /* A period: messages under way at the same time. */
+    bool spoilt;         /* it does not count: an error, or messages of different lengths */
+    int running, begun;  /* unfinished messages; all */
     int64_t len, nbytes; /* of its first message; of all */
     uint64_t start_ns;
-    int64_t seen_len; /* size in the last period of the other way; 0: none yet */
-    double seen;      /* and its nanoseconds a byte */
+    /* A block: periods of one way and about one length. */
+    int64_t block_len; /* 0: none yet */
+    int in_block,
+        misses; /* messages so far; periods of other lengths since the last that counted */
+    double ns, block_bytes; /* of its periods that count */
+    double seen; /* nanoseconds a byte of the last block, of the other way; 0: none yet */
+    /* A decision. */
+    uint32_t since;     /* messages since then */
+    uint64_t opened_ns; /* its trials began */
+    uint64_t until_ns;  /* it holds */
 };
 
 #define WM_FINS_MAX 11 /* a message of 48 bytes, which is a line of shared memory */

@@ -320,9 +320,8 @@ int wm_rndv_send(struct wm_preq *q)
                   (long long)q->nbytes);
         return -RT_ENOTSUP;
     }
-    const struct wm_choice *choice = &q->dom->choice; /* the peer will have chosen alike */
-    bool chosen = (btl_of(q)->caps.flags & BTL_CHOOSE) && choice->decided;
-    bool put_only = wm_rndv_put_wins(q) || (chosen && choice->way == WM_WAY_PUT);
+    bool put_only = wm_rndv_put_wins(q) ||
+                    ((btl_of(q)->caps.flags & BTL_CHOOSE) && wm_choice_put_alone(q->dom));
     bool packs = brief || (!q->layout->contig && stream && !whole_at_once(q, q->nbytes));
     rts.flags = (stream ? WM_RTS_CAN_STREAM : 0) | (packs ? WM_RTS_PACKS : 0);
     int err = packs ? 0 : make_packed(q, q->nbytes);
@@ -530,8 +529,10 @@ static int64_t get_share(struct wm_preq *q, bool has_key)
     if (!has_key || !can_get(q->peer))
         return 0;
     if (c->flags & BTL_CHOOSE) {
-        q->timed = true;
-        if (wm_choice_begin(q->dom, q->moved_len) == WM_WAY_PUT)
+        bool counts;
+        enum wm_way way = wm_choice_begin(q->dom, q->moved_len, &counts);
+        q->timed = counts;
+        if (way == WM_WAY_PUT)
             return 0;
     }
     if (wm_rndv_put_wins(q))

@@ -5,6 +5,7 @@
  * that seed alone. */
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
+#include "mpi/p2p/choose.h"
 #include "mpi/p2p/part.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
@@ -453,13 +454,12 @@ static void choice_of_ways(void)
         .put = true, .get = true, .choose = true, .eagain_pct = 20, .late_pct = 20 });
 }
 
-/* Consecutive messages of one size decide which path later messages take. */
-static void choice_is_made(void)
+/* n messages of one size from rank 0 to rank 1. */
+static void equal_messages(int n)
 {
     enum { LEN = 64 * 1024 };
     static char out[LEN], in[LEN];
-    world_up((struct knobs){ .put = true, .get = true, .choose = true });
-    for (int i = 0; i < 16; i++) {
+    for (int i = 0; i < n; i++) {
         struct rt_req *s, *r;
         memset(out, i + 1, LEN);
         struct wm_msg m = {
@@ -476,12 +476,60 @@ static void choice_is_made(void)
         wm_req_release(r);
         wm_req_release(s);
     }
-    const struct wm_choice *c = &dom[1]->choice;
-    CHECK(c->decided);
-    CHECK_EQ(c->wins[c->way], 3);
-    CHECK_EQ(c->running, 0);
-    CHECK(!dom[0]->choice.decided); /* it received nothing */
+}
+
+/* Consecutive messages of one size decide which path later messages take, until the decision is
+ * old. */
+static void choice_is_made(void)
+{
+    world_up((struct knobs){ .put = true, .get = true, .choose = true });
+    struct wm_choice *c = &dom[1]->choice;
+    for (int again = 0; again < 3; again++) {
+        for (int i = 0; i < 60 && !c->decided; i++)
+            equal_messages(1);
+        CHECK(c->decided);
+        CHECK_EQ(c->wins[c->way], 2);
+        CHECK_EQ(c->running, 0);
+        CHECK(!dom[0]->choice.decided); /* it received nothing */
+        c->until_ns = UINT64_MAX;
+        equal_messages(40);
+        CHECK(c->decided);
+        CHECK(c->since >= 40);
+        c->until_ns = 0;
+        for (int i = 0; i < 40 && c->decided; i++)
+            equal_messages(1);
+        CHECK(!c->decided);
+    }
     world_down();
+}
+
+/* The trials, with messages that take as long as is said here. */
+static void timed_message(struct wm_domain *d, enum wm_way slow)
+{
+    bool counts;
+    enum wm_way way = wm_choice_begin(d, 1 << 20, &counts);
+    uint64_t end = rt_now_ns() + (way == slow ? 100000u : 5000u);
+    while (rt_now_ns() < end)
+        continue;
+    if (counts)
+        wm_choice_end(d, 1 << 20, false);
+}
+
+/* The way that has become faster is taken in the end, and a sender that has it sends no key. */
+static void choice_follows(void)
+{
+    static struct wm_domain d;
+    for (int i = 0; i < 4; i++) {
+        enum wm_way slow = i % 2 ? WM_WAY_PUT : WM_WAY_SHARED;
+        int n = 0;
+        while ((!d.choice.decided || d.choice.way == slow) && n++ < 10000) {
+            d.choice.until_ns = 0; /* each decision is old at once */
+            timed_message(&d, slow);
+        }
+        CHECK(n < 10000);
+        d.choice.until_ns = UINT64_MAX;
+        CHECK_EQ(wm_choice_put_alone(&d), slow == WM_WAY_SHARED);
+    }
 }
 
 static void cancelled_receive(void)
@@ -792,6 +840,7 @@ int main(void)
     RUN(get_refused);
     RUN(choice_of_ways);
     RUN(choice_is_made);
+    RUN(choice_follows);
     RUN(truncation);
     RUN(early_bytes);
     RUN(chunks);
