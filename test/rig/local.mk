@@ -49,3 +49,9 @@ check-kill: all $(fake_cuda)
 
 # MPICH's test suite: test/rig/mpich SOURCES [FOLDER ...] in the build tree.
 EXTRA_DIST += test/rig/mpich test/rig/mpich.known
+
+# Its Fortran programs; MPICH=SOURCES/test/mpi names MPICH's sources.  77: no sources or no compiler, said by the script.
+EXTRA_DIST += test/rig/fortran test/rig/fortran.known
+check-fortran-mpich: all
+	@TEST_BUILDDIR=$(abs_top_builddir) $(run_python) $(abs_top_srcdir)/test/rig/fortran "$(MPICH)" $(FOLDERS) || test $$? = 77
+.PHONY: check-fortran-mpich
