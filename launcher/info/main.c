@@ -21,6 +21,7 @@ struct request {
     bool verbose;
     int nranks, nhosts;
     const char *self;
+    const char *io; /* file or folder of --io */
 };
 
 static int show_version(const struct request *q)
@@ -90,6 +91,7 @@ static int show_gpu(const struct request *q)
 static int show_coll(const struct request *q) { return info_coll(q->nranks, q->nhosts); }
 static int show_tool(const struct request *q) { return info_tool(q->verbose); }
 static int show_net(const struct request *q) { return info_net(q->verbose); }
+static int show_io(const struct request *q) { return info_io(q->io); }
 static int show_doctor(const struct request *q)
 {
     (void)q;
@@ -114,6 +116,9 @@ static const struct section {
     { "coll", "Collectives",
       "algorithm chosen for each collective, by size; --coll=N for N ranks, --coll=NxH on H hosts",
       show_coll },
+    { "io", "Files",
+      "file system of a file or folder, and access to it; --io FILE, default the current folder",
+      show_io },
     { "api", "Procedures", "procedures of MPI, implemented or not", show_api },
     { "tool", "Tool interface", "variables, events and categories of MPI_T; -v explains each",
       show_tool },
@@ -197,6 +202,10 @@ static int parse_word(const char *word, struct request *q)
         q->nhosts = (int)hosts;
         plain = "coll";
     }
+    if (!strncmp(plain, "io=", 3) && plain[3]) {
+        q->io = plain + 3;
+        plain = "io";
+    }
     for (int i = 0; i < NSECTIONS; i++)
         if (!strcmp(plain, sections[i].name) || (i == 0 && !strcmp(plain, "V")))
             return 1 << i;
@@ -205,7 +214,7 @@ static int parse_word(const char *word, struct request *q)
 
 int main(int argc, char **argv)
 {
-    struct request q = { .nranks = DEFAULT_TEAM, .nhosts = 1, .self = argv[0] };
+    struct request q = { .nranks = DEFAULT_TEAM, .nhosts = 1, .self = argv[0], .io = "." };
     int wanted = 0, code = 0;
 
     if (argc == 5 && !strcmp(argv[1], "--share")) /* started by launcher/info/ipc_trial.c */
@@ -219,6 +228,8 @@ int main(int argc, char **argv)
         if (bits < 0)
             return usage(argv[i]);
         wanted |= bits;
+        if (!strcmp(argv[i], "--io") && i + 1 < argc && *argv[i + 1] != '-')
+            q.io = argv[++i];
     }
     if (!wanted)
         wanted = 1 << 0 | 1 << 1 | 1 << (NSECTIONS - 1);

@@ -77,6 +77,28 @@ int wm_hints_read(struct wm_hints *h, const struct wm_info *info)
     return keep(h, info);
 }
 
+const char *wm_hints_effect(int i, const char **effect)
+{
+    static const char kept[] = "no effect yet; MPI_File_get_info returns it";
+    static const struct {
+        const char *key, *effect;
+    } table[] = {
+        { "file_perm", "permissions of a new file, octal" },
+        { "collective_buffering", kept },
+        { "romio_cb_read", kept },
+        { "romio_cb_write", kept },
+        { "cb_buffer_size", kept },
+        { "cb_nodes", kept },
+        { "num_aggregators", kept },
+        { "striping_unit", kept },
+        { "striping_factor", kept },
+    };
+    if (i < 0 || i >= (int)(sizeof table / sizeof table[0]))
+        return NULL;
+    *effect = table[i].effect;
+    return table[i].key;
+}
+
 struct wm_hints *wm_hints_create(void)
 {
     struct wm_hints *h = calloc(1, sizeof *h);

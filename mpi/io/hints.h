@@ -24,5 +24,7 @@ struct wm_hints {
 int wm_hints_read(struct wm_hints *h, const struct wm_info *info);
 struct wm_hints *wm_hints_create(void); /* the defaults; NULL: no memory */
 void wm_hints_free(struct wm_hints *h);
+/* Key number i of those that wm_hints_read() knows, and what its value changes; NULL: no more. */
+const char *wm_hints_effect(int i, const char **effect);
 
 #endif

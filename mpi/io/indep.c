@@ -38,6 +38,11 @@ static void give_rooms(struct wm_file *f, struct wm_rooms *r)
     free(__atomic_exchange_n(&f->spare, r, __ATOMIC_RELEASE));
 }
 
+void wm_indep_limits(struct wm_indep_limits *out)
+{
+    *out = (struct wm_indep_limits){ .coarse = COARSE, .sieve = SIEVE, .sparse = SPARSE };
+}
+
 char *wm_rooms_image(struct wm_rooms *r, int64_t *len)
 {
     *len = IMAGE;

@@ -244,6 +244,11 @@ int wm_io_start(const struct wm_access *a, MPI_Request *request)
 
 /* ---- by all ranks ---- */
 
+const char *wm_io_collective_plan(void)
+{
+    return "each rank accesses the file itself; no aggregators, no exchange of data";
+}
+
 int wm_io_run_all(const struct wm_access *a, MPI_Status *status) { return wm_io_run(a, status); }
 
 int wm_io_start_all(const struct wm_access *a, MPI_Request *request)

@@ -39,10 +39,20 @@ int wm_io_run_all(const struct wm_access *a, MPI_Status *status);
 int wm_io_start_all(const struct wm_access *a, MPI_Request *request);
 int wm_io_begin(const struct wm_access *a);
 int wm_io_end(const struct wm_access *a, MPI_Status *status);
+/* How the ranks divide a collective access, for weft_info. */
+const char *wm_io_collective_plan(void);
 
 /* Carries out an operation of this rank alone; takes the domain's lock only for device memory.  Any
  * thread.  0 or -RT_E...; sets op->moved. */
 int wm_indep_run(struct wm_iop *op);
+
+/* When the access of one rank goes from one way to another, for weft_info. */
+struct wm_indep_limits {
+    int64_t coarse; /* bytes of a run from which it has a call of its own */
+    int64_t sieve;  /* bytes read at once with the gaps between runs */
+    int sparse;     /* gaps are read if data and gaps are less than so many times the data */
+};
+void wm_indep_limits(struct wm_indep_limits *out);
 
 /* For data that pass through memory of the host: the file's side of an operation between `image`,
  * contiguous host memory, and positions [pos, pos + len) of the view.  Returns the bytes moved, of
