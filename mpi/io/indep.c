@@ -3,12 +3,12 @@
  *   contiguous memory   each run of the file is one call;
  *   coarse memory       each run of the file is a call with a vector of the runs of memory;
  *   fine memory         data are packed into an image of IMAGE bytes, or unpacked from it.
- * Reading many short runs reads all between them, too, up to SIEVE bytes at once, and copies out
- * what is wanted.  Writing never touches a byte that is not the user's: other ranks, handles and
- * jobs may be writing there, so short runs are a call each.
+ * Many short runs are read with the gaps between them, up to SIEVE bytes at once (data sieving),
+ * and the runs are copied out.  Writing never touches a byte that is not the user's: other ranks,
+ * handles and jobs may be writing there, so each short run is a call.
  *
- * No state but buffers; job threads run this beside the program.  There are locks in atomic mode
- * only: then an access is alone in all the file between its first and its last byte. */
+ * No state but buffers; job threads run this beside the program.  Only atomic mode takes locks: an
+ * access then locks the file from its first to its last byte. */
 #include "mpi/io/datarep.h"
 #include "mpi/p2p/device.h"
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static bool is_coarse(const struct rt_layout *l, int64_t pos, int64_t len)
     return got / n >= COARSE;
 }
 
-/* Whether reading what lies between the first runs, too, is cheaper than a call for each. */
+/* True: reading the first runs with their gaps is cheaper than one call for each run. */
 static bool worth_sieving(const struct wm_view *v, int64_t pos, int64_t len)
 {
     struct rt_run run[RUNS];

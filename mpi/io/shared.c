@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The shared file pointer.  Ranks of one host have a word in the node segment.  Those of several
- * hosts have one in a window of rank 0, and reach it by MPI_Fetch_and_op: then rank 0's process
- * must call MPI now and then, as for any message.  There is no file beside the user's. */
+/* The shared file pointer.  If all ranks are on one host, the pointer is a word in the node
+ * segment.  Otherwise the pointer is a word in a window of rank 0, which the ranks change by
+ * MPI_Fetch_and_op; rank 0 must then call MPI for progress.  No auxiliary file is created. */
 #include "mpi/io/shared.h"
 #include "mpi/api/bodies.h"
 #include "mpi/base/comm.h"

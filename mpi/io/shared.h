@@ -16,8 +16,8 @@ int wm_shared_add(struct wm_file *f, int64_t n, int64_t *old);
 /* Rank 0 sets the pointer after all ranks have entered the call; collective.  `at` and `err` are
  * rank 0's.  Returns rank 0's error on all ranks. */
 int wm_shared_set(struct wm_file *f, int err, int64_t at);
-/* Adds in the order of the ranks what each asks for; collective.  The pointer has all of it when
- * any rank returns. */
+/* Adds the `n` of every rank in rank order; collective.  When any rank returns, the pointer
+ * includes the `n` of all ranks. */
 int wm_shared_ordered(struct wm_file *f, int64_t n, int64_t *at);
 
 #endif
