@@ -64,7 +64,7 @@ static void delist(struct wm_rma *r)
 
 /* ---- the window's file ---- */
 
-/* The processes of this host among those of the window. */
+/* The processes of the window on this host. */
 static int find_members(struct wm_rma *r, struct wm_rma_host *h)
 {
     const struct wm_group *g = r->comm->group;
@@ -88,7 +88,7 @@ static int find_members(struct wm_rma *r, struct wm_rma_host *h)
 
 static int64_t round_up(int64_t n, int64_t align) { return (n + align - 1) / align * align; }
 
-/* Where this process's memory lies in the file, and how long the file is. */
+/* The offset of this process's memory in the file (*off); returns the length of the file. */
 static int64_t place(const struct wm_rma *r, struct wm_rma_host *h, const struct wm_rma_plan *p,
                      int64_t *off)
 {

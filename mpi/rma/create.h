@@ -20,7 +20,7 @@ struct wm_rma_share {
     int64_t nbytes, align;
 };
 struct wm_rma_host { /* of one creation */
-    int *ranks, me;  /* ranks of the window that are on this host; which of these this process is */
+    int *ranks, me;  /* ranks of the window on this host; index of this process */
     struct wm_rma_share *share;
     int64_t align; /* of all */
 };

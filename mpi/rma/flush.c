@@ -42,7 +42,7 @@ static bool is_executed(struct wm_rma *r, struct wm_rma_target *t)
     return rt_list_empty(&t->queue) && rt_list_empty(&t->flight);
 }
 
-/* Asks the target to acknowledge what has been sent, unless such a request is on its way. */
+/* Requests an acknowledgement of all sent messages, unless such a request is in flight. */
 static void ask(struct wm_rma *r, struct wm_rma_target *t)
 {
     if (t->acked == t->sent || t->flushed == t->sent || !t->peer)

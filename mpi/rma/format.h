@@ -41,7 +41,7 @@ struct wm_rma_msg {
     };
     int64_t count; /* elements of the layout at the target; bytes if it is contiguous */
     int64_t pos;
-    uint32_t len; /* packed bytes of data that this message carries or asks for */
+    uint32_t len; /* packed bytes of data that this message carries or requests */
     uint16_t slot;
     uint16_t esize; /* packed bytes of a basic element */
 };
