@@ -139,8 +139,8 @@ static void release_own(struct enqueue *e)
 
 static int await_host(void *s, struct rt_req *r) { return wm_xstream_await(s, r); }
 
-/* Exchanges the notes; *all_can: all can take the device path.  Returns MPI_SUCCESS or the first
- * error; an error of this process comes before those of others. */
+/* Exchanges the notes; *all_can: all processes can take the device path.  Returns MPI_SUCCESS
+ * or the first error; an error of this process has priority over errors of other processes. */
 static int exchange(struct enqueue *e, bool *all_can, bool *any_captures)
 {
     struct wm_xstream_comm *s = e->k.s;
