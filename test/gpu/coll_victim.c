@@ -2,9 +2,10 @@
 /* Started by coll_dead.py: endless collectives on device buffers, until one rank has gone.
  *     coll_victim WHO CALL BYTES [MODE]
  *     coll_victim probe     77 without a device, like every test
- * MODE dies (default): WHO kills itself after a while; waits: it does so before its first call,
- * while the others are in it; leaves: it exits; freed: it passes memory that it has freed; count:
- * it passes one element more; broken=RULE: its device fails as FAKE_CUDA_FAIL=RULE says. */
+ * MODE dies (default): rank WHO kills itself after a short time; waits: WHO kills itself before its
+ * first call, while the other ranks are in that call; leaves: WHO exits; freed: WHO passes freed
+ * memory; count: WHO passes one element more; broken=RULE: the device of WHO fails as
+ * FAKE_CUDA_FAIL=RULE defines. */
 #include "test/gpu/gputest.h"
 #include "test/gpu/victim.h"
 #include "test/mpi/mpitest.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Files and device memory: every kind of memory, contiguous and spread layouts, lengths around
- * those of the staging pieces, blocking and nonblocking, through views with holes; and what is read
- * at the end of the file.  Arguments: directory. */
+ * the length of a staging piece, blocking and nonblocking calls, views with holes, and reads at the
+ * end of the file.  Arguments: directory. */
 #include "test/gpu/gputest.h"
 #include "test/mpi/iotest.h"
 

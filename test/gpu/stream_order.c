@@ -133,8 +133,8 @@ static void wrong_arguments(void)
 
 /* ---- messages ---- */
 
-/* The contents of a buffer when the stream reaches the call are sent, not those at the call or
- * later. */
+/* A send takes the contents of the buffer when the stream reaches the call, not earlier or later
+ * contents. */
 static void in_order(void)
 {
     static const int lengths[] = { 0, 1, 777, 4096, BIG };
