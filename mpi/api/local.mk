@@ -20,7 +20,8 @@ nodist_include_HEADERS = mpi/include/mpi.h mpi/include/mpi-ext.h
 BUILT_SOURCES += $(api_headers)
 CLEANFILES += $(api_headers) $(api_bindings) $(fortran_built) $(fortran_texts) mpi/api/api_table.c mpi/api/gen.stamp
 
-api_bodies = $(filter-out $(top_srcdir)/mpi/api/%,$(wildcard $(top_srcdir)/mpi/*/*.c))
+# Built in the source tree, the generated sources of mpi/fortran lie among the bodies.
+api_bodies = $(filter-out $(top_srcdir)/mpi/api/% $(addprefix $(top_srcdir)/,$(fortran_built)),$(wildcard $(top_srcdir)/mpi/*/*.c))
 mpi/api/gen.stamp: $(api_inputs) $(api_bodies)
 	$(AM_V_GEN)$(MKDIR_P) mpi/api mpi/include && \
 	$(PYTHON) $(top_srcdir)/mpi/api/gen.py --src $(top_srcdir) --out . && touch $@
