@@ -202,6 +202,23 @@ bench_PROGRAMS += test/bench/osu_nccl_reduce_scatter
 test_bench_osu_nccl_reduce_scatter_SOURCES = test/bench/osu_nccl_reduce_scatter.c
 test_bench_osu_nccl_reduce_scatter_LDADD = $(bench_ldadd)
 
+# Compiled and linked as mpifort does, for the compiler's size of INTEGER, with the run-time path of an installed program.
+if WITH_FC
+bench_PROGRAMS += test/bench/osu_latency_fortran
+test_bench_osu_latency_fortran_SOURCES =
+test_bench_osu_latency_fortran_DEPENDENCIES = test/bench/osu_latency_fortran.o mpi/fortran/start4.o mpi/fortran/start8.o \
+	libmpifort_abi.la libmpifort_abi_i8.la libmpi_abi.la
+test_bench_osu_latency_fortran_LDADD = libmpi_abi.la $(WEFT_RPATH)
+test_bench_osu_latency_fortran_LINK = mod=`./weft-mod --find '$(FC)'` && \
+	case $$mod in *-i8-*) width=8 lib=libmpifort_abi_i8.la ;; *) width=4 lib=libmpifort_abi.la ;; esac && \
+	$(LIBTOOL) $(AM_V_lt) --tag=CC --mode=link $(FC) $(AM_LDFLAGS) $(LDFLAGS) -o $@ \
+		test/bench/osu_latency_fortran.o mpi/fortran/start$$width.o $$mod/kinds.o $$lib
+test/bench/osu_latency_fortran.o: test/bench/osu_latency_fortran.f90 mpi/fortran/mod/stamp mpifort
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && ./mpifort -fc='$(FC)' -O2 -c $(srcdir)/test/bench/osu_latency_fortran.f90 -o $@
+CLEANFILES += test/bench/osu_latency_fortran.o
+endif
+EXTRA_DIST += test/bench/osu_latency_fortran.f90
+
 EXTRA_DIST += test/bench/compare test/bench/gpu test/bench/selftest test/bench/bench_peers.py test/bench/bench_cores.py test/bench/bench_pypi.py test/bench/bench_oversub.py test/bench/bench_rma.py test/bench/bench_gpu_table.py \
 	test/bench/bench_gpu_p2p.py test/bench/bench_gpu_coll.py docs/BENCHMARKS.md
 dist_man_MANS += test/bench/weft-bench.7

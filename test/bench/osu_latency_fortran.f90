@@ -3,6 +3,7 @@
 ! -i ITERATIONS, -x WARM-UP ROUNDS.  The largest messages get a tenth of the iterations.
 program osu_latency_fortran
     use mpi_f08
+    use, intrinsic :: iso_fortran_env, only: error_unit
     implicit none
     integer, parameter :: tag = 1
     character, allocatable, asynchronous :: out(:), in(:)
@@ -79,7 +80,8 @@ contains
 
     subroutine give_up(why)
         character(*), intent(in) :: why
-        if (me == 0) write (*, '(2a)') 'osu_latency_fortran: ', why
+        if (me == 0) write (error_unit, '(2a)') 'osu_latency_fortran: ', why
+        flush (error_unit)
         call MPI_Abort(MPI_COMM_WORLD, 2)
     end subroutine
 end program
