@@ -50,6 +50,9 @@ test_bench_weft_bench_probe_LDADD = $(bench_ldadd)
 bench_PROGRAMS += test/bench/weft_bench_pack
 test_bench_weft_bench_pack_SOURCES = test/bench/weft_bench_pack.c
 test_bench_weft_bench_pack_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/weft_bench_io
+test_bench_weft_bench_io_SOURCES = test/bench/weft_bench_io.c
+test_bench_weft_bench_io_LDADD = $(bench_ldadd)
 bench_PROGRAMS += test/bench/osu_allreduce
 test_bench_osu_allreduce_SOURCES = test/bench/osu_allreduce.c
 test_bench_osu_allreduce_LDADD = $(bench_ldadd)
@@ -219,7 +222,7 @@ CLEANFILES += test/bench/osu_latency_fortran.o
 endif
 EXTRA_DIST += test/bench/osu_latency_fortran.f90
 
-EXTRA_DIST += test/bench/compare test/bench/gpu test/bench/selftest test/bench/bench_peers.py test/bench/bench_cores.py test/bench/bench_pypi.py test/bench/bench_oversub.py test/bench/bench_rma.py test/bench/bench_gpu_table.py \
+EXTRA_DIST += test/bench/compare test/bench/gpu test/bench/selftest test/bench/bench_peers.py test/bench/bench_cores.py test/bench/bench_pypi.py test/bench/bench_oversub.py test/bench/bench_rma.py test/bench/bench_io.py test/bench/bench_gpu_table.py \
 	test/bench/bench_gpu_p2p.py test/bench/bench_gpu_coll.py docs/BENCHMARKS.md
 dist_man_MANS += test/bench/weft-bench.7
 

@@ -56,5 +56,7 @@ bench: all
 	@$(run_python) $(srcdir)/test/bench/compare --weft-only --builddir=$(abs_top_builddir) $(BENCH)
 bench-compare: all
 	@$(run_python) $(srcdir)/test/bench/compare --builddir=$(abs_top_builddir) $(BENCH)
+bench-io: all
+	@$(run_python) $(srcdir)/test/bench/compare --builddir=$(abs_top_builddir) --only io $(BENCH)
 
-.PHONY: check-all check-layers check-exports check-sizes check-banned check-unused check-words check-format check-listed lint format bench bench-compare
+.PHONY: check-all check-layers check-exports check-sizes check-banned check-unused check-words check-format check-listed lint format bench bench-compare bench-io

@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Collective access to one file by all ranks: MPI_File_write_at_all and MPI_File_read_at_all
+ * through a view, in turn with two references of the same run by as many processes: plain    each
+ * rank writes or reads as many bytes in a row, by pwrite or pread of 4 MiB; blocks   each rank
+ * writes or reads the same blocks as through the view, one call for each. The file is written once
+ * before, so that no pass allocates; data go to the page cache.  What MPI writes is read by blocks
+ * and compared, what is written by blocks is read through MPI.  Medians. The file is new, and
+ * removed at the end and on SIGTERM, SIGINT and SIGHUP.  Plain MPI and POSIX, so that it builds
+ * with any MPI's compiler wrapper. */
+#define _GNU_SOURCE 1
+#include "test/bench/bench.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define SAMPLES_MAX 101
+#define CALL ((size_t)4 << 20) /* of the plain reference */
+#define PAGE 4096              /* block of `strided` */
+#define SMALL 64               /* block of `small` */
+#define SMALL_PART 16          /* `small` moves this part of --size: it is that slow */
+#define SIZE_MIN ((size_t)64 << 10)
+#define SIZE_MAX_RANK ((size_t)1 << 30)
+#define PROGRESS_S 3 /* a longer silence looks like a hang */
+
+/* What one rank accesses: n blocks of `len` bytes. */
+struct pattern {
+    size_t len, n, nbytes;
+    int grid[4], mine[4], at[4]; /* 4-D: global and local extents, origin; in doubles */
+    off_t (*offset)(const struct pattern *p, size_t i);
+    MPI_Datatype filetype;
+    MPI_Offset disp;
+};
+
+struct opts {
+    const char *file, *dir, *pattern, *json;
+    size_t nbytes;
+    int samples;
+    bool fault;
+};
+
+static struct {
+    struct opts opt;
+    int rank, nranks, fd, rows;
+    char path[PATH_MAX]; /* empty: there is no file to remove */
+    char *buf;
+    FILE *json;
+    MPI_File fh;
+    MPI_Datatype page;
+    double said; /* time of the last line */
+    int wrong;   /* passes with wrong data */
+} b = { .fd = -1 };
+
+/* ---- the file, and its end ---- */
+
+static void remove_on_signal(int sig)
+{
+    if (b.path[0])
+        unlink(b.path);
+    signal(sig, SIG_DFL);
+    raise(sig);
+}
+
+static void catch_signals(void)
+{
+    static const int sigs[] = { SIGTERM, SIGINT, SIGHUP };
+    struct sigaction sa = { .sa_handler = remove_on_signal };
+    sigfillset(&sa.sa_mask);
+    for (size_t i = 0; i < sizeof sigs / sizeof sigs[0]; i++)
+        sigaction(sigs[i], &sa, NULL);
+}
+
+static void fail(const char *what, const char *why)
+{
+    fprintf(stderr, "weft_bench_io: rank %d: could not %s %s: %s\n", b.rank, what, b.path, why);
+    if (b.path[0])
+        unlink(b.path);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+    exit(1);
+}
+
+static void must(int err, const char *what)
+{
+    char why[MPI_MAX_ERROR_STRING];
+    int len;
+    if (err == MPI_SUCCESS)
+        return;
+    MPI_Error_string(err, why, &len);
+    fail(what, why);
+}
+
+/* On rank 0: creates the file.  0, or the exit status after a message. */
+static int create_file(void)
+{
+    const char *tmp = getenv("TMPDIR"), *dir = b.opt.dir ? b.opt.dir : tmp && *tmp ? tmp : ".";
+    char path[PATH_MAX];
+    int len = b.opt.file ? snprintf(path, sizeof path, "%s", b.opt.file)
+                         : snprintf(path, sizeof path, "%s/weft_bench_io.%ld", dir, (long)getpid());
+    if (len >= (int)sizeof path) {
+        fprintf(stderr, "weft_bench_io: the name of the file is too long\n");
+        return 2;
+    }
+    b.fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (b.fd < 0) {
+        fprintf(stderr, "weft_bench_io: could not create %s: %s\n", path, strerror(errno));
+        return 2;
+    }
+    memcpy(b.path, path, sizeof path);
+    struct statvfs fs;
+    unsigned long long need = (unsigned long long)b.opt.nbytes * (unsigned)b.nranks;
+    if (fstatvfs(b.fd, &fs) == 0 && (unsigned long long)fs.f_bavail * fs.f_frsize < need) {
+        fprintf(stderr, "weft_bench_io: %s: %llu MiB are needed, %llu MiB are free; see --size\n",
+                path, need >> 20, (unsigned long long)fs.f_bavail * fs.f_frsize >> 20);
+        unlink(path);
+        return 2;
+    }
+    return 0;
+}
+
+static int open_file(void)
+{
+    int err = b.rank ? 0 : create_file();
+    MPI_Bcast(&err, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (err)
+        return err;
+    MPI_Bcast(b.path, sizeof b.path, MPI_CHAR, 0, MPI_COMM_WORLD);
+    if (b.rank)
+        b.fd = open(b.path, O_RDWR);
+    if (b.fd < 0)
+        fail("open", strerror(errno));
+    must(MPI_File_open(MPI_COMM_WORLD, b.path, MPI_MODE_RDWR, MPI_INFO_NULL, &b.fh), "open");
+    return 0;
+}
+
+static void close_file(void)
+{
+    must(MPI_File_close(&b.fh), "close");
+    close(b.fd);
+    if (b.rank == 0 && unlink(b.path) < 0)
+        fail("remove", strerror(errno));
+}
+
+/* ---- patterns ---- */
+
+static off_t offset_in_a_row(const struct pattern *p, size_t i)
+{
+    return (off_t)((size_t)b.rank * p->nbytes + i * p->len);
+}
+
+static off_t offset_round_robin(const struct pattern *p, size_t i)
+{
+    return (off_t)((i * (size_t)b.nranks + (size_t)b.rank) * p->len);
+}
+
+static off_t offset_4d(const struct pattern *p, size_t i)
+{
+    size_t n2 = (size_t)p->mine[2], n1 = (size_t)p->mine[1];
+    size_t i2 = i % n2 + (size_t)p->at[2], i1 = i / n2 % n1 + (size_t)p->at[1];
+    size_t i0 = i / n2 / n1 + (size_t)p->at[0];
+    size_t row = (i0 * (size_t)p->grid[1] + i1) * (size_t)p->grid[2] + i2;
+    return (off_t)((row * (size_t)p->grid[3] + (size_t)p->at[3]) * sizeof(double));
+}
+
+static void make_contiguous(struct pattern *p, size_t nbytes)
+{
+    p->nbytes = nbytes;
+    p->len = nbytes < CALL ? nbytes : CALL;
+    p->offset = offset_in_a_row;
+    p->disp = (MPI_Offset)nbytes * b.rank;
+    MPI_Type_contiguous(PAGE, MPI_BYTE, &p->filetype);
+}
+
+static void make_round_robin(struct pattern *p, size_t nbytes, size_t block)
+{
+    MPI_Datatype one;
+    p->nbytes = nbytes;
+    p->len = block;
+    p->offset = offset_round_robin;
+    p->disp = (MPI_Offset)block * b.rank;
+    MPI_Type_contiguous((int)block, MPI_BYTE, &one);
+    MPI_Type_create_resized(one, 0, (MPI_Aint)block * b.nranks, &p->filetype);
+    MPI_Type_free(&one);
+}
+
+static void make_strided(struct pattern *p, size_t nbytes) { make_round_robin(p, nbytes, PAGE); }
+
+static void make_small(struct pattern *p, size_t nbytes)
+{
+    make_round_robin(p, nbytes / SMALL_PART, SMALL);
+}
+
+/* Local extents are powers of two and nearly equal.  The ranks form a grid of four dimensions, with
+ * most ranks along the last, in which the file is contiguous: two ranks already interleave. */
+static void make_4d(struct pattern *p, size_t nbytes)
+{
+    int ranks[4] = { 0, 0, 0, 0 }, rest = b.rank, bits = 0;
+    while (sizeof(double) << bits < nbytes)
+        bits++;
+    MPI_Dims_create(b.nranks, 4, ranks);
+    for (int d = 3; d >= 0; d--) {
+        p->mine[d] = 1 << (bits + d) / 4;
+        p->grid[d] = p->mine[d] * ranks[3 - d];
+        p->at[d] = rest % ranks[3 - d] * p->mine[d];
+        rest /= ranks[3 - d];
+    }
+    p->nbytes = nbytes;
+    p->len = (size_t)p->mine[3] * sizeof(double);
+    p->offset = offset_4d;
+    MPI_Type_create_subarray(4, p->grid, p->mine, p->at, MPI_ORDER_C, MPI_DOUBLE, &p->filetype);
+}
+
+static const struct {
+    const char *name, *text;
+    void (*make)(struct pattern *p, size_t nbytes);
+} patterns[] = {
+    { "contiguous", "a piece of the file for each rank", make_contiguous },
+    { "strided", "blocks of 4 KiB, round robin", make_strided },
+    { "4d", "a 4-D array of doubles, a part for each rank", make_4d },
+    { "small", "blocks of 64 bytes, round robin; 1/16 of --size", make_small },
+};
+#define NPATTERNS ((int)(sizeof patterns / sizeof patterns[0]))
+
+/* ---- one pass ---- */
+
+/* A word of data: differs by rank, position and pass. */
+static uint64_t word(size_t i, unsigned seed)
+{
+    return ((uint64_t)i + 1) * 0x9e3779b97f4a7c15u ^ (uint64_t)b.rank << 48 ^ (uint64_t)seed << 32;
+}
+
+static void fill(size_t nbytes, unsigned seed)
+{
+    uint64_t *w = (uint64_t *)(void *)b.buf;
+    for (size_t i = 0; i < nbytes / sizeof *w; i++)
+        w[i] = word(i, seed);
+}
+
+static void check(const char *what, const char *way, size_t nbytes, unsigned seed)
+{
+    const uint64_t *w = (const uint64_t *)(const void *)b.buf;
+    for (size_t i = 0; i < nbytes / sizeof *w; i++) {
+        if (w[i] == word(i, seed))
+            continue;
+        fprintf(stderr, "weft_bench_io: rank %d: wrong data at byte %zu: %s, read %s\n", b.rank,
+                i * sizeof *w, what, way);
+        b.wrong++;
+        return;
+    }
+}
+
+static void move(char *at, size_t len, off_t off, bool write)
+{
+    while (len) {
+        ssize_t n = write ? pwrite(b.fd, at, len, off) : pread(b.fd, at, len, off);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            fail(write ? "write" : "read", n < 0 ? strerror(errno) : "the file is too short");
+        at += n;
+        len -= (size_t)n;
+        off += n;
+    }
+}
+
+static void by_mpi(const struct pattern *p, bool write)
+{
+    MPI_Status status;
+    int n = (int)(p->nbytes / PAGE), got = -1;
+    if (write)
+        must(MPI_File_write_at_all(b.fh, 0, b.buf, n, b.page, &status), "write");
+    else
+        must(MPI_File_read_at_all(b.fh, 0, b.buf, n, b.page, &status), "read");
+    MPI_Get_count(&status, b.page, &got);
+    if (got != n)
+        fail(write ? "write" : "read", "the status has another count");
+}
+
+static void by_calls(const struct pattern *p, bool write)
+{
+    size_t most = p->nbytes < CALL ? p->nbytes : CALL;
+    for (size_t at = 0; at < p->nbytes; at += most)
+        move(b.buf + at, most, (off_t)((size_t)b.rank * p->nbytes + at), write);
+}
+
+static void by_blocks(const struct pattern *p, bool write)
+{
+    for (size_t i = 0; i < p->n; i++)
+        move(b.buf + i * p->len, p->len, p->offset(p, i), write);
+}
+
+typedef void way_fn(const struct pattern *p, bool write);
+
+/* Seconds of the slowest rank; all begin together. */
+static double timed(way_fn *way, const struct pattern *p, bool write)
+{
+    double mine, most;
+    MPI_Barrier(MPI_COMM_WORLD);
+    mine = bench_now();
+    way(p, write);
+    mine = bench_now() - mine;
+    MPI_Allreduce(&mine, &most, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return most;
+}
+
+static double write_by(way_fn *way, const struct pattern *p, unsigned seed)
+{
+    fill(p->nbytes, seed);
+    double t = timed(way, p, true);
+    must(MPI_File_sync(b.fh), "sync"); /* what others wrote may be read, as the standard wants */
+    MPI_Barrier(MPI_COMM_WORLD);
+    return t;
+}
+
+static double read_by(way_fn *way, const struct pattern *p, unsigned seed, const char *what,
+                      const char *name)
+{
+    if (b.opt.fault && b.rank == b.nranks - 1)
+        move((char[]){ "x" }, 1, p->offset(p, p->n - 1), true);
+    must(MPI_File_sync(b.fh), "sync");
+    memset(b.buf, 0, p->nbytes);
+    double t = timed(way, p, false);
+    check(what, name, p->nbytes, seed);
+    return t;
+}
+
+enum { MPI_WAY, PLAIN, BLOCKS, WAYS };
+
+/* t[0]: writing, t[1]: reading. */
+static void pass(const struct pattern *p, const char *name, unsigned seed, double t[2][WAYS])
+{
+    t[0][PLAIN] = write_by(by_calls, p, seed);
+    t[1][PLAIN] = read_by(by_calls, p, seed, name, "in a row");
+    t[0][MPI_WAY] = write_by(by_mpi, p, seed + 1);
+    t[1][BLOCKS] = read_by(by_blocks, p, seed + 1, name, "by blocks");
+    t[0][BLOCKS] = write_by(by_blocks, p, seed + 2);
+    t[1][MPI_WAY] = read_by(by_mpi, p, seed + 2, name, "by MPI");
+}
+
+/* ---- all passes, and the table ---- */
+
+static int by_value(const void *x, const void *y)
+{
+    double a = *(const double *)x, c = *(const double *)y;
+    return (a > c) - (a < c);
+}
+
+static double median(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    return v[n / 2];
+}
+
+static void progress(const char *name, int done)
+{
+    double now = bench_now();
+    if (b.rank || now - b.said < PROGRESS_S)
+        return;
+    b.said = now;
+    fprintf(stderr, "# %s: %d of %d passes\n", name, done, b.opt.samples);
+}
+
+static void head(void)
+{
+    if (b.rank)
+        return;
+    printf("# Weft collective file access, %d ranks, %zu KiB each, %s\n"
+           "# plain: pwrite or pread in a row by as many processes; blocks: a call for each block\n"
+           "# %-12s %-6s %12s %12s %12s %10s\n",
+           b.nranks, b.opt.nbytes >> 10, b.path, "pattern", "", "MPI(MB/s)", "plain(MB/s)",
+           "blocks(MB/s)", "MPI/plain");
+    fflush(stdout);
+    b.said = bench_now();
+}
+
+static void row(const char *name, const char *what, const double *v)
+{
+    if (b.rank)
+        return;
+    printf("  %-12s %-6s %12.1f %12.1f %12.1f %10.2f\n", name, what, v[MPI_WAY], v[PLAIN],
+           v[BLOCKS], v[MPI_WAY] / v[PLAIN]);
+    fflush(stdout);
+    b.said = bench_now();
+    if (b.json)
+        fprintf(b.json,
+                "%s    { \"size\": \"%s-%s\", \"mb_s\": %.9g, \"plain_mb_s\": %.9g, "
+                "\"blocks_mb_s\": %.9g, \"ratio\": %.9g }",
+                b.rows++ ? ",\n" : "", name, what, v[MPI_WAY], v[PLAIN], v[BLOCKS],
+                v[MPI_WAY] / v[PLAIN]);
+}
+
+static void run_pattern(int k)
+{
+    static double all[2][WAYS][SAMPLES_MAX];
+    struct pattern p = { .filetype = MPI_DATATYPE_NULL };
+    double t[2][WAYS], v[WAYS];
+    char native[] = "native";
+    patterns[k].make(&p, b.opt.nbytes);
+    p.n = p.nbytes / p.len;
+    MPI_Type_commit(&p.filetype);
+    must(MPI_File_set_view(b.fh, p.disp, MPI_BYTE, p.filetype, native, MPI_INFO_NULL), "view");
+    for (int i = -1; i < b.opt.samples; i++) { /* the first is a warm-up */
+        pass(&p, patterns[k].name, (unsigned)(3 * (i + 1)), t);
+        progress(patterns[k].name, i + 1);
+        for (int w = 0; w < 2 * WAYS && i >= 0; w++)
+            all[w / WAYS][w % WAYS][i] = t[w / WAYS][w % WAYS];
+    }
+    for (int read = 0; read < 2; read++) {
+        for (int w = 0; w < WAYS; w++)
+            v[w] = (double)p.nbytes * b.nranks / median(all[read][w], b.opt.samples) * 1e-6;
+        row(patterns[k].name, read ? "read" : "write", v);
+    }
+    MPI_Type_free(&p.filetype);
+}
+
+static bool wanted(const char *name)
+{
+    size_t len = strlen(name);
+    const char *list = b.opt.pattern;
+    while (list) {
+        if (!strncmp(list, name, len) && (list[len] == ',' || !list[len]))
+            return true;
+        list = strchr(list, ',');
+        list = list ? list + 1 : NULL;
+    }
+    return !b.opt.pattern;
+}
+
+static int run_all(void)
+{
+    struct pattern whole = { .nbytes = b.opt.nbytes };
+    int err = open_file(), any = 0;
+    if (err)
+        return err;
+    b.buf = bench_alloc_host(b.opt.nbytes);
+    if (!b.buf)
+        fail("get memory for", "no memory");
+    MPI_Type_contiguous(PAGE, MPI_BYTE, &b.page);
+    MPI_Type_commit(&b.page);
+    head();
+    fill(b.opt.nbytes, 0);
+    by_calls(&whole, true);
+    for (int k = 0; k < NPATTERNS; k++)
+        if (wanted(patterns[k].name))
+            run_pattern(k);
+    MPI_Type_free(&b.page);
+    free(b.buf);
+    close_file();
+    MPI_Allreduce(&b.wrong, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    return any ? 1 : 0;
+}
+
+/* ---- options ---- */
+
+static void help(void)
+{
+    printf("weft_bench_io: speed of collective access to a file, beside pwrite and pread.\n\n"
+           "  -s, --size N       bytes of each rank, a power of two from 64K to 1G (16M)\n"
+           "  --dir DIR          where the file is created ($TMPDIR, else the current folder)\n"
+           "  --file NAME        instead: its name; it must not exist\n"
+           "  --pattern LIST     some of these, by commas (all):\n");
+    for (int k = 0; k < NPATTERNS; k++)
+        printf("                       %-12s %s\n", patterns[k].name, patterns[k].text);
+    printf("  -i, --iterations N passes, the median counts (5)\n"
+           "  --json FILE        writes the figures\n"
+           "  -h, --help         print this help\n"
+           "  -v, --version      print the version\n\n"
+           "The file is removed at the end and on SIGTERM.  Data read are compared with those\n"
+           "written.  Exit status: 0; 1: wrong data or a failed access; 2: wrong usage.\n");
+}
+
+static int wrong(const char *option, const char *value, const char *expected)
+{
+    if (b.rank == 0)
+        fprintf(stderr, "weft_bench_io: %s %s: expected %s\n", option, value, expected);
+    return 2;
+}
+
+static int read_size(const char *text)
+{
+    static const char units[] = "KMG";
+    char *end;
+    unsigned long long n = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    if (unit && n < 1u << 30) {
+        n <<= 10 * (unit - units + 1);
+        end++;
+    }
+    if (end == text || *end || n < SIZE_MIN || n > SIZE_MAX_RANK || n & (n - 1))
+        return wrong("--size", text, "a power of two from 64K to 1G");
+    b.opt.nbytes = (size_t)n;
+    return 0;
+}
+
+static int check_patterns(const char *text)
+{
+    char one[32];
+    for (const char *at = text;; at++) {
+        size_t len = strcspn(at, ",");
+        int k = 0;
+        snprintf(one, sizeof one, "%.*s", (int)(len < 31 ? len : 31), at);
+        while (k < NPATTERNS && strcmp(one, patterns[k].name))
+            k++;
+        if (k == NPATTERNS)
+            return wrong("--pattern", text, "some of contiguous,strided,4d,small");
+        at += len;
+        if (!*at)
+            return 0;
+    }
+}
+
+enum { DIR_OPT = 256, FILE_OPT, PATTERN_OPT, JSON_OPT, FAULT_OPT };
+static const struct option options[] = { { "size", 1, NULL, 's' },
+                                         { "dir", 1, NULL, DIR_OPT },
+                                         { "file", 1, NULL, FILE_OPT },
+                                         { "pattern", 1, NULL, PATTERN_OPT },
+                                         { "iterations", 1, NULL, 'i' },
+                                         { "json", 1, NULL, JSON_OPT },
+                                         { "fault", 0, NULL, FAULT_OPT }, /* for the self-test */
+                                         { "help", 0, NULL, 'h' },
+                                         { "version", 0, NULL, 'v' },
+                                         { NULL, 0, NULL, 0 } };
+
+static int take(int c, const char *value)
+{
+    switch (c) {
+    case 's':
+        return read_size(value);
+    case 'i':
+        b.opt.samples = atoi(value);
+        return b.opt.samples < 1 || b.opt.samples > SAMPLES_MAX ? wrong("-i", value, "1 to 101")
+                                                                : 0;
+    case DIR_OPT:
+        b.opt.dir = value;
+        return 0;
+    case FILE_OPT:
+        b.opt.file = value;
+        return 0;
+    case PATTERN_OPT:
+        b.opt.pattern = value;
+        return check_patterns(value);
+    case JSON_OPT:
+        b.opt.json = value;
+        return 0;
+    case FAULT_OPT:
+        b.opt.fault = true;
+        return 0;
+    default:
+        return wrong("option", "", "one of those that --help lists, with its value");
+    }
+}
+
+/* 0; -1: help or version is printed; 2: wrong usage. */
+static int parse(int argc, char **argv)
+{
+    int c, err = 0;
+    b.opt = (struct opts){ .nbytes = 16u << 20, .samples = 5 };
+    opterr = 0;
+    while (!err && (c = getopt_long(argc, argv, "s:i:hv", options, NULL)) != -1) {
+        if (c == 'h' && b.rank == 0)
+            help();
+        if (c == 'v' && b.rank == 0)
+            printf("weft_bench_io, Weft benchmark %s\n", BENCH_VERSION);
+        if (c == 'h' || c == 'v')
+            return -1;
+        err = take(c, optarg);
+    }
+    if (!err && optind < argc)
+        err = wrong("argument", argv[optind], "options only");
+    if (!err && b.opt.file && b.opt.dir)
+        err = wrong("--file", b.opt.file, "no --dir beside it");
+    return err;
+}
+
+static int open_json(void)
+{
+    if (b.rank || !b.opt.json)
+        return 0;
+    b.json = fopen(b.opt.json, "w");
+    if (!b.json)
+        return wrong("--json", b.opt.json, "a file that can be written");
+    fprintf(b.json,
+            "{\n  \"benchmark\": \"weft_bench_io\",\n  \"version\": \"%s\",\n"
+            "  \"ranks\": %d,\n  \"bytes_per_rank\": %zu,\n  \"rows\": [\n",
+            BENCH_VERSION, b.nranks, b.opt.nbytes);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &b.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &b.nranks);
+    catch_signals();
+    int err = parse(argc, argv);
+    if (!err)
+        err = open_json();
+    MPI_Bcast(&err, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (!err)
+        err = run_all();
+    if (b.json) {
+        fprintf(b.json, "\n  ]\n}\n");
+        fclose(b.json);
+    }
+    MPI_Barrier(MPI_COMM_WORLD); /* rank 0 has printed what is wrong before a rank fails */
+    MPI_Finalize();
+    return err < 0 ? 0 : err;
+}
