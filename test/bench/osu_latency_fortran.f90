@@ -22,6 +22,7 @@ program osu_latency_fortran
         call one_size(bytes, merge(rounds, max(rounds / 10, 1), bytes <= 8192))
         bytes = merge(2 * bytes, 1, bytes > 0)
     end do
+    deallocate (out, in)
     call MPI_Finalize()
 
 contains
