@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Collective access to one file by all ranks: MPI_File_write_at_all and MPI_File_read_at_all
- * through a view, in turn with two references of the same run by as many processes: plain    each
- * rank writes or reads as many bytes in a row, by pwrite or pread of 4 MiB; blocks   each rank
- * writes or reads the same blocks as through the view, one call for each. The file is written once
- * before, so that no pass allocates; data go to the page cache.  What MPI writes is read by blocks
- * and compared, what is written by blocks is read through MPI.  Medians. The file is new, and
- * removed at the end and on SIGTERM, SIGINT and SIGHUP.  Plain MPI and POSIX, so that it builds
- * with any MPI's compiler wrapper. */
+ * through a view, in turn with two references of the same run by as many processes.  Plain: each
+ * rank writes or reads as many bytes in a row, by pwrite or pread of 4 MiB.  Blocks: each rank
+ * writes or reads the same blocks as through the view, one call for each.
+ *
+ * The file is written once before, so that no pass allocates; data go to the page cache.  A pass
+ * by blocks reads and compares the data of MPI's write, and MPI reads and compares the data of a
+ * write by blocks.  The figures are medians.  The program creates the file, and removes it at the
+ * end and on SIGTERM, SIGINT and SIGHUP.  Plain MPI and POSIX, so that it builds with any MPI's
+ * compiler wrapper. */
 #define _GNU_SOURCE 1
 #include "test/bench/bench.h"
 #include <errno.h>
@@ -608,7 +610,7 @@ int main(int argc, char **argv)
         fprintf(b.json, "\n  ]\n}\n");
         fclose(b.json);
     }
-    MPI_Barrier(MPI_COMM_WORLD); /* rank 0 has printed what is wrong before a rank fails */
+    MPI_Barrier(MPI_COMM_WORLD); /* rank 0 prints the error before a rank exits with it */
     MPI_Finalize();
     return err < 0 ? 0 : err;
 }
