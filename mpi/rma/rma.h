@@ -12,6 +12,7 @@
 #include "mpi/p2p/p2p.h"
 #include "mpi/rma/ctl.h"
 #include "mpi/rma/format.h"
+#include "mpi/rma/path.h"
 #include "runtime/mem/share.h"
 
 /* Access epochs of this process; OPEN: after a fence, no operation since. */
@@ -37,10 +38,6 @@ struct wm_rma_want {
     /* The lock is held: called by wm_rma_pump(), not by wm_rma_want() itself. */
     void (*granted)(struct wm_rma *r, struct wm_rma_want *w);
 };
-
-/* How an origin reaches the memory of a target. */
-enum wm_rma_path { WM_PATH_AM, WM_PATH_CMA, WM_PATH_DIRECT };
-extern const char *const wm_rma_path_names[];
 
 /* Layouts that a target keeps for an origin. */
 #define WM_RMA_SLOTS 32

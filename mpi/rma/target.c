@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What an origin knows of its targets.  The state of a target is made when its rank is first named,
- * in a hash table, so a window over many processes costs only for the targets that are used.
- * Chooses the path to each target. */
+ * in a hash table, so a window over many processes costs only for the targets that are used.  The
+ * path to a target is chosen then, by path.c. */
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/send.h"
 #include "mpi/rma/rma.h"
@@ -12,42 +12,38 @@
 #include "runtime/mem/peer.h"
 #include <stdlib.h>
 
-const char *const wm_rma_path_names[] = { "am", "cma", "direct" };
-
 bool wm_rma_by_messages(void) { return cfg.rma_path == WM_RMA_FORCE_AM; }
 
-/* Chooses the path; returns the reason, for the log. */
-static const char *reach(const struct wm_rma *r, struct wm_rma_target *t)
+/* Where the memory of a target begins, as its path addresses it. */
+static char *memory_of(const struct wm_rma *r, const struct wm_rma_target *t, bool self)
 {
     const struct wm_rma_ctl *c = t->ctl;
-    bool own = t->rank == r->comm->rank, pointers = cfg.rma_path != WM_RMA_FORCE_CMA;
+    if (t->path == WM_PATH_AM)
+        return NULL;
+    if (self)
+        return r->base;
+    if (t->path == WM_PATH_CMA)
+        return (char *)(uintptr_t)(c->where == WM_RMA_DYNAMIC ? 0 : c->base);
+    return c->where == WM_RMA_IN_FILE   ? r->file.base + c->off
+           : c->where == WM_RMA_IN_NODE ? rt_node_at(c->off)
+                                        : NULL;
+}
+
+static void reach(struct wm_rma *r, struct wm_rma_target *t)
+{
     char probe;
-    if (wm_rma_by_messages())
-        return "setting rma_path";
-    if (!c)
-        return "it is on another host";
-    t->path = WM_PATH_DIRECT;
-    if (own) {
-        t->ptr = r->base;
-        return "it is this process";
+    struct wm_rma_facts f = { .force = (uint8_t)cfg.rma_path,
+                              .same_host = t->ctl != NULL,
+                              .self = t->rank == r->comm->rank };
+    if (f.same_host) {
+        f.where = (uint8_t)t->ctl->where;
+        f.readable = !f.self && rt_peer_read(t->local, &probe, t->ctl->probe, 1) == 0;
     }
-    if (c->where == WM_RMA_IN_FILE && pointers) {
-        t->ptr = r->file.base + c->off;
-        return "its memory is in the window's file";
-    }
-    if (c->where == WM_RMA_IN_NODE && pointers) {
-        t->ptr = rt_node_at(c->off);
-        return "its memory is in the node segment";
-    }
-    if (c->where == WM_RMA_NOWHERE)
-        return "it has no memory"; /* every access is out of range */
-    if (rt_peer_read(t->local, &probe, c->probe, 1) == 0) {
-        t->path = WM_PATH_CMA;
-        t->ptr = (char *)(uintptr_t)(c->where == WM_RMA_DYNAMIC ? 0 : c->base);
-        return pointers ? "its memory is private to it" : "setting rma_path";
-    }
-    t->path = WM_PATH_AM;
-    return "its memory cannot be read from here";
+    struct wm_rma_choice c = wm_rma_choose(&f);
+    t->path = (uint8_t)c.path;
+    t->ptr = memory_of(r, t, f.self);
+    log_debug(MPI, "window %u: rank %d by path %s: %s", r->comm->ctx, t->rank,
+              wm_rma_path_names[t->path], c.reason);
 }
 
 static struct wm_rma_target *make(struct wm_rma *r, int rank)
@@ -71,9 +67,7 @@ static struct wm_rma_target *make(struct wm_rma *r, int rank)
     rt_list_init(&t->busy);
     rt_list_init(&t->active);
     rt_list_init(&t->want.link);
-    const char *why = reach(r, t);
-    log_debug(MPI, "window %u: rank %d by path %s: %s", r->comm->ctx, rank,
-              wm_rma_path_names[t->path], why);
+    reach(r, t);
     return t;
 }
 

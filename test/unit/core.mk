@@ -23,3 +23,6 @@ test_unit_win_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/ctx_test
 test_unit_ctx_test_SOURCES = test/unit/ctx_test.c
 test_unit_ctx_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/rma_path_test
+test_unit_rma_path_test_SOURCES = test/unit/rma_path_test.c
+test_unit_rma_path_test_LDADD = $(unit_ldadd)
