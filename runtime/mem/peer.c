@@ -10,13 +10,21 @@
 
 enum { LARGE_AUTO, LARGE_CMA, LARGE_COPY }; /* cfg.shm_large */
 
+const char *rt_peer_obstacle(int rank)
+{
+    if (cfg.shm_large == LARGE_COPY)
+        return "setting shm_large";
+    return rt_node.bells[rank].pidns == rt_node.bells[rt_node.rank].pidns
+               ? NULL
+               : "it is in another PID namespace";
+}
+
 /* The process's pid, or -RT_ENOTSUP. */
 static pid_t pid_of(int rank)
 {
-    const struct rt_bell *b = &rt_node.bells[rank], *own = &rt_node.bells[rt_node.rank];
-    if (cfg.shm_large == LARGE_COPY || b->pidns != own->pidns)
+    if (rt_peer_obstacle(rank))
         return -RT_ENOTSUP;
-    return (pid_t)rt_load_acquire(&b->pid);
+    return (pid_t)rt_load_acquire(&rt_node.bells[rank].pid);
 }
 
 static ssize_t step(pid_t pid, const struct iovec *here, const struct iovec *there, int n,

@@ -10,6 +10,10 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+/* Why the functions below return -RT_ENOTSUP for that process without a trial; NULL: they try, and
+ * the system decides. */
+const char *rt_peer_obstacle(int local_rank);
+
 /* 0; -RT_ENOTSUP: not permitted or switched off (cfg.shm_large); -RT_EPEER: the process has
  * gone. */
 int rt_peer_read(int local_rank, void *to, uint64_t from, size_t nbytes);
