@@ -92,6 +92,7 @@ static int show_coll(const struct request *q) { return info_coll(q->nranks, q->n
 static int show_tool(const struct request *q) { return info_tool(q->verbose); }
 static int show_net(const struct request *q) { return info_net(q->verbose); }
 static int show_io(const struct request *q) { return info_io(q->io); }
+static int show_rma(const struct request *q) { return info_rma(q->self); }
 static int show_doctor(const struct request *q)
 {
     (void)q;
@@ -119,6 +120,8 @@ static const struct section {
     { "io", "Files",
       "file system of a file or folder, and access to it; --io FILE, default the current folder",
       show_io },
+    { "rma", "One-sided communication",
+      "path to each kind of window, and the reason; under mpirun for its ranks", show_rma },
     { "api", "Procedures", "procedures of MPI, implemented or not", show_api },
     { "tool", "Tool interface", "variables, events and categories of MPI_T; -v explains each",
       show_tool },

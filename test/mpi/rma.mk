@@ -14,4 +14,6 @@ check_PROGRAMS += test/mpi/rma_helper
 test_mpi_rma_helper_LDADD = libmpi_abi.la
 check_PROGRAMS += test/mpi/rma_victim
 test_mpi_rma_victim_LDADD = libmpi_abi.la
-EXTRA_DIST += test/mpi/rma_fault.py
+check_PROGRAMS += test/mpi/rma_path
+test_mpi_rma_path_LDADD = libmpi_abi.la
+EXTRA_DIST += test/mpi/rma_fault.py test/mpi/rma_path.py
