@@ -192,9 +192,11 @@ int wm_api_win_detach(struct wm_win *win, const void *base)
 
 /* ---- shared memory ---- */
 
-/* The memory of a rank as this process can address it; NULL: it cannot. */
+/* The memory of a rank as this process can address it; NULL: it cannot, or there is none. */
 static char *address_of(const struct wm_rma *r, const struct wm_rma_target *t)
 {
+    if (!t->nbytes)
+        return NULL;
     if (t->rank == r->comm->rank)
         return r->base;
     if (!t->ctl)
@@ -213,7 +215,7 @@ static int lowest(struct wm_rma *r, int *err)
         if (p.ns != 0 || rt_boot_local(p.rank) < 0)
             continue;
         *err = wm_rma_named(r, i, &t);
-        if (!*err && t->nbytes && address_of(r, t))
+        if (!*err && address_of(r, t))
             return i;
     }
     return -1;

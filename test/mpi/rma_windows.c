@@ -221,6 +221,7 @@ static void check_shared(bool contiguous)
     for (int r = 0; r < mt_size; r++) {
         OK(MPI_Win_shared_query(win, r, &size, &unit, &own));
         CHECK_EQ(size, (MPI_Aint)(r * 40));
+        CHECK_EQ(own != NULL, size > 0); /* the same in all ranks, also in r itself */
         CHECK_EQ(unit, r + 1);
         if (contiguous && before && size)
             CHECK(own == before);
