@@ -159,8 +159,10 @@ static int check_range(const struct wm_rma *r, const struct wm_rma_target *t,
         __builtin_add_overflow(at, high, &high))
         return out_of_range(t, a);
     if (dynamic)
-        return t->rank != r->comm->rank || wm_rma_in_window(r, low, high) ? MPI_SUCCESS
-                                                                          : out_of_range(t, a);
+        return t->rank != r->comm->rank || wm_rma_in_window(r, low, high) ||
+                       (!l->contig && wm_rma_pieces_in_window(r, l, a->target.count, at))
+                   ? MPI_SUCCESS
+                   : out_of_range(t, a);
     return low >= 0 && (uint64_t)high <= t->nbytes ? MPI_SUCCESS : out_of_range(t, a);
 }
 

@@ -306,6 +306,10 @@ void wm_rma_origins_free(struct wm_rma *r);
 /* Whether [low, high) of this process's window, or of its address space for a dynamic window, may
  * be accessed. */
 bool wm_rma_in_window(const struct wm_rma *r, int64_t low, int64_t high);
+/* The same for the data of elements at `at` without their gaps: regions that are attached to a
+ * dynamic window need not adjoin. */
+bool wm_rma_pieces_in_window(const struct wm_rma *r, const struct rt_layout *l, int64_t count,
+                             int64_t at);
 
 /* progress.c: progress of what waits. */
 void wm_rma_pump_need(struct wm_rma *r); /* `wants` or `busy` is not empty */

@@ -63,16 +63,43 @@ void wm_rma_origins_free(struct wm_rma *r)
         }
 }
 
+/* Attached as one region or as several that adjoin.  Regions are sorted and do not overlap. */
+static bool is_attached(const struct wm_rma *r, uint64_t low, uint64_t high)
+{
+    for (int i = 0; i < r->nregions && low < high && r->region[i].base <= low; i++) {
+        uint64_t end = r->region[i].base + r->region[i].nbytes;
+        low = end > low ? end : low;
+    }
+    return low >= high;
+}
+
 bool wm_rma_in_window(const struct wm_rma *r, int64_t low, int64_t high)
 {
     if (r->win->flavor != MPI_WIN_FLAVOR_DYNAMIC)
         return low >= 0 && low <= high && (uint64_t)high <= r->nbytes;
-    for (int i = 0; i < r->nregions; i++) {
-        const struct wm_rma_region *g = &r->region[i];
-        if ((uint64_t)low >= g->base && (uint64_t)high <= g->base + g->nbytes)
-            return true;
-    }
-    return false;
+    return low >= 0 && low <= high && is_attached(r, (uint64_t)low, (uint64_t)high);
+}
+
+struct cover {
+    const struct wm_rma *r;
+    int64_t at; /* of the element */
+    bool all;
+};
+
+static void cover(void *arg, int64_t off, int64_t len, int64_t stride, int64_t nrep)
+{
+    struct cover *c = arg;
+    for (int64_t i = 0, at = c->at + off; i < nrep && c->all; i++, at += stride)
+        c->all = wm_rma_in_window(c->r, at, at + len);
+}
+
+bool wm_rma_pieces_in_window(const struct wm_rma *r, const struct rt_layout *l, int64_t count,
+                             int64_t at)
+{
+    struct cover c = { .r = r, .at = at, .all = true };
+    for (int64_t i = 0; i < count && c.all; i++, c.at += l->extent)
+        rt_layout_each(l, cover, &c);
+    return c.all;
 }
 
 /* Finds the memory that a message names.  -RT_ERANGE. */
@@ -94,7 +121,11 @@ static int locate(struct job *j)
         wm_rma_span(j->layout, m->count, &low, &high);
     }
     if (__builtin_mul_overflow(m->disp, j->r->unit, &at) || __builtin_add_overflow(at, low, &low) ||
-        __builtin_add_overflow(at, high, &high) || !wm_rma_in_window(j->r, low, high))
+        __builtin_add_overflow(at, high, &high))
+        return -RT_ERANGE;
+    if (!wm_rma_in_window(j->r, low, high) &&
+        (j->r->win->flavor != MPI_WIN_FLAVOR_DYNAMIC || m->slot == WM_RMA_NO_SLOT ||
+         !wm_rma_pieces_in_window(j->r, j->layout, m->count, at)))
         return -RT_ERANGE;
     j->base = (char *)((uintptr_t)j->r->base + (uintptr_t)at);
     return 0;

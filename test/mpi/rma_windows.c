@@ -340,6 +340,41 @@ static void not_attached(void)
     OK(MPI_Win_free(&win));
 }
 
+/* An operation may reach regions that adjoin, and with a datatype also others, but nothing that is
+ * not attached. */
+static void several_regions(void)
+{
+    static int mem[12];
+    int x[10] = { 1, 2, 3, 4, 5, 6, 7, 8 }, right = (mt_rank + 1) % mt_size;
+    MPI_Aint at;
+    MPI_Datatype ends; /* elements 0, 1, 10, 11 */
+    MPI_Type_vector(2, 2, 10, MPI_INT, &ends);
+    MPI_Type_commit(&ends);
+    memset(mem, 0, sizeof mem);
+    OK(MPI_Win_create_dynamic(MPI_INFO_NULL, mt_comm, &win));
+    returns();
+    OK(MPI_Win_attach(win, mem, 4 * sizeof *mem));
+    OK(MPI_Win_attach(win, mem + 4, 4 * sizeof *mem));
+    OK(MPI_Win_attach(win, mem + 10, 2 * sizeof *mem));
+    MPI_Get_address(mem, &at);
+    MPI_Sendrecv_replace(&at, 1, MPI_AINT, (mt_rank + mt_size - 1) % mt_size, 0, right, 0, mt_comm,
+                         MPI_STATUS_IGNORE);
+    OK(MPI_Win_fence(0, win));
+    OK(MPI_Put(x, 8, MPI_INT, right, at, 8, MPI_INT, win));
+    OK(MPI_Win_fence(0, win));
+    OK(MPI_Accumulate(x, 4, MPI_INT, right, at, 1, ends, MPI_SUM, win));
+    OK(MPI_Win_fence(0, win));
+    CHECK(!memcmp(mem, (int[]){ 2, 4, 3, 4, 5, 6, 7, 8, 0, 0, 3, 4 }, sizeof mem));
+    MPI_Get_address(mem, &at);
+    OK(MPI_Put(x, 4, MPI_INT, mt_rank, at, 1, ends, win));
+    FAILS(MPI_Put(x, 9, MPI_INT, mt_rank, at, 9, MPI_INT, win), MPI_ERR_RMA_RANGE);
+    FAILS(MPI_Put(x, 4, MPI_INT, mt_rank, MPI_Aint_add(at, 4), 1, ends, win), MPI_ERR_RMA_RANGE);
+    OK(MPI_Win_fence(0, win));
+    CHECK(!memcmp(mem, (int[]){ 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 3, 4 }, sizeof mem));
+    OK(MPI_Win_free(&win));
+    MPI_Type_free(&ends);
+}
+
 /* ---- operations ---- */
 
 /* An error of the call, or of the next call that completes it: the target alone may know. */
@@ -504,6 +539,7 @@ int main(int argc, char **argv)
     MT_RUN(query_of_created);
     MT_RUN(attachments);
     MT_RUN(not_attached);
+    MT_RUN(several_regions);
     MT_RUN(ranges);
     MT_RUN(wrong_types);
     MT_RUN(absolute_types);
