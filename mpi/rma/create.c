@@ -384,6 +384,8 @@ int wm_api_win_free(struct wm_win *win)
     rt_lock(&r->dom->lock);
     err = wm_rma_flush(r, NULL, WM_UNTIL_TARGET);
     int e = wm_rma_barrier(r);
+    if (!e)
+        rt_store_release(&r->ctl->left, 1u);
     err = err ? err : e;
     if (!err)
         err = wm_rma_wait(r, NULL, has_served);

@@ -52,7 +52,6 @@ struct wm_rma_ctl {
     uint64_t nbytes, off;
     int64_t unit;
     uint32_t where;       /* enum wm_rma_where */
-    uint32_t member;      /* 1: this local rank is in the window */
     uint32_t by_messages; /* the owner takes part in synchronisation by messages only */
     /* an address that other processes read to find out whether they have access */
     uint64_t probe;
@@ -62,6 +61,7 @@ struct wm_rma_ctl {
                                of any process of the host */
     _Alignas(RT_CACHE_LINE) uint32_t completed; /* MPI_Win_complete calls that count for this
                                                    exposure epoch */
+    uint32_t left; /* 1: the owner has passed the barrier of MPI_Win_free */
     _Alignas(RT_CACHE_LINE) struct wm_rma_node node[WM_RMA_NODES];
     struct wm_rma_stripe stripe[WM_RMA_STRIPES];
     _Alignas(RT_CACHE_LINE) uint64_t posted[]; /* a bit for each local rank that has posted to this

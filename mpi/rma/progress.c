@@ -119,7 +119,7 @@ static void look_for_dead(struct wait *w)
     if (now < w->next_ns)
         return;
     for (int i = 0; i < r->nmembers && w->next_ns && !r->dead; i++)
-        if (rt_node_gone(r->members[i]))
+        if (rt_node_gone(r->members[i]) && !wm_rma_has_left(r, r->members[i]))
             r->dead = (int)rt_boot.local_procs[r->members[i]] + 1;
     w->next_ns = now + LOOK_NS;
 }

@@ -331,6 +331,12 @@ void wm_rma_target_run(struct wm_rma *r, struct wm_rma_target *t);
 typedef bool wm_rma_cond(struct wm_rma *r, struct wm_rma_target *t);
 int wm_rma_wait(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond);
 int wm_rma_dead(const struct wm_rma *r); /* the error of that */
+/* Whether a process of this host has passed the barrier of MPI_Win_free.  All that others need from
+ * the process has been sent, and the process may end. */
+static inline bool wm_rma_has_left(const struct wm_rma *r, int local)
+{
+    return rt_load_acquire(&wm_rma_ctl_at(r, local)->left);
+}
 
 /* flush.c */
 enum wm_rma_until {
