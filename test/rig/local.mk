@@ -55,3 +55,9 @@ EXTRA_DIST += test/rig/fortran test/rig/fortran.known
 check-fortran-mpich: all
 	@TEST_BUILDDIR=$(abs_top_builddir) $(run_python) $(abs_top_srcdir)/test/rig/fortran "$(MPICH)" $(FOLDERS) || test $$? = 77
 .PHONY: check-fortran-mpich
+
+# ScaLAPACK and MUMPS, fetched and built; FORTRAN_APPS='--ranks 4 --work FOLDER scalapack' as the script's head says.  77 as above.
+EXTRA_DIST += test/rig/fortran_apps
+check-fortran-apps: all
+	@TEST_BUILDDIR=$(abs_top_builddir) $(run_python) $(abs_top_srcdir)/test/rig/fortran_apps $(FORTRAN_APPS) || test $$? = 77
+.PHONY: check-fortran-apps

@@ -18,6 +18,7 @@ check-local:
 check-all: all
 	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS)
 	@set -f; $(run_tests) $(run_beside) --all $(RUNTESTS) $(TESTS)
+	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-fortran-apps
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-fresh
 
 check-layers:
