@@ -15,6 +15,7 @@
 #include "mpi/core/ctx.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/info.h"
+#include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/mem/segment.h"
 #include <stdlib.h>
@@ -201,15 +202,14 @@ static int share(struct wm_rma *r, const struct wm_rma_plan *p, struct wm_rma_ho
     if (p->allocates)
         r->base = r->file.base + off;
     publish(r, p, off);
-    r->serves = r->nmembers < r->comm->size || (is_private(r) && r->comm->size > 1) ||
-                wm_rma_by_messages();
     return 0;
 }
 
 /* ---- agreement ---- */
 
 struct vote {
-    int32_t err; /* error class; 0: none */
+    int32_t err;    /* error class; 0: none */
+    int32_t forced; /* the setting rma_path of a process is not auto */
     int64_t min_nbytes, max_nbytes, min_unit, max_unit;
 };
 
@@ -218,6 +218,7 @@ static void merge(void *inout, const void *in)
     struct vote *a = inout;
     const struct vote *b = in;
     a->err = a->err > b->err ? a->err : b->err;
+    a->forced |= b->forced;
     a->min_nbytes = a->min_nbytes < b->min_nbytes ? a->min_nbytes : b->min_nbytes;
     a->max_nbytes = a->max_nbytes > b->max_nbytes ? a->max_nbytes : b->max_nbytes;
     a->min_unit = a->min_unit < b->min_unit ? a->min_unit : b->min_unit;
@@ -226,7 +227,12 @@ static void merge(void *inout, const void *in)
 
 static int agree(struct wm_rma *r, int failed)
 {
-    struct vote v = { failed, (int64_t)r->nbytes, (int64_t)r->nbytes, r->unit, r->unit };
+    struct vote v = { .err = failed,
+                      .forced = cfg.rma_path != WM_RMA_FORCE_NONE,
+                      .min_nbytes = (int64_t)r->nbytes,
+                      .max_nbytes = (int64_t)r->nbytes,
+                      .min_unit = r->unit,
+                      .max_unit = r->unit };
     struct wm_exch x = wm_exch_all(r->comm, WM_TAG_COMM);
     int err = wm_exch_combine(&x, &v, sizeof v, merge);
     if (err < 0)
@@ -235,6 +241,7 @@ static int agree(struct wm_rma *r, int failed)
         return failed
                    ? failed
                    : wm_err(v.err, "another process failed in this call; its own message says why");
+    r->serves = r->nmembers < r->comm->size || (is_private(r) && r->comm->size > 1) || v.forced;
     r->same_nbytes = v.min_nbytes == v.max_nbytes ? v.min_nbytes : -1;
     r->same_unit = v.min_unit == v.max_unit ? v.min_unit : -1;
     return MPI_SUCCESS;

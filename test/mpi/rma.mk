@@ -18,4 +18,4 @@ check_PROGRAMS += test/mpi/rma_leave
 test_mpi_rma_leave_LDADD = libmpi_abi.la
 check_PROGRAMS += test/mpi/rma_path
 test_mpi_rma_path_LDADD = libmpi_abi.la
-EXTRA_DIST += test/mpi/rma_fault.py test/mpi/rma_path.py
+EXTRA_DIST += test/mpi/rma_fault.py test/mpi/rma_path.py test/mpi/rma_mixed
