@@ -2,14 +2,16 @@
 /* Accumulates: the one rule that makes them atomic.  A process that changes the memory of a target
  * by an accumulate holds the stripes of the pages in question, in the target's control block.  This
  * holds for a process of the target's host, which uses a pointer or process_vm_writev, and for the
- * target itself, which executes messages.
+ * target itself, which executes messages.  Accumulates on device memory are all executed by the
+ * target, which copies a part to host memory, reduces it there and copies it back.
  *
  * Contiguous elements go page by page, with one stripe at a time.  For other layouts, and for
- * elements that kernels cannot reduce in place, the data of a part are gathered, reduced and
+ * elements that cannot be reduced in place, the data of a part are gathered, reduced and
  * scattered while all stripes of its range are held, in ascending order.  An element belongs to the
  * page of its first byte.  The pages of a target are spread over the stripes by a hash, so that
  * processes that go through equal parts of one target in step do not meet in one stripe. */
 #include "mpi/rma/rma.h"
+#include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
 #include "runtime/base/idle.h"
 #include "runtime/mem/segment.h"
@@ -193,6 +195,8 @@ static int gather(const struct wm_rma_acc *a, int64_t pos, char *to, int64_t len
 {
     if (a->cma >= 0)
         return wm_rma_cma(a->cma, false, a->layout, a->count, a->base, pos, to, len);
+    if (rt_unlikely(a->device))
+        return wm_pack_now(a->layout, a->count, a->base, pos, to, len);
     if (a->layout->contig)
         memcpy(to, a->base + pos, (size_t)len);
     else
@@ -204,6 +208,8 @@ static int scatter(const struct wm_rma_acc *a, int64_t pos, char *from, int64_t 
 {
     if (a->cma >= 0)
         return wm_rma_cma(a->cma, true, a->layout, a->count, a->base, pos, from, len);
+    if (rt_unlikely(a->device))
+        return wm_unpack_now(a->layout, a->count, a->base, pos, from, len);
     if (a->layout->contig)
         memcpy(a->base + pos, from, (size_t)len);
     else
@@ -254,7 +260,7 @@ int wm_rma_acc(const struct wm_rma_acc *a)
 {
     if (a->len <= 0)
         return 0;
-    if (a->cma >= 0 || !a->layout->contig || !aligned(a, a->base + a->pos))
+    if (a->cma >= 0 || a->device || !a->layout->contig || !aligned(a, a->base + a->pos))
         return in_parts(a);
     in_place(a, a->base + a->pos);
     return 0;

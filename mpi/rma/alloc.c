@@ -165,8 +165,13 @@ int wm_api_win_attach(struct wm_win *win, void *base, MPI_Aint size)
         err = wm_err(MPI_ERR_SIZE, "argument 3 (size) is %lld", (long long)size);
     if (err)
         return err;
+    bool device;
     rt_lock(&r->dom->lock);
-    err = insert(r, (uint64_t)(uintptr_t)base, (uint64_t)size);
+    err = wm_rma_look(base, size, &device);
+    if (!err)
+        err = insert(r, (uint64_t)(uintptr_t)base, (uint64_t)size);
+    if (!err && device) /* before any process can know of this memory */
+        rt_store_release(&r->ctl->on_device, 1u);
     rt_unlock(&r->dom->lock);
     return err;
 }

@@ -3,6 +3,7 @@
  * gets go as ordinary messages on the window's communicator, so the engine's rendezvous moves them;
  * longer accumulates are cut.  The target executes messages in the order in which they were sent,
  * which is the order of accumulates that the standard requires. */
+#include "mpi/p2p/device.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
 #include "mpi/rma/rma.h"
@@ -101,7 +102,11 @@ static int send_data(struct wm_rma_op *op, struct wm_rma_msg *m, int64_t pos, in
     m->pos = pos;
     m->len = (uint32_t)len;
     memcpy(msg, m, sizeof *m);
-    if (o->type && o->type->layout.contig)
+    if (rt_unlikely(op->a.on_device & WM_RMA_ORIGIN)) {
+        int err = wm_pack_now(&o->type->layout, o->count, o->buf, pos, msg + sizeof *m, len);
+        if (err < 0)
+            return err;
+    } else if (o->type && o->type->layout.contig)
         memcpy(msg + sizeof *m, o->buf + pos, (size_t)len);
     else if (o->type)
         rt_layout_pack(&o->type->layout, o->count, o->buf, pos, msg + sizeof *m, len);
@@ -304,11 +309,16 @@ static struct wm_rma_op *op_of(const struct wm_rma *r, uint32_t id)
 
 static void on_data(struct wm_rma_op *op, const struct wm_rma_msg *m, const char *data)
 {
-    const struct wm_rma_side *to = op->a.what == WM_RMA_DO_GET ? &op->a.origin : &op->a.result;
-    if (to->type->layout.contig)
+    bool get = op->a.what == WM_RMA_DO_GET;
+    const struct wm_rma_side *to = get ? &op->a.origin : &op->a.result;
+    int err = 0;
+    if (rt_unlikely(op->a.on_device & (get ? WM_RMA_ORIGIN : WM_RMA_RESULT)))
+        err = wm_unpack_now(&to->type->layout, to->count, to->buf, m->pos, data, m->len);
+    else if (to->type->layout.contig)
         memcpy(to->buf + m->pos, data, m->len);
     else
         rt_layout_unpack(&to->type->layout, to->count, to->buf, m->pos, data, m->len);
+    op->err = op->err ? op->err : err;
     op->back += m->len;
     if (op->back == op->a.nbytes)
         wm_rma_op_done(op, 0);

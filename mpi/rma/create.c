@@ -15,6 +15,8 @@
 #include "mpi/core/ctx.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/info.h"
+#include "mpi/p2p/device.h"
+#include "mpi/p2p/pack_any.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/mem/segment.h"
@@ -147,8 +149,20 @@ static int open_file(struct wm_rma *r, struct wm_rma_host *h, size_t nbytes)
                       : rt_share_open(&r->file, r->comm->ctx, r->leader, nbytes, (size_t)h->align);
 }
 
+int wm_rma_look(const void *base, int64_t nbytes, bool *device)
+{
+    static const struct rt_layout bytes = {
+        .size = 1, .extent = 1, .true_extent = 1, .contig = true, .elem = RT_ELEM_BYTE
+    };
+    struct rt_gpu_ptr at;
+    bool scattered;
+    *device = wm_on_device(base, nbytes, &bytes, nbytes);
+    int err = *device ? wm_dev_query(base, nbytes, &bytes, &at, &scattered) : 0;
+    return err < 0 ? wm_any_error(err) : MPI_SUCCESS;
+}
+
 /* Fills the own control block. */
-static void publish(struct wm_rma *r, const struct wm_rma_plan *p, int64_t off)
+static void publish(struct wm_rma *r, const struct wm_rma_plan *p, int64_t off, bool device)
 {
     struct wm_rma_ctl *c = wm_rma_ctl_at(r, rt_node.rank);
     uint64_t base = (uint64_t)(uintptr_t)r->base, node = (uint64_t)(uintptr_t)rt_node.base;
@@ -158,6 +172,7 @@ static void publish(struct wm_rma *r, const struct wm_rma_plan *p, int64_t off)
     c->nbytes = r->nbytes;
     c->unit = r->unit;
     c->by_messages = wm_rma_by_messages();
+    c->on_device = device;
     c->probe = (uint64_t)(uintptr_t)&nwindows;
     if (p->dynamic) {
         c->where = WM_RMA_DYNAMIC;
@@ -174,14 +189,15 @@ static void publish(struct wm_rma *r, const struct wm_rma_plan *p, int64_t off)
     }
 }
 
-/* Other processes of the host reach the memory by process_vm_readv, if the system permits that. */
+/* Other processes of the host reach the memory by process_vm_readv, if the system permits that and
+ * the memory is not device memory. */
 static bool is_private(const struct wm_rma *r)
 {
     return r->ctl->where == WM_RMA_PRIVATE || r->ctl->where == WM_RMA_DYNAMIC;
 }
 
 /* 0 or -RT_E... */
-static int share(struct wm_rma *r, const struct wm_rma_plan *p, struct wm_rma_host *h)
+static int share(struct wm_rma *r, const struct wm_rma_plan *p, struct wm_rma_host *h, bool device)
 {
     int64_t off = 0;
     int err = find_members(r, h);
@@ -201,7 +217,7 @@ static int share(struct wm_rma *r, const struct wm_rma_plan *p, struct wm_rma_ho
         return err;
     if (p->allocates)
         r->base = r->file.base + off;
-    publish(r, p, off);
+    publish(r, p, off, device);
     return 0;
 }
 
@@ -299,7 +315,10 @@ static int build(struct wm_win *w, struct wm_comm *c, const struct wm_rma_plan *
     struct wm_rma *r = rma_new(w, c, p);
     if (!r)
         rt_boot_abort(1, "out of memory for a window"); /* the others wait in the agreement */
-    int err = share(r, p, &h);
+    bool device = false;
+    if (!failed && !p->allocates)
+        failed = wm_rma_look(p->base, p->nbytes, &device);
+    int err = share(r, p, &h, device);
     if (err < 0 && !failed)
         failed = shared_error(err, p);
     enlist(r);

@@ -30,4 +30,8 @@ struct wm_rma_host { /* of one creation */
 int wm_rma_create(struct wm_comm *comm, const struct wm_rma_plan *p, int failed,
                   struct wm_win **out);
 
+/* Whether [base, base + nbytes) of this process is device memory.  MPI_SUCCESS or an error class.
+ * Under the domain's lock. */
+int wm_rma_look(const void *base, int64_t nbytes, bool *device);
+
 #endif

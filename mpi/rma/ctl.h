@@ -53,6 +53,9 @@ struct wm_rma_ctl {
     int64_t unit;
     uint32_t where;       /* enum wm_rma_where */
     uint32_t by_messages; /* the owner takes part in synchronisation by messages only */
+    /* 1: the memory is device memory, or device memory has been attached; never 0 again.  Then the
+     * owner carries out all operations. */
+    uint32_t on_device;
     /* an address that other processes read to find out whether they have access */
     uint64_t probe;
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Operations on memory that this process can reach: by a pointer, or in private memory of another
- * process by process_vm_readv and writev.  Complete on return. */
+ * process by process_vm_readv and writev.  The origin's buffers may be device memory.  Complete on
+ * return. */
+#include "mpi/p2p/device.h"
 #include "mpi/rma/rma.h"
 #include "mpi/rma/cma.h"
 #include "runtime/base/copy.h"
@@ -9,36 +11,76 @@
 #include <string.h>
 
 #define PART ((int64_t)64 << 10) /* packed bytes at a time, where one side has gaps */
+/* The same where one side is device memory: a copy has a fixed cost of microseconds. */
+#define DEVICE_PART ((int64_t)1 << 20)
 
 static char *target_of(const struct wm_rma_target *t, const struct wm_rma_args *a)
 {
     return (char *)((uintptr_t)t->ptr + (uintptr_t)(a->disp * t->unit));
 }
 
-static int copy_cma(const struct wm_rma_target *t, const struct wm_rma_args *a, char *there)
+/* Between packed data and the target's memory. */
+static int move_packed(const struct wm_rma_target *t, const struct wm_rma_args *a, char *there,
+                       int64_t pos, char *packed, int64_t n)
 {
-    const struct rt_layout *ol = &a->origin.type->layout, *tl = &a->target.type->layout;
+    const struct rt_layout *tl = &a->target.type->layout;
     bool write = a->what == WM_RMA_DO_PUT;
-    if (ol->contig)
-        return wm_rma_cma(t->local, write, tl, a->target.count, there, 0, a->origin.buf, a->nbytes);
-    char *tmp = malloc((size_t)(a->nbytes < PART ? a->nbytes : PART));
+    if (t->path == WM_PATH_CMA)
+        return wm_rma_cma(t->local, write, tl, a->target.count, there, pos, packed, n);
+    if (write)
+        rt_layout_unpack(tl, a->target.count, there, pos, packed, n);
+    else
+        rt_layout_pack(tl, a->target.count, there, pos, packed, n);
+    return 0;
+}
+
+/* Through a buffer, part by part. */
+static int copy_packed(const struct wm_rma_target *t, const struct wm_rma_args *a, char *there)
+{
+    const struct wm_rma_side *o = &a->origin;
+    const struct rt_layout *ol = &o->type->layout;
+    bool write = a->what == WM_RMA_DO_PUT;
+    int64_t most = a->on_device ? DEVICE_PART : PART;
+    most = a->nbytes < most ? a->nbytes : most;
+    char *tmp = malloc((size_t)most);
     int err = tmp ? 0 : -RT_ENOMEM;
     for (int64_t pos = 0, n; pos < a->nbytes && !err; pos += n) {
-        n = a->nbytes - pos < PART ? a->nbytes - pos : PART;
+        n = a->nbytes - pos < most ? a->nbytes - pos : most;
         if (write)
-            rt_layout_pack(ol, a->origin.count, a->origin.buf, pos, tmp, n);
-        err = wm_rma_cma(t->local, write, tl, a->target.count, there, pos, tmp, n);
+            err = wm_pack_now(ol, o->count, o->buf, pos, tmp, n);
+        if (!err)
+            err = move_packed(t, a, there, pos, tmp, n);
         if (!write && !err)
-            rt_layout_unpack(ol, a->origin.count, a->origin.buf, pos, tmp, n);
+            err = wm_unpack_now(ol, o->count, o->buf, pos, tmp, n);
     }
     free(tmp);
     return err;
+}
+
+/* The origin's buffer is device memory, the target's memory is not. */
+static int copy_device(const struct wm_rma_target *t, const struct wm_rma_args *a, char *there)
+{
+    const struct wm_rma_side *o = &a->origin;
+    if (t->path == WM_PATH_CMA || !a->target.type->layout.contig)
+        return copy_packed(t, a, there);
+    return a->what == WM_RMA_DO_PUT
+               ? wm_pack_now(&o->type->layout, o->count, o->buf, 0, there, a->nbytes)
+               : wm_unpack_now(&o->type->layout, o->count, o->buf, 0, there, a->nbytes);
+}
+
+static int copy_cma(const struct wm_rma_target *t, const struct wm_rma_args *a, char *there)
+{
+    if (a->origin.type->layout.contig)
+        return move_packed(t, a, there, 0, a->origin.buf, a->nbytes);
+    return copy_packed(t, a, there);
 }
 
 int wm_rma_copy(const struct wm_rma_target *t, const struct wm_rma_args *a)
 {
     const struct rt_layout *ol = &a->origin.type->layout, *tl = &a->target.type->layout;
     char *there = target_of(t, a);
+    if (rt_unlikely(a->on_device))
+        return copy_device(t, a, there);
     if (rt_unlikely(t->path == WM_PATH_CMA))
         return copy_cma(t, a, there);
     bool put = a->what == WM_RMA_DO_PUT;
@@ -56,12 +98,14 @@ int wm_rma_copy(const struct wm_rma_target *t, const struct wm_rma_args *a)
     return 0;
 }
 
-/* An accumulate in parts, as far as the origin's or the result's data have gaps. */
+/* An accumulate in parts, as far as the origin's or the result's data have gaps or are device
+ * memory. */
 static int accumulate(struct wm_rma_acc *c, const struct wm_rma_args *a)
 {
     const struct wm_rma_side *o = &a->origin, *res = &a->result;
-    bool gives = a->opcode != RT_OP_NO_OP, packs = gives && !o->type->layout.contig;
-    bool unpacks = a->fetches && !res->type->layout.contig;
+    bool gives = a->opcode != RT_OP_NO_OP;
+    bool packs = gives && (!o->type->layout.contig || a->on_device & WM_RMA_ORIGIN);
+    bool unpacks = a->fetches && (!res->type->layout.contig || a->on_device & WM_RMA_RESULT);
     int64_t most = packs || unpacks ? PART / c->esize * c->esize : a->nbytes;
     char *tmp = packs || unpacks ? malloc(2 * (size_t)(most < a->nbytes ? most : a->nbytes)) : NULL;
     int err = (packs || unpacks) && !tmp ? -RT_ENOMEM : 0;
@@ -71,10 +115,12 @@ static int accumulate(struct wm_rma_acc *c, const struct wm_rma_args *a)
         c->origin = !gives ? NULL : packs ? tmp : o->buf + pos;
         c->result = !a->fetches ? NULL : unpacks ? tmp + c->len : res->buf + pos;
         if (packs)
-            rt_layout_pack(&o->type->layout, o->count, o->buf, pos, tmp, c->len);
-        err = wm_rma_acc(c);
+            err = wm_pack_now(&o->type->layout, o->count, o->buf, pos, tmp, c->len);
+        if (!err)
+            err = wm_rma_acc(c);
         if (unpacks && !err)
-            rt_layout_unpack(&res->type->layout, res->count, res->buf, pos, tmp + c->len, c->len);
+            err = wm_unpack_now(&res->type->layout, res->count, res->buf, pos, tmp + c->len,
+                                c->len);
     }
     free(tmp);
     return err;
@@ -92,6 +138,7 @@ int wm_rma_execute(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rm
     c.base = target_of(t, a);
     c.count = a->target.count;
     c.layout = &a->target.type->layout;
+    c.device = false;
     c.op = a->opcode;
     c.elem = basic->layout.elem;
     c.esize = basic->layout.size;
@@ -102,5 +149,10 @@ int wm_rma_execute(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rm
         return accumulate(&c, a);
     c.origin = a->origin.buf;
     c.result = a->result.buf;
-    return wm_rma_cas(&c, a->compare);
+    if (rt_likely(!(a->on_device & WM_RMA_RESULT)))
+        return wm_rma_cas(&c, a->compare);
+    char old[16];
+    c.result = old;
+    int err = wm_rma_cas(&c, a->compare);
+    return err ? err : wm_unpack_now(c.layout, 1, a->result.buf, 0, old, a->nbytes);
 }

@@ -2,6 +2,8 @@
 /* Bodies of the communication calls (MPI-5.0 section 12.3): arguments, epoch, path.  Operations on
  * memory that this process can reach are carried out in the call; others become an operation
  * (struct wm_rma_op) in the target's queue.  No call waits for another process. */
+#include "mpi/p2p/device.h"
+#include "mpi/p2p/pack_any.h"
 #include "mpi/p2p/request.h"
 #include "mpi/op/op.h"
 #include "mpi/rma/rma.h"
@@ -213,6 +215,54 @@ static int check_op(const struct wm_rma_args *a, const struct wm_op *op, bool ma
     return MPI_SUCCESS;
 }
 
+/* ---- buffers in device memory ---- */
+
+static int look_at(const struct wm_rma_args *a, const void *buf, int64_t count,
+                   const struct rt_layout *l, bool *device)
+{
+    struct rt_gpu_ptr at;
+    bool scattered;
+    *device = wm_on_device(buf, count, l, a->nbytes);
+    int err = *device ? wm_dev_query(buf, count, l, &at, &scattered) : 0;
+    return err < 0 ? wm_any_error(err) : MPI_SUCCESS;
+}
+
+/* An operand of compare-and-swap, which is read now, to `to`. */
+static int read_operand(const struct wm_rma_args *a, const void **at, char *to)
+{
+    const struct rt_layout *l = &a->target.type->layout;
+    bool device;
+    int err = look_at(a, *at, 1, l, &device);
+    if (err || !device)
+        return err;
+    err = wm_pack_now(l, 1, *at, 0, to, a->nbytes);
+    *at = to;
+    return err < 0 ? wm_any_error(err) : MPI_SUCCESS;
+}
+
+/* Sets a->on_device; `values` has room for the operands of compare-and-swap. */
+static int look_at_buffers(struct wm_rma_args *a, char values[2][16])
+{
+    const struct wm_rma_side *o = &a->origin, *res = &a->result;
+    bool device = false;
+    int err = MPI_SUCCESS;
+    if (a->what == WM_RMA_DO_CAS) {
+        const void *origin = o->buf;
+        err = read_operand(a, &a->compare, values[0]);
+        if (!err)
+            err = read_operand(a, &origin, values[1]);
+        a->origin.buf = (char *)(uintptr_t)origin;
+    } else if (o->type) {
+        err = look_at(a, o->buf, o->count, &o->type->layout, &device);
+        a->on_device |= device ? WM_RMA_ORIGIN : 0;
+    }
+    if (!err && res->type) {
+        err = look_at(a, res->buf, res->count, &res->type->layout, &device);
+        a->on_device |= device ? WM_RMA_RESULT : 0;
+    }
+    return err;
+}
+
 /* ---- start ---- */
 
 static int no_memory(void) { return wm_err(MPI_ERR_NO_MEM, "no memory for another operation"); }
@@ -237,14 +287,31 @@ static int enqueue(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rm
     return MPI_SUCCESS;
 }
 
+/* What has to be known of memory before an operation starts. */
+static int prepare(struct wm_rma *r, struct wm_rma_target *t, struct wm_rma_args *a,
+                   char values[2][16])
+{
+    int err = MPI_SUCCESS;
+    if (rt_unlikely(rt_gpu_watch))
+        err = look_at_buffers(a, values);
+    if (rt_unlikely(r->win->flavor == MPI_WIN_FLAVOR_DYNAMIC) && !err) {
+        int e = wm_rma_reach_again(r, t);
+        err = e < 0 ? wm_err_rt(e, "rank %d cannot be reached", t->rank) : MPI_SUCCESS;
+    }
+    return err;
+}
+
 static int start_locked(struct wm_rma *r, struct wm_rma_args *a, MPI_Request *request)
 {
     struct wm_rma_target *t;
+    char values[2][16];
     int err = wm_rma_named(r, a->rank, &t);
     if (rt_likely(!err))
         err = wm_rma_may_with(r, request ? WM_MOVE_REQUEST : WM_MOVE_OPERATION, t);
     if (rt_likely(!err))
         err = check_range(r, t, a);
+    if (rt_likely(!err))
+        err = prepare(r, t, a, values);
     if (rt_unlikely(err))
         return err;
     if (rt_likely(t->path != WM_PATH_AM && rt_list_empty(&t->queue) && wm_rma_ready(r, t)) ||
@@ -289,6 +356,7 @@ static inline void describe(struct wm_rma_args *a, enum wm_rma_what what, int ra
     a->what = (uint8_t)what;
     a->opcode = 0;
     a->fetches = result.type != NULL;
+    a->on_device = 0;
     a->rank = rank;
     a->disp = disp;
     a->origin = origin;

@@ -18,6 +18,8 @@ struct wm_rma_choice wm_rma_choose(const struct wm_rma_facts *f)
         return choice(WM_PATH_AM, "setting rma_path");
     if (!f->same_host)
         return choice(WM_PATH_AM, "it is on another host");
+    if (f->device)
+        return choice(WM_PATH_AM, "it has device memory");
     if (f->self)
         return choice(WM_PATH_DIRECT, "it is this process");
     if (f->where == WM_RMA_IN_FILE && pointers)

@@ -16,6 +16,7 @@ struct wm_rma_facts {
     bool same_host; /* the target's control block is in the window's file */
     bool self;      /* the target is this process */
     uint8_t where;  /* enum wm_rma_where, if on the same host */
+    bool device;    /* it has device memory in the window, if on the same host */
     bool readable;  /* the system permits process_vm_readv, if on the same host */
 };
 

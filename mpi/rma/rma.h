@@ -154,11 +154,15 @@ struct wm_rma_side {
     struct wm_type *type;
 };
 
+enum { WM_RMA_ORIGIN = 1, WM_RMA_RESULT = 2 };
+
 /* An operation as the user has called it. */
 struct wm_rma_args {
     uint8_t what;   /* enum wm_rma_what */
     uint8_t opcode; /* enum rt_opcode of an accumulate */
     bool fetches;   /* the old value goes to `result` */
+    /* buffers in device memory: WM_RMA_ORIGIN and WM_RMA_RESULT; always 0 without a device */
+    uint8_t on_device;
     int rank;
     MPI_Aint disp;
     struct wm_rma_side origin, result, target; /* target.buf is not used */
@@ -207,6 +211,9 @@ static inline struct wm_rma_target *wm_rma_target(struct wm_rma *r, int rank)
 /* For calls that name a rank.  MPI_SUCCESS or MPI_ERR_NO_MEM with its text. */
 int wm_rma_named(struct wm_rma *r, int rank, struct wm_rma_target **out);
 void wm_rma_targets_free(struct wm_rma *r);
+/* Before an operation on a dynamic window: the target may have attached device memory since.  0 or
+ * -RT_E... */
+int wm_rma_reach_again(struct wm_rma *r, struct wm_rma_target *t);
 /* 0 or -RT_E...: t->peer is set. */
 int wm_rma_target_peer(struct wm_rma *r, struct wm_rma_target *t);
 
@@ -247,6 +254,7 @@ struct wm_rma_acc {
     char *base;             /* where the target's elements begin */
     int64_t count;
     const struct rt_layout *layout; /* of an element */
+    bool device;                    /* the target's elements are in device memory of ours */
     enum rt_opcode op;
     enum rt_elem elem;
     int64_t esize;      /* packed bytes of a basic element */

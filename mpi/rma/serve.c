@@ -2,6 +2,7 @@
 /* The target's side of messages: operations, locks and completions of origins that do not reach
  * this process's memory or control blocks.  Called from the transports' upcall, so nothing here
  * waits for another process; a stripe is held for microseconds. */
+#include "mpi/p2p/device.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
 #include "mpi/rma/rma.h"
@@ -22,6 +23,7 @@ struct job {
     int64_t count;
     struct rt_layout contig; /* in place of a slot */
     const struct rt_layout *layout;
+    bool device; /* the data are device memory */
 };
 
 /* A transfer by an ordinary message. */
@@ -128,6 +130,8 @@ static int locate(struct job *j)
          !wm_rma_pieces_in_window(j->r, j->layout, m->count, at)))
         return -RT_ERANGE;
     j->base = (char *)((uintptr_t)j->r->base + (uintptr_t)at);
+    j->device = j->r->ctl->on_device &&
+                wm_on_device(j->base, j->count, j->layout, j->count * j->layout->size);
     return 0;
 }
 
@@ -153,6 +157,8 @@ static char *room_for(int64_t len)
 
 static int on_put(struct job *j)
 {
+    if (rt_unlikely(j->device))
+        return wm_unpack_now(j->layout, j->count, j->base, 0, j->data, j->m->len);
     if (j->layout->contig)
         memcpy(j->base, j->data, j->m->len);
     else
@@ -163,12 +169,16 @@ static int on_put(struct job *j)
 static int on_get(struct job *j)
 {
     char *msg = room_for(j->m->len), *to = msg + sizeof(struct wm_rma_msg);
-    if (j->layout->contig)
+    int err = 0;
+    if (rt_unlikely(j->device))
+        err = wm_pack_now(j->layout, j->count, j->base, 0, to, j->m->len);
+    else if (j->layout->contig)
         memcpy(to, j->base, j->m->len);
     else
         rt_layout_pack(j->layout, j->count, j->base, 0, to, j->m->len);
-    send_data(j, msg, 0, j->m->len);
-    return 0;
+    if (!err)
+        send_data(j, msg, 0, j->m->len);
+    return err;
 }
 
 static struct wm_rma_acc acc_of(const struct job *j)
@@ -179,6 +189,7 @@ static struct wm_rma_acc acc_of(const struct job *j)
                                 .base = j->base,
                                 .count = j->count,
                                 .layout = j->layout,
+                                .device = j->device,
                                 .op = j->m->op,
                                 .elem = j->m->elem,
                                 .esize = j->m->esize,
@@ -264,7 +275,8 @@ static void on_bulk(struct job *j, int err)
                           .comm = j->r->comm,
                           .peer = j->o->rank,
                           .tag = wm_rma_tag(j->m->id, !put),
-                          .coll = true };
+                          .coll = true,
+                          .on_device = !err && j->device };
     struct rt_req *q;
     j->r->nserving++;
     err = put ? wm_p2p_irecv(&msg, &q) : wm_p2p_isend(&msg, WM_STANDARD, &q);

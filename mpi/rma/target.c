@@ -29,6 +29,11 @@ static char *memory_of(const struct wm_rma *r, const struct wm_rma_target *t, bo
                                         : NULL;
 }
 
+static bool has_device(const struct wm_rma_target *t)
+{
+    return t->ctl && rt_load_acquire(&t->ctl->on_device);
+}
+
 static void reach(struct wm_rma *r, struct wm_rma_target *t)
 {
     char probe;
@@ -37,6 +42,7 @@ static void reach(struct wm_rma *r, struct wm_rma_target *t)
                               .self = t->rank == r->comm->rank };
     if (f.same_host) {
         f.where = (uint8_t)t->ctl->where;
+        f.device = has_device(t);
         f.readable = !f.self && rt_peer_read(t->local, &probe, t->ctl->probe, 1) == 0;
     }
     struct wm_rma_choice c = wm_rma_choose(&f);
@@ -44,6 +50,16 @@ static void reach(struct wm_rma *r, struct wm_rma_target *t)
     t->ptr = memory_of(r, t, f.self);
     log_debug(MPI, "window %u: rank %d by path %s: %s", r->comm->ctx, t->rank,
               wm_rma_path_names[t->path], c.reason);
+}
+
+/* Operations that have been carried out by the former path are complete; those in the queue go by
+ * messages, too. */
+int wm_rma_reach_again(struct wm_rma *r, struct wm_rma_target *t)
+{
+    if (t->path == WM_PATH_AM || !has_device(t))
+        return 0;
+    reach(r, t);
+    return wm_rma_target_peer(r, t);
 }
 
 static struct wm_rma_target *make(struct wm_rma *r, int rank)

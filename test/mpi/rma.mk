@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # One-sided communication.
 check_PROGRAMS += test/mpi/rma_random
-test_mpi_rma_random_SOURCES = test/mpi/rma_random.c test/mpi/rma_model.h test/mpi/mpitest.h
+test_mpi_rma_random_SOURCES = test/mpi/rma_random.c test/mpi/rma_random.h test/mpi/rma_model.h test/mpi/mpitest.h
 test_mpi_rma_random_LDADD = libmpi_abi.la
 check_PROGRAMS += test/mpi/rma_epochs
 test_mpi_rma_epochs_LDADD = libmpi_abi.la

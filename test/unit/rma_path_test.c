@@ -52,6 +52,23 @@ static void one_fact_decides(void)
         }
 }
 
+/* Device memory is reached by its process alone, and by that one in the same way. */
+static void device_memory(void)
+{
+    for (int where = WM_RMA_PRIVATE; where <= WM_RMA_DYNAMIC; where++)
+        for (int self = 0; self < 2; self++) {
+            struct wm_rma_facts f = { .same_host = true,
+                                      .self = self,
+                                      .where = (uint8_t)where,
+                                      .device = true,
+                                      .readable = true };
+            CHECK_EQ(wm_rma_choose(&f).path, AM);
+            CHECK_STR(wm_rma_choose(&f).reason, "it has device memory");
+            f.force = WM_RMA_FORCE_CMA;
+            CHECK_EQ(wm_rma_choose(&f).path, AM);
+        }
+}
+
 static void reasons(void)
 {
     CHECK_STR(choose(WM_RMA_FORCE_AM, false, false, 0, false).reason, "setting rma_path");
@@ -69,6 +86,7 @@ int main(void)
 {
     RUN(same_host);
     RUN(one_fact_decides);
+    RUN(device_memory);
     RUN(reasons);
     return check_end();
 }

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One-sided communication with device memory: windows, origins and results in memory of all kinds,
+ * in random operations against a model (rma_random.h); accumulates of all ranks on one place;
+ * buffers and windows that are not all memory of a device.  Arguments: seed, number of windows. */
+#include "test/gpu/gputest.h"
+#include "test/mpi/mpitest.h"
+
+#define RR_KINDS (2 * GT_KINDS) /* of two devices */
+static int first_device;
+
+static int device_of(int kind) { return (first_device + kind / GT_KINDS) % gt_ndevices(); }
+static char *rr_take(int kind, size_t n)
+{
+    return (char *)gt_alloc((enum gt_kind)(kind % GT_KINDS), device_of(kind), n, 0);
+}
+static void rr_give(char *p)
+{
+    CHECK(gt_guards_intact((unsigned char *)p));
+    gt_free((unsigned char *)p);
+}
+static void rr_write(void *p, const void *host, size_t n) { gt_write(p, host, n); }
+static void rr_read(void *host, const void *p, size_t n) { gt_read(host, p, n); }
+
+#include "test/mpi/rma_random.h"
+
+#define N 60 /* rounds of a contended loop */
+
+static void open_device_window(size_t n)
+{
+    mem = rr_take(GT_CUDA, n);
+    gt_set(mem, 0, n);
+    OK(MPI_Win_create(mem, (MPI_Aint)n, 1, MPI_INFO_NULL, mt_comm, &win));
+}
+
+static void close_device_window(void)
+{
+    OK(MPI_Win_free(&win));
+    rr_give(mem);
+}
+
+static int int_at(const char *p)
+{
+    int v;
+    gt_read(&v, p, sizeof v);
+    return v;
+}
+
+/* Each value of a counter is handed out once; operands in device memory in every second round. */
+static void counter(void)
+{
+    int one = 1, total = N * mt_size, sum = 0, got;
+    int *seen = calloc((size_t)total, sizeof *seen);
+    char *value = rr_take(GT_CUDA, sizeof one), *result = rr_take(GT_VMM, sizeof one);
+    gt_write(value, &one, sizeof one);
+    open_device_window(sizeof one);
+    OK(MPI_Win_lock_all(0, win));
+    for (int i = 0; i < N; i++) {
+        bool device = i % 2;
+        OK(MPI_Fetch_and_op(device ? (void *)value : &one, device ? (void *)result : &got, MPI_INT,
+                            0, 0, MPI_SUM, win));
+        OK(MPI_Win_flush(0, win));
+        got = device ? int_at(result) : got;
+        CHECK_MSG(got >= 0 && got < total, "the counter was %d", got);
+        if (got >= 0 && got < total)
+            seen[got]++;
+    }
+    OK(MPI_Win_unlock_all(win));
+    MPI_Allreduce(MPI_IN_PLACE, seen, total, MPI_INT, MPI_SUM, mt_comm);
+    for (int i = 0; i < total; i++)
+        sum += seen[i] == 1;
+    CHECK_EQ(sum, total);
+    close_device_window();
+    rr_give(value);
+    rr_give(result);
+    free(seen);
+}
+
+/* A counter made of compare-and-swap, beside sums of another kind on the same place, and sums of
+ * several messages on what follows. */
+static void swaps_and_sums(void)
+{
+    enum { M = 6000 };
+    int old, next, got, three = 3, *many = malloc(M * sizeof *many);
+    for (int i = 0; i < M; i++)
+        many[i] = i % 7 + 1;
+    open_device_window((M + 1) * sizeof old);
+    OK(MPI_Win_lock_all(0, win));
+    for (int i = 0; i < N; i++) {
+        do {
+            OK(MPI_Fetch_and_op(NULL, &old, MPI_INT, 0, 0, MPI_NO_OP, win));
+            OK(MPI_Win_flush(0, win));
+            next = old + 1;
+            OK(MPI_Compare_and_swap(&next, &old, &got, MPI_INT, 0, 0, win));
+            OK(MPI_Win_flush(0, win));
+        } while (got != old && !check_failed_case);
+        if (i % 4 == 0)
+            OK(MPI_Accumulate(&three, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_SUM, win));
+        if (i % 12 == 0)
+            OK(MPI_Accumulate(many, M, MPI_INT, 0, 4, M, MPI_INT, MPI_SUM, win));
+    }
+    OK(MPI_Win_unlock_all(win));
+    MPI_Barrier(mt_comm);
+    if (mt_rank == 0) {
+        CHECK_EQ(int_at(mem), mt_size * (N + N / 4 * 3));
+        int *sums = malloc(M * sizeof *sums), wrong = 0;
+        gt_read(sums, mem + 4, M * sizeof *sums);
+        for (int i = 0; i < M; i++)
+            wrong += sums[i] != mt_size * (N / 12) * many[i];
+        CHECK_EQ(wrong, 0);
+        free(sums);
+    }
+    close_device_window();
+    free(many);
+}
+
+/* A dynamic window that has been used with host memory, and then gets device memory: operations go
+ * another way from then on, in order. */
+static void attached_later(void)
+{
+    enum { M = 3000 };
+    int to = (mt_rank + 1) % mt_size, from = (mt_rank + mt_size - 1) % mt_size;
+    int *host = calloc(M, sizeof *host), v[M];
+    char *device = rr_take(GT_CUDA, sizeof v);
+    MPI_Aint mine[2], right[2];
+    gt_set(device, 0, sizeof v);
+    OK(MPI_Win_create_dynamic(MPI_INFO_NULL, mt_comm, &win));
+    OK(MPI_Win_attach(win, host, sizeof v));
+    MPI_Get_address(host, &mine[0]);
+    MPI_Get_address(device, &mine[1]);
+    MPI_Sendrecv(mine, 2, MPI_AINT, from, 0, right, 2, MPI_AINT, to, 0, mt_comm, MPI_STATUS_IGNORE);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < M; i++)
+            v[i] = mt_rank * 10 + round + 1;
+        OK(MPI_Win_fence(0, win));
+        OK(MPI_Accumulate(v, M, MPI_INT, to, right[0], M, MPI_INT, MPI_SUM, win));
+        if (round == 1)
+            OK(MPI_Put(v, M, MPI_INT, to, right[1], M, MPI_INT, win));
+        OK(MPI_Win_fence(0, win));
+        if (round == 0)
+            OK(MPI_Win_attach(win, device, sizeof v));
+        MPI_Barrier(mt_comm);
+    }
+    int wrong = 0;
+    gt_read(v, device, sizeof v);
+    for (int i = 0; i < M; i++)
+        wrong += host[i] != 2 * from * 10 + 3 || v[i] != from * 10 + 2;
+    CHECK_EQ(wrong, 0);
+    OK(MPI_Win_detach(win, device));
+    OK(MPI_Win_detach(win, host));
+    OK(MPI_Win_free(&win));
+    rr_give(device);
+    free(host);
+}
+
+/* Memory that ends too early is an error of the call, and of all processes where the call is
+ * collective. */
+static void bad_memory(void)
+{
+    enum { LEN = 4096, FAR = 1 << 30 };
+    int class = MPI_SUCCESS;
+    char *small = rr_take(GT_CUDA, LEN), *w = rr_take(GT_CUDA, LEN);
+    MPI_Comm_set_errhandler(mt_comm, MPI_ERRORS_RETURN);
+    int err = MPI_Win_create(small, mt_rank == 0 ? FAR : LEN, 1, MPI_INFO_NULL, mt_comm, &win);
+    MPI_Error_class(err, &class);
+    CHECK_EQ(class, MPI_ERR_BUFFER);
+    OK(MPI_Win_create(w, LEN, 1, MPI_INFO_NULL, mt_comm, &win));
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    MPI_Datatype far;
+    MPI_Type_create_hvector(2, 8, FAR, MPI_BYTE, &far);
+    MPI_Type_commit(&far);
+    OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win));
+    MPI_Error_class(MPI_Put(small, 1, far, 0, 0, 16, MPI_BYTE, win), &class);
+    CHECK_EQ(class, MPI_ERR_BUFFER);
+    MPI_Error_class(MPI_Get(small, 1, far, 0, 0, 16, MPI_BYTE, win), &class);
+    CHECK_EQ(class, MPI_ERR_BUFFER);
+    OK(MPI_Put(small, LEN, MPI_BYTE, 0, 0, LEN, MPI_BYTE, win));
+    OK(MPI_Win_unlock(0, win));
+    OK(MPI_Win_free(&win));
+    MPI_Type_free(&far);
+    rr_give(small);
+    rr_give(w);
+}
+
+int main(int argc, char **argv)
+{
+    gt_need(1);
+    mt_init(argc, argv);
+    windows = 8;
+    rr_arguments(argc, argv);
+    first_device = mt_rank % gt_ndevices();
+    gt_use(first_device);
+    MT_RUN(random_windows);
+    MT_RUN(counter);
+    MT_RUN(swaps_and_sums);
+    MT_RUN(attached_later);
+    MT_RUN(bad_memory);
+    return mt_end();
+}
