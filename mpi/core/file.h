@@ -9,9 +9,10 @@
 #include <pthread.h>
 
 struct wm_errh;
-struct wm_hints;  /* mpi/io/hints.h */
-struct wm_shared; /* mpi/io/shared.c */
-struct wm_view;   /* mpi/io/view.h */
+struct wm_exchange; /* mpi/io/twophase.c */
+struct wm_hints;    /* mpi/io/hints.h */
+struct wm_shared;   /* mpi/io/shared.c */
+struct wm_view;     /* mpi/io/view.h */
 
 /* A split collective access that has begun and not been ended. */
 struct wm_split {
@@ -29,11 +30,12 @@ struct wm_file {
     int fd;
     int amode;
     struct rt_io_fs fs;
-    struct wm_hints *hints;   /* owned */
-    struct wm_view *view;     /* referenced */
-    int64_t pos;              /* individual file pointer, in etypes */
-    struct wm_shared *shared; /* owned */
-    struct wm_split split;    /* used by one thread at a time, as the calls are collective */
+    struct wm_hints *hints;       /* owned */
+    struct wm_view *view;         /* referenced */
+    int64_t pos;                  /* individual file pointer, in etypes */
+    struct wm_shared *shared;     /* owned */
+    struct wm_split split;        /* used by one thread at a time, as the calls are collective */
+    struct wm_exchange *exchange; /* buffers of collective calls, one call at a time; NULL; owned */
     bool atomic; /* MPI_File_set_atomicity; changes only while no access is in progress */
     pthread_mutex_t
         mutex;   /* accesses of this process in atomic mode; not under the domain's lock */

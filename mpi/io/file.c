@@ -8,6 +8,7 @@
 #include "mpi/core/comm.h"
 #include "mpi/core/group.h"
 #include "mpi/io/hints.h"
+#include "mpi/io/twophase.h"
 #include "mpi/io/view.h"
 #include "mpi/p2p/domain.h"
 #include <stdlib.h>
@@ -26,6 +27,7 @@ void wm_file_unref(struct wm_file *f)
     wm_view_unref(f->view);
     wm_hints_free(f->hints);
     wm_errh_unref(f->errh);
+    wm_exchange_free(f->exchange);
     free(f->spare);
     free(f->name);
     rt_slab_free(&wm_file_slab, f);
@@ -38,23 +40,29 @@ int wm_file_err(const struct wm_file *f, int rt_err, const char *what)
 
 /* ---- agreement ---- */
 
-int wm_file_same(struct wm_file *f, int err, int64_t value, const char *what)
+int wm_file_max(struct wm_file *f, int64_t *v, int n)
 {
-    int64_t v[3] = { err, value, -value };
     const struct coll_args a = { .kind = COLL_ALLREDUCE,
                                  .sbuf = COLL_IN_PLACE,
                                  .rbuf = v,
-                                 .rcount = 3,
+                                 .rcount = n,
                                  .rtype = &wm_type_get(MPI_INT64_T)->layout,
                                  .op = &wm_op_get(MPI_MAX)->op,
                                  .mem = RT_MEM_HOST };
     wm_file_lock(f);
     int rc = wm_coll_run(f->comm, &a);
     wm_file_unlock(f);
-    if (rc < 0)
-        return wm_err_rt(rc, "the %d processes of file %s could not agree", f->comm->size, f->name);
-    if (err)
-        return err; /* with the text of this process */
+    return rc < 0 ? wm_err_rt(rc, "the %d processes of file %s could not agree", f->comm->size,
+                              f->name)
+                  : MPI_SUCCESS;
+}
+
+int wm_file_same(struct wm_file *f, int err, int64_t value, const char *what)
+{
+    int64_t v[3] = { err, value, -value };
+    int rc = wm_file_max(f, v, 3);
+    if (rc || err)
+        return rc ? rc : err; /* `err` with the text of this process */
     if (v[0])
         return wm_err((int)v[0], "another process of the file reports this error");
     if (v[1] != -v[2])

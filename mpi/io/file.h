@@ -13,8 +13,11 @@ void wm_file_ref(struct wm_file *f);
 void wm_file_unref(struct wm_file *f);
 /* The error of an engine function, with the file's name: "could not write to FILE: ...". */
 int wm_file_err(const struct wm_file *f, int rt_err, const char *what);
-/* The largest of what the ranks of the file pass, on all ranks; blocking.  Used for errors: 0, or
- * the MPI error class of this rank.  Returns the class, with a text if this rank has none. */
+/* Replaces each of n numbers by the largest that a rank of the file passes; blocking.  MPI_SUCCESS,
+ * or the error of the messages. */
+int wm_file_max(struct wm_file *f, int64_t *v, int n);
+/* The largest of the errors that the ranks pass, on all ranks; blocking.  `err`: 0, or the MPI
+ * error class of this rank.  Returns the class, with a text if this rank has none. */
 int wm_file_agree(struct wm_file *f, int err);
 /* MPI_ERR_NOT_SAME on all ranks if they pass different values; else wm_file_agree(). */
 int wm_file_same(struct wm_file *f, int err, int64_t value, const char *what);

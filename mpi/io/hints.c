@@ -5,6 +5,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/base/comm.h"
 #include "mpi/io/file.h"
+#include "mpi/io/plan.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -61,10 +62,8 @@ static int keep(struct wm_hints *h, const struct wm_info *info)
     return err;
 }
 
-int wm_hints_read(struct wm_hints *h, const struct wm_info *info)
+static void read_values(struct wm_hints *h, const struct wm_info *info)
 {
-    if (!info)
-        return MPI_SUCCESS;
     buffering(info, h);
     choice(info, "romio_cb_read", &h->cb_read);
     choice(info, "romio_cb_write", &h->cb_write);
@@ -74,7 +73,28 @@ int wm_hints_read(struct wm_hints *h, const struct wm_info *info)
     number_int(info, "num_aggregators", 10, INT_MAX, &h->cb_nodes); /* OMPIO's name */
     number_int(info, "striping_factor", 10, 65535, &h->striping_factor);
     number_int(info, "file_perm", 8, 07777, &h->file_perm);
+}
+
+int wm_hints_read(struct wm_hints *h, const struct wm_info *info)
+{
+    if (!info)
+        return MPI_SUCCESS;
+    read_values(h, info);
+    free(h->agg);
+    h->agg = NULL;
     return keep(h, info);
+}
+
+int64_t wm_hints_check(const struct wm_hints *h, const struct wm_info *info)
+{
+    struct wm_hints t = *h;
+    if (info)
+        read_values(&t, info);
+    const int64_t v[] = { t.cb_read, t.cb_write, t.cb_buffer_size, t.cb_nodes };
+    uint64_t sum = 0;
+    for (size_t i = 0; i < sizeof v / sizeof v[0]; i++)
+        sum = (sum ^ (uint64_t)v[i]) * 0x9e3779b97f4a7c15ull;
+    return (int64_t)(sum >> 2);
 }
 
 const char *wm_hints_effect(int i, const char **effect)
@@ -84,12 +104,14 @@ const char *wm_hints_effect(int i, const char **effect)
         const char *key, *effect;
     } table[] = {
         { "file_perm", "permissions of a new file, octal" },
-        { "collective_buffering", kept },
-        { "romio_cb_read", kept },
-        { "romio_cb_write", kept },
-        { "cb_buffer_size", kept },
-        { "cb_nodes", kept },
-        { "num_aggregators", kept },
+        { "romio_cb_read", "enable: blocking collective reads go through aggregators; automatic, "
+                           "disable: each rank reads" },
+        { "romio_cb_write", "enable: blocking collective writes go through aggregators; "
+                            "automatic, disable: each rank writes" },
+        { "collective_buffering", "false: as romio_cb_... disable; true: automatic" },
+        { "cb_buffer_size", "bytes of the file that an aggregator has in memory" },
+        { "cb_nodes", "most ranks that aggregate; default: one on each host" },
+        { "num_aggregators", "another name of cb_nodes" },
         { "striping_unit", kept },
         { "striping_factor", kept },
     };
@@ -111,8 +133,10 @@ struct wm_hints *wm_hints_create(void)
 
 void wm_hints_free(struct wm_hints *h)
 {
-    if (h)
-        wm_info_destroy(h->given);
+    if (!h)
+        return;
+    wm_info_destroy(h->given);
+    free(h->agg);
     free(h);
 }
 
@@ -132,6 +156,8 @@ static const char *choice_text(enum wm_choice3 c)
 static int in_use(const struct wm_file *f, struct wm_info *out)
 {
     const struct wm_hints *h = f->hints;
+    int naggs;
+    wm_plan_aggregators(f, &naggs);
     int err = wm_info_put(out, "filename", f->name);
     if (!err)
         err = wm_info_put(out, "romio_cb_read", choice_text(h->cb_read));
@@ -142,7 +168,7 @@ static int in_use(const struct wm_file *f, struct wm_info *out)
     if (!err)
         err = put_number(out, "cb_buffer_size", h->cb_buffer_size);
     if (!err)
-        err = put_number(out, "cb_nodes", h->cb_nodes);
+        err = put_number(out, "cb_nodes", naggs);
     if (!err)
         err = put_number(out, "nb_proc", f->comm->size);
     if (!err && f->fs.stripe)
@@ -170,7 +196,13 @@ int wm_api_file_get_info(struct wm_file *fh, struct wm_info **info_used)
 int wm_api_file_set_info(struct wm_file *fh, struct wm_info *info)
 {
     wm_file_lock(fh);
-    int err = wm_hints_read(fh->hints, info);
+    int64_t check = wm_hints_check(fh->hints, info);
     wm_file_unlock(fh);
-    return wm_file_agree(fh, err);
+    int err = wm_file_same(fh, MPI_SUCCESS, check, "a hint of collective buffering");
+    if (err)
+        return err;
+    wm_file_lock(fh);
+    err = wm_hints_read(fh->hints, info);
+    wm_file_unlock(fh);
+    return err;
 }

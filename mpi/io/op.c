@@ -10,6 +10,7 @@
 #include "mpi/base/status.h"
 #include "mpi/io/datarep.h"
 #include "mpi/io/shared.h"
+#include "mpi/io/twophase.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/request.h"
 #include <stdlib.h>
@@ -115,15 +116,20 @@ static int op_error(const struct wm_iop *op, int rt_err)
                      (long long)wm_view_offset(op->view, op->pos), op->file->name);
 }
 
+static int run_alone(struct wm_iop *op)
+{
+    int rc = wm_indep_run(op);
+    return rc < 0 ? op_error(op, rc) : MPI_SUCCESS;
+}
+
 int wm_io_run(const struct wm_access *a, MPI_Status *status)
 {
     struct wm_iop op;
     int err = prepare(a, &op);
     if (err)
         return err;
-    int rc = wm_indep_run(&op);
+    err = run_alone(&op);
     wm_status_set(status, MPI_ANY_SOURCE, MPI_ANY_TAG, op.moved, false);
-    err = rc < 0 ? op_error(&op, rc) : MPI_SUCCESS;
     wm_view_unref(op.view);
     return err;
 }
@@ -246,11 +252,31 @@ int wm_io_start(const struct wm_access *a, MPI_Request *request)
 
 const char *wm_io_collective_plan(void)
 {
-    return "each rank accesses the file itself; no aggregators, no exchange of data";
+    return "each rank accesses the file itself; with romio_cb_write or romio_cb_read = enable, "
+           "blocking calls go through aggregators";
 }
 
-int wm_io_run_all(const struct wm_access *a, MPI_Status *status) { return wm_io_run(a, status); }
+int wm_io_run_all(const struct wm_access *a, MPI_Status *status)
+{
+    struct wm_plan plan;
+    struct wm_iop op;
+    if (!wm_plan_wanted(a->file, a->write))
+        return wm_io_run(a, status);
+    int err = prepare(a, &op);
+    bool prepared = !err;
+    err = wm_plan_agree(a->file, &op, err, &plan);
+    if (!err && plan.exchange)
+        err = wm_twophase_run(&op, &plan);
+    else if (!err)
+        err = run_alone(&op);
+    if (prepared) {
+        wm_status_set(status, MPI_ANY_SOURCE, MPI_ANY_TAG, op.moved, false);
+        wm_view_unref(op.view);
+    }
+    return err;
+}
 
+/* The exchange needs all ranks at once, so a nonblocking call is an access of each rank. */
 int wm_io_start_all(const struct wm_access *a, MPI_Request *request)
 {
     return wm_io_start(a, request);

@@ -113,13 +113,16 @@ static int agree(struct wm_comm *comm, int err, int amode, uint32_t *ctx)
 }
 
 /* Both numbers must be the same on all ranks of a host: names may be spelled differently, but
- * must mean one file.  Hosts may number one file differently. */
+ * must mean one file.  Hosts may number one file differently.  So must the hints by which the ranks
+ * decide together. */
 static int64_t identity(const struct wm_file *f)
 {
     struct stat st;
+    uint64_t hints = (uint64_t)wm_hints_check(f->hints, NULL);
     if (!f->comm->team.one_node || rt_io_sys->stat(f->fd, &st) < 0)
-        return 0;
-    return (int64_t)(((uint64_t)st.st_ino * 0x9e3779b97f4a7c15ull ^ (uint64_t)st.st_dev) >> 2);
+        return (int64_t)(hints >> 1);
+    return (int64_t)(((uint64_t)st.st_ino * 0x9e3779b97f4a7c15ull ^ (uint64_t)st.st_dev ^ hints) >>
+                     2);
 }
 
 /* The rest, once all ranks know that rank 0 has opened the file. */
@@ -133,7 +136,8 @@ static int complete(struct wm_file *f)
             err = wm_file_err(f, (int)end, "could not get the size of");
         f->pos = end;
     }
-    err = wm_file_same(f, err, err ? 0 : identity(f), "the file behind the name");
+    err = wm_file_same(f, err, err ? 0 : identity(f),
+                       "the file behind the name or a hint of collective buffering");
     return err ? err : wm_shared_open(f, f->pos);
 }
 

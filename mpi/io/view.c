@@ -124,9 +124,13 @@ static int check_disp(const struct wm_file *f, MPI_Offset disp)
 }
 
 /* What must be the same on all ranks. */
-static int64_t signature(const struct wm_type *etype, const char *datarep)
+static int64_t signature(struct wm_file *f, const struct wm_type *etype, const char *datarep,
+                         const struct wm_info *info)
 {
-    uint64_t h = (uint64_t)etype->layout.extent;
+    wm_file_lock(f);
+    uint64_t h = (uint64_t)wm_hints_check(f->hints, info);
+    wm_file_unlock(f);
+    h = (h ^ (uint64_t)etype->layout.extent) * 0x100000001b3ull;
     for (const char *s = datarep; *s; s++)
         h = (h ^ (unsigned char)*s) * 0x100000001b3ull; /* FNV-1a */
     return (int64_t)(h >> 2);
@@ -152,8 +156,9 @@ int wm_api_file_set_view(struct wm_file *fh, MPI_Offset disp, struct wm_type *et
         err = check_types(etype, filetype);
     if (!err)
         err = create(disp, etype, filetype, datarep, &v);
-    err = wm_file_same(fh, err, err ? 0 : signature(etype, datarep),
-                       "the etype's extent or the data representation");
+    err = wm_file_same(
+        fh, err, err ? 0 : signature(fh, etype, datarep, info),
+        "the etype's extent, the data representation or a hint of collective buffering");
     if (!err && disp == MPI_DISPLACEMENT_CURRENT)
         err = current(fh, &v->disp);
     if (!err)

@@ -3,7 +3,8 @@
  * file among the ranks: granules of a random length, each owned by one rank or none.  Every rank
  * writes its part through a view, from a random memory layout, by a random call; then the file must
  * be the byte map, and reading through the same view into another layout must give the same bytes,
- * and touch no other byte.  Arguments: directory, rounds, seed. */
+ * and touch no other byte.  Blocking collective calls go through aggregators or not, by random
+ * hints.  Arguments: directory, rounds, seed, number of kinds of calls. */
 #include "test/mpi/iotest.h"
 
 #define TILE_MAX 3000 /* granules of a tile */
@@ -206,10 +207,46 @@ static void free_mem(struct mem *m)
     free(m->base);
 }
 
+/* ---- hints ---- */
+
+static int cb_nodes;
+static long cb_buffer;
+static const char *cb_write, *cb_read;
+
+/* The same on all ranks.  Buffers are small, for many rounds. */
+static MPI_Info choose_hints(void)
+{
+    static const char *const choice[] = { "enable", "enable", "automatic", "disable" };
+    long data = (long)granule * ntile * ntiles, least = data / 40 + 1;
+    char text[32];
+    MPI_Info info;
+
+    cb_write = choice[rnd(4)];
+    cb_read = choice[rnd(4)];
+    cb_nodes = (int)rnd(5);
+    cb_buffer = rnd(4) ? least + (long)rnd(rnd(2) ? 300 : 70000) : 1 << 20;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "romio_cb_write", cb_write);
+    MPI_Info_set(info, "romio_cb_read", cb_read);
+    snprintf(text, sizeof text, "%d", cb_nodes);
+    MPI_Info_set(info, "cb_nodes", text);
+    snprintf(text, sizeof text, "%ld", cb_buffer);
+    MPI_Info_set(info, "cb_buffer_size", text);
+    return info;
+}
+
 /* ---- calls ---- */
 
 enum way { AT, OWN, IAT, IOWN, AT_ALL, OWN_ALL, IAT_ALL, IOWN_ALL, SPLIT_AT, SPLIT, WAYS };
 static int nways = WAYS; /* calls tried: the first so many */
+
+/* Blocking collective calls are half of all: they have two implementations. */
+static enum way choose_way(void)
+{
+    enum way w = (enum way)rnd((unsigned)nways);
+
+    return nways == WAYS && rnd(2) ? (rnd(2) ? AT_ALL : OWN_ALL) : w;
+}
 
 static void waited(MPI_Request *r, MPI_Status *st)
 {
@@ -430,22 +467,24 @@ static void one_round(void)
     struct part p, *parts = malloc((size_t)mt_size * sizeof *parts);
     size_t before = rnd(2) ? rnd(4000) : 0;
     unsigned key = rnd(1000), ranks_rng;
-    enum way w = (enum way)rnd((unsigned)nways), rw = (enum way)rnd((unsigned)nways),
-             cw = (enum way)rnd((unsigned)nways);
+    enum way w = choose_way(), rw = choose_way(), cw = choose_way();
     struct mem m;
+    MPI_Info info;
     MPI_Status st;
     MPI_File f;
     int esize;
     long total;
 
     divide();
+    info = choose_hints();
     ranks_rng = rng;
     rng += (unsigned)mt_rank * 7919u; /* from here on ranks differ */
     io_make(before, 0xee);
     f = io_open(mt_comm, MPI_MODE_RDWR);
     make_view(&etype, &filetype);
     MPI_Type_size(etype, &esize);
-    OK(MPI_File_set_view(f, disp, etype, filetype, "native", MPI_INFO_NULL));
+    OK(MPI_File_set_view(f, disp, etype, filetype, "native", info));
+    MPI_Info_free(&info);
     MPI_Type_free(&filetype);
     if (etype != MPI_BYTE)
         MPI_Type_free(&etype);
@@ -479,8 +518,10 @@ static void one_round(void)
     free(parts);
     rng = ranks_rng + 12345u;
     if (check_failed_case && mt_rank == 0)
-        printf("# round %d: %d ranks, granule %d, tile %d, tiles %d, ways %d %d %d\n", round_number,
-               mt_size, granule, ntile, ntiles, w, rw, cw);
+        printf("# round %d: %d ranks, granule %d, tile %d, tiles %d, ways %d %d %d; "
+               "write %s, read %s, %d aggregators, %ld bytes\n",
+               round_number, mt_size, granule, ntile, ntiles, w, rw, cw, cb_write, cb_read,
+               cb_nodes, cb_buffer);
 }
 
 static int rounds = 40;

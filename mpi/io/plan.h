@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How the ranks of a file carry out a collective access: each for itself, or by the two-phase
+ * exchange with aggregators (collective buffering). */
+#ifndef WM_IO_PLAN_H
+#define WM_IO_PLAN_H
+
+#include "mpi/io/op.h"
+
+/* What all ranks have agreed on.  An aggregator accesses a domain: a range of the file, in windows
+ * of `step` bytes, one in each round. */
+struct wm_plan {
+    bool exchange;        /* false: each rank accesses the file itself */
+    int naggs;            /* aggregators */
+    const int *agg;       /* their ranks; of the file's hints */
+    int64_t low, high;    /* the bytes of all ranks are in [low, high) of the file */
+    int64_t domain, step; /* bytes of a domain, and of a window */
+    int64_t rounds;
+};
+
+/* Whether the hints want the exchange.  The same on all ranks. */
+bool wm_plan_wanted(struct wm_file *f, bool write);
+/* Makes the plan; collective.  `err`: of this rank's arguments, and then the operation is not
+ * looked at.  The class of any rank's error becomes that of all. */
+int wm_plan_agree(struct wm_file *f, const struct wm_iop *op, int err, struct wm_plan *p);
+/* The window of aggregator number i in a round: [*from, *to), empty beyond the end. */
+void wm_plan_window(const struct wm_plan *p, int i, int64_t round, int64_t *from, int64_t *to);
+/* The ranks that aggregate, kept in the hints until they change; NULL: no memory.  Under the
+ * file's lock. */
+const int *wm_plan_aggregators(const struct wm_file *f, int *n);
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Windows of aggregators.  A bit for each byte says whether a rank has data there: holes are found
+ * without sorting the pieces of the ranks, and pieces may overlap. */
+#include "mpi/io/window.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define RUNS 64  /* listed at a time */
+#define GAP 4096 /* reading a gap of fewer bytes is cheaper than another call */
+
+int wm_room_grow(struct wm_room *r, int64_t nbytes)
+{
+    if (nbytes <= r->size)
+        return 0;
+    int64_t size = nbytes > r->size * 2 ? nbytes : r->size * 2;
+    char *p = realloc(r->p, (size_t)size);
+    if (!p)
+        return -RT_ENOMEM;
+    *r = (struct wm_room){ p, size };
+    return 0;
+}
+
+/* ---- pieces ---- */
+
+/* True: `g` now includes the run. */
+static bool extend(struct wm_pieces *g, int64_t off, int64_t len)
+{
+    if (!g->n) {
+        *g = (struct wm_pieces){ off, len, 0, 1 };
+    } else if (len != g->len) {
+        return false;
+    } else if (g->n == 1) {
+        g->stride = off - g->off;
+        g->n = 2;
+    } else if (off == g->off + g->n * g->stride) {
+        g->n++;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static int put(struct wm_room *out, int64_t *used, const struct wm_pieces *g)
+{
+    int err = wm_room_grow(out, *used + (int64_t)sizeof *g);
+    if (err)
+        return err;
+    memcpy(out->p + *used, g, sizeof *g);
+    *used += (int64_t)sizeof *g;
+    return 0;
+}
+
+int wm_pieces_put(const struct wm_view *v, int64_t pos, int64_t len, struct wm_room *out,
+                  int64_t *used)
+{
+    struct wm_pieces g = { .n = 0 };
+    struct rt_run run[RUNS];
+    int n, err;
+    for (int64_t done = 0; done < len;) {
+        done += rt_layout_runs(v->file, pos + done, len - done, run, RUNS, &n);
+        for (int i = 0; i < n; i++) {
+            if (extend(&g, v->disp + run[i].off, run[i].len))
+                continue;
+            err = put(out, used, &g);
+            if (err)
+                return err;
+            g = (struct wm_pieces){ v->disp + run[i].off, run[i].len, 0, 1 };
+        }
+    }
+    return g.n ? put(out, used, &g) : 0;
+}
+
+/* ---- marks ---- */
+
+static uint64_t low_bits(int n) { return n < 64 ? (UINT64_C(1) << n) - 1 : ~UINT64_C(0); }
+
+static void mark(uint64_t *m, int64_t from, int64_t len)
+{
+    while (len > 0) {
+        int at = (int)(from % 64), n = len < 64 - at ? (int)len : 64 - at;
+        m[from / 64] |= low_bits(n) << at;
+        from += n;
+        len -= n;
+    }
+}
+
+/* The first byte from `at` on whose mark is `set`; `len` if there is none. */
+static int64_t find(const uint64_t *m, int64_t at, int64_t len, bool set)
+{
+    while (at < len) {
+        uint64_t word = (set ? m[at / 64] : ~m[at / 64]) >> at % 64;
+        if (word) {
+            at += __builtin_ctzll(word);
+            break;
+        }
+        at += 64 - at % 64;
+    }
+    return at < len ? at : len;
+}
+
+/* ---- windows ---- */
+
+static int64_t marks_size(int64_t len) { return (len + 63) / 64 * (int64_t)sizeof(uint64_t); }
+
+int wm_window_rooms(int64_t len, struct wm_room *image, struct wm_room *marks)
+{
+    int err = wm_room_grow(image, len);
+    return err ? err : wm_room_grow(marks, marks_size(len));
+}
+
+void wm_window_open(struct wm_window *w, int fd, int64_t from, int64_t to, struct wm_room *image,
+                    struct wm_room *marks)
+{
+    *w = (struct wm_window){ fd, from, to, INT64_MAX, image->p, (uint64_t *)(void *)marks->p };
+    memset(marks->p, 0, (size_t)marks_size(to - from));
+}
+
+void wm_window_put(struct wm_window *w, const struct wm_pieces *g, int64_t n, const char *data)
+{
+    for (int64_t k = 0; k < n; k++) {
+        for (int64_t i = 0; i < g[k].n; i++) {
+            int64_t at = g[k].off + i * g[k].stride - w->from;
+            mark(w->marks, at, g[k].len);
+            if (!data)
+                continue;
+            memcpy(w->image + at, data, (size_t)g[k].len);
+            data += g[k].len;
+        }
+    }
+}
+
+int64_t wm_window_get(const struct wm_window *w, const struct wm_pieces *g, int64_t n, char *data)
+{
+    int64_t got = 0;
+    for (int64_t k = 0; k < n; k++) {
+        for (int64_t i = 0; i < g[k].n; i++) {
+            int64_t off = g[k].off + i * g[k].stride, len = g[k].len;
+            if (w->end < off + len)
+                len = w->end > off ? w->end - off : 0;
+            memcpy(data + got, w->image + (off - w->from), (size_t)len);
+            got += len;
+            if (len < g[k].len)
+                return got;
+        }
+    }
+    return got;
+}
+
+int wm_window_write(const struct wm_window *w)
+{
+    int64_t len = w->to - w->from, at = find(w->marks, 0, len, true);
+    while (at < len) {
+        int64_t end = find(w->marks, at, len, false);
+        int err = rt_io_write(w->fd, w->image + at, end - at, w->from + at);
+        if (err < 0)
+            return err;
+        at = find(w->marks, end, len, true);
+    }
+    return 0;
+}
+
+int wm_window_read(struct wm_window *w)
+{
+    int64_t len = w->to - w->from, at = find(w->marks, 0, len, true);
+    while (at < len) {
+        int64_t end = find(w->marks, at, len, false), next = find(w->marks, end, len, true);
+        while (next < len && next - end < GAP) {
+            end = find(w->marks, next, len, false);
+            next = find(w->marks, end, len, true);
+        }
+        int64_t got = rt_io_read(w->fd, w->image + at, end - at, w->from + at);
+        if (got < 0)
+            return (int)got;
+        if (got < end - at) {
+            w->end = w->from + at + got;
+            break;
+        }
+        at = next;
+    }
+    return 0;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A window of the file in an aggregator's memory, and the messages that say where data belong in
+ * it. */
+#ifndef WM_IO_WINDOW_H
+#define WM_IO_WINDOW_H
+
+#include "mpi/io/op.h"
+
+/* Memory that grows and is kept between accesses. */
+struct wm_room {
+    char *p;
+    int64_t size;
+};
+/* Makes it at least nbytes long and keeps what it holds.  -RT_ENOMEM. */
+int wm_room_grow(struct wm_room *r, int64_t nbytes);
+
+/* n pieces of the file of equal length, `stride` bytes apart: regular layouts travel as a few of
+ * these. */
+struct wm_pieces {
+    int64_t off, len, stride, n;
+};
+/* Appends to `out`, which holds *used bytes, where positions [pos, pos + len) of the view are in
+ * the file, in this order. */
+int wm_pieces_put(const struct wm_view *v, int64_t pos, int64_t len, struct wm_room *out,
+                  int64_t *used);
+
+struct wm_window {
+    int fd;
+    int64_t from, to; /* of the file */
+    int64_t end;      /* after wm_window_read(): the end of the file, or more */
+    char *image;      /* to - from bytes */
+    uint64_t *marks;  /* a bit for each: a rank writes it, or wants to read it */
+};
+void wm_window_open(struct wm_window *w, int fd, int64_t from, int64_t to, struct wm_room *image,
+                    struct wm_room *marks);
+/* Room that wm_window_open() needs for a window of `len` bytes.  -RT_ENOMEM. */
+int wm_window_rooms(int64_t len, struct wm_room *image, struct wm_room *marks);
+/* Marks the pieces of `n` groups; copies their data into the image if `data` is not NULL. */
+void wm_window_put(struct wm_window *w, const struct wm_pieces *g, int64_t n, const char *data);
+/* Copies the pieces' data out of the image up to the end of the file; returns their bytes. */
+int64_t wm_window_get(const struct wm_window *w, const struct wm_pieces *g, int64_t n, char *data);
+/* Write what is marked and nothing else; read what is marked, and short gaps.  0 or -RT_E... */
+int wm_window_write(const struct wm_window *w);
+int wm_window_read(struct wm_window *w);
+
+#endif
