@@ -118,7 +118,7 @@ def call(form, replace):
 
 
 def slow(form, buffers, params):
-    head = "static WF_COLD void ts_%s(__typeof__(%s) *fn, %s)" % (
+    head = "static WF_NOINLINE void ts_%s(__typeof__(%s) *fn, %s)" % (
         form.short,
         form.c_name,
         ", ".join(params),
@@ -128,7 +128,7 @@ def slow(form, buffers, params):
     for b in sections:
         replace.update(b.replaced())
     comm = "*comm" if any(c.name == "comm" for c in form.codes) else "0"
-    lines = ["struct wf_section s[%d] = { 0 };" % len(buffers)]
+    lines = ["struct wf_section s[%d];" % len(buffers), "wf_section_begin(s, %d);" % len(buffers)]
     for i, b in enumerate(sections):
         first = "int ret = %s;" if i == 0 else "ret = ret ? ret : %s;"
         lines.append(first % b.open())

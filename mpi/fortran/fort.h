@@ -31,6 +31,7 @@ typedef int wf_displ;
 
 #define WF_EXPORT __attribute__((visibility("default")))
 #define WF_COLD __attribute__((cold, noinline))
+#define WF_NOINLINE __attribute__((noinline))
 #define wf_likely(x) __builtin_expect(!!(x), 1)
 #define wf_unlikely(x) __builtin_expect(!!(x), 0)
 

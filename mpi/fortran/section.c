@@ -6,6 +6,7 @@
 #include "mpi/fortran/section.h"
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MAX_RANK 15
 
@@ -262,7 +263,8 @@ struct kept {
         intptr_t extent, stride;
     } dim[MAX_RANK];
 };
-static __thread struct kept kept[KEPT];
+/* Of this thread; NULL before the first.  A pointer fits the static TLS that dlopen has. */
+static __thread struct kept *kept __attribute__((tls_model("initial-exec")));
 static __thread unsigned next_kept;
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -274,6 +276,8 @@ static void forget(void *all)
     for (int i = 0; i < KEPT; i++)
         if (!over && ((struct kept *)all)[i].made)
             PMPI_Type_free(&((struct kept *)all)[i].made);
+    kept = NULL;
+    free(all);
 }
 static void make_key(void) { pthread_key_create(&at_exit, forget); }
 
@@ -287,7 +291,8 @@ static bool same_dims(const struct kept *k, const struct wf_desc *d)
 
 static MPI_Datatype recall(const struct wf_desc *d, wf_int type, MPI_Count count, int blocks)
 {
-    for (const struct kept *k = kept; k < kept + KEPT; k++)
+    const struct kept *all = kept;
+    for (const struct kept *k = all; all && k < all + KEPT; k++)
         if (k->made && k->type == type && k->count == count && k->blocks == blocks &&
             k->elem_len == d->elem_len && k->rank == d->rank && same_dims(k, d))
             return k->made;
@@ -297,9 +302,13 @@ static MPI_Datatype recall(const struct wf_desc *d, wf_int type, MPI_Count count
 static void keep(const struct wf_desc *d, wf_int type, MPI_Count count, int blocks,
                  MPI_Datatype made)
 {
+    if (!kept) {
+        kept = wf_alloc(KEPT * sizeof *kept);
+        memset(kept, 0, KEPT * sizeof *kept);
+        pthread_once(&once, make_key);
+        pthread_setspecific(at_exit, kept);
+    }
     struct kept *k = &kept[next_kept++ % KEPT];
-    pthread_once(&once, make_key);
-    pthread_setspecific(at_exit, kept);
     if (k->made)
         PMPI_Type_free(&k->made);
     k->made = made;
@@ -316,16 +325,6 @@ static void keep(const struct wf_desc *d, wf_int type, MPI_Count count, int bloc
 
 /* ---- sections ---- */
 
-/* Passes a buffer on as it is. */
-static int as_is(struct wf_section *s, const struct wf_desc *d, MPI_Count count, wf_int datatype)
-{
-    s->addr = d->base;
-    s->count = (wf_int)count;
-    s->large = count;
-    s->type = datatype;
-    return MPI_SUCCESS;
-}
-
 static int refuse(struct wf_section *s, const char *why)
 {
     s->why = why;
@@ -334,7 +333,7 @@ static int refuse(struct wf_section *s, const char *why)
 
 static int one_of_type(struct wf_section *s, const struct wf_desc *d, MPI_Datatype type)
 {
-    as_is(s, d, 1, wf_i(type));
+    wf_section_as_is(s, d, 1, wf_i(type));
     return MPI_SUCCESS;
 }
 
@@ -363,22 +362,28 @@ static int section_type(struct wf_section *s, const struct wf_desc *d, const str
     return one_of_type(s, d, made);
 }
 
-int wf_section_one(struct wf_section *s, const struct wf_desc *d, MPI_Count count, wf_int datatype)
+/* wf_section_strided where no type is kept. */
+static WF_COLD int new_section(struct wf_section *s, const struct wf_desc *d, MPI_Count count,
+                               wf_int datatype)
 {
     struct shape shape;
     struct item t;
-    MPI_Datatype made = wf_flat(d) ? 0 : recall(d, datatype, count, 0);
-    if (made)
-        return one_of_type(s, d, made);
     if (contiguous(d) || count <= 0)
-        return as_is(s, d, count, datatype);
+        return wf_section_as_is(s, d, count, datatype);
     int err = item_of(&t, datatype);
     if (err || t.size <= 0)
-        return err ? err : as_is(s, d, count, datatype);
+        return err ? err : wf_section_as_is(s, d, count, datatype);
     merge(&shape, d);
     if (!fits(&shape, &t, count))
         return refuse(s, too_short);
     return section_type(s, d, &shape, &t, count, 0, 0);
+}
+
+int wf_section_strided(struct wf_section *s, const struct wf_desc *d, MPI_Count count,
+                       wf_int datatype)
+{
+    MPI_Datatype made = recall(d, datatype, count, 0);
+    return wf_likely(made) ? one_of_type(s, d, made) : new_section(s, d, count, datatype);
 }
 
 /* How far apart blocks of `m` elements are if all look alike; 0 if they do not. */
@@ -405,10 +410,10 @@ int wf_section_blocks(struct wf_section *s, const struct wf_desc *d, int n, MPI_
     if (made)
         return one_of_type(s, d, made);
     if (contiguous(d) || count <= 0 || n <= 0)
-        return as_is(s, d, count, datatype);
+        return wf_section_as_is(s, d, count, datatype);
     int err = item_of(&t, datatype);
     if (err || t.size <= 0)
-        return err ? err : as_is(s, d, count, datatype);
+        return err ? err : wf_section_as_is(s, d, count, datatype);
     merge(&shape, d);
     if (!fits(&shape, &t, count * n))
         return refuse(s, too_short);
@@ -416,7 +421,7 @@ int wf_section_blocks(struct wf_section *s, const struct wf_desc *d, int n, MPI_
     MPI_Count step = nbytes % shape.elem_len ? 0 : block_step(&shape, n, nbytes / shape.elem_len);
     if (step)
         return section_type(s, d, &shape, &t, count, n, step);
-    as_is(s, d, count, datatype);
+    wf_section_as_is(s, d, count, datatype);
     return wf_section_copy(s, d, place);
 }
 
@@ -474,18 +479,16 @@ void wf_section_refused(const struct wf_section s[], int n, const char *call, wf
     wf_error(ierror, err);
 }
 
-void wf_section_end(struct wf_section s[], int n)
+void wf_section_release(struct wf_section *s)
 {
-    for (int i = 0; i < n; i++) {
-        if (s[i].made)
-            PMPI_Type_free(&s[i].made);
-        if (!s[i].d)
-            continue;
-        if (s[i].back)
-            copy_all(&s[i], false);
-        free(s[i].addr);
-        PMPI_Type_free(&s[i].all);
-    }
+    if (s->made)
+        PMPI_Type_free(&s->made);
+    if (!s->d)
+        return;
+    if (s->back)
+        copy_all(s, false);
+    free(s->addr);
+    PMPI_Type_free(&s->all);
 }
 
 int wf_root_blocks(wf_int comm, wf_int root)

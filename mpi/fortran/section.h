@@ -58,11 +58,38 @@ struct wf_place {
     bool blocks, writes;
 };
 
-/* These return MPI_SUCCESS or an error.  After an error the caller calls _refused; it always calls
- * _end. */
+/* What the functions below and _end read before it is set. */
+static inline void wf_section_begin(struct wf_section s[], int n)
+{
+    for (int i = 0; i < n; i++) {
+        s[i].made = 0;
+        s[i].d = NULL;
+        s[i].why = NULL;
+    }
+}
 
+/* These return MPI_SUCCESS or an error.  The caller calls _begin first, _refused after an error,
+ * and always _end. */
+
+/* A buffer that is passed on as it is. */
+static inline int wf_section_as_is(struct wf_section *s, const struct wf_desc *d, MPI_Count count,
+                                   wf_int datatype)
+{
+    s->addr = d->base;
+    s->count = (wf_int)count;
+    s->large = count;
+    s->type = datatype;
+    return MPI_SUCCESS;
+}
 /* A buffer of count elements of a datatype. */
-int wf_section_one(struct wf_section *s, const struct wf_desc *d, MPI_Count count, wf_int datatype);
+int wf_section_strided(struct wf_section *s, const struct wf_desc *d, MPI_Count count,
+                       wf_int datatype);
+static inline int wf_section_one(struct wf_section *s, const struct wf_desc *d, MPI_Count count,
+                                 wf_int datatype)
+{
+    return wf_flat(d) ? wf_section_as_is(s, d, count, datatype)
+                      : wf_section_strided(s, d, count, datatype);
+}
 /* The same n times, for n processes or neighbours. */
 int wf_section_blocks(struct wf_section *s, const struct wf_desc *d, int n, MPI_Count count,
                       wf_int datatype, struct wf_place place);
@@ -73,7 +100,13 @@ int wf_section_whole(struct wf_section *s, const struct wf_desc *d);
 
 void wf_section_refused(const struct wf_section s[], int n, const char *call, wf_int comm, int err,
                         wf_int *ierror);
-void wf_section_end(struct wf_section s[], int n);
+void wf_section_release(struct wf_section *s);
+static inline void wf_section_end(struct wf_section s[], int n)
+{
+    for (int i = 0; i < n; i++)
+        if (s[i].made || s[i].d)
+            wf_section_release(&s[i]);
+}
 
 /* Blocks in the root's buffer: 0 elsewhere. */
 int wf_root_blocks(wf_int comm, wf_int root);
