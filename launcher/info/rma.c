@@ -18,12 +18,15 @@ static const struct kind {
     const char *name;
     enum wm_rma_where where;
     bool one_host; /* all ranks of the window must be on one host */
+    bool device;
 } kinds[] = {
-    { "MPI_Win_allocate", WM_RMA_IN_FILE, false },
-    { "MPI_Win_allocate_shared", WM_RMA_IN_FILE, true },
-    { "MPI_Win_create", WM_RMA_PRIVATE, false },
-    { "  of MPI_Alloc_mem", WM_RMA_IN_NODE, false },
-    { "MPI_Win_create_dynamic", WM_RMA_DYNAMIC, false },
+    { "MPI_Win_allocate", WM_RMA_IN_FILE, false, false },
+    { "MPI_Win_allocate_shared", WM_RMA_IN_FILE, true, false },
+    { "MPI_Win_create", WM_RMA_PRIVATE, false, false },
+    { "  of MPI_Alloc_mem", WM_RMA_IN_NODE, false, false },
+    { "  of device memory", WM_RMA_PRIVATE, false, true },
+    { "MPI_Win_create_dynamic", WM_RMA_DYNAMIC, false, false },
+    { "  with device memory", WM_RMA_DYNAMIC, false, true },
 };
 
 static void line(const char *what, const char *found, const char *why)
@@ -45,6 +48,7 @@ static void show_kinds(struct wm_rma_facts f)
     f.force = (uint8_t)cfg.rma_path;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         f.where = (uint8_t)kinds[i].where;
+        f.device = kinds[i].device;
         struct wm_rma_choice c = wm_rma_choose(&f);
         if (kinds[i].one_host && !f.same_host)
             line(kinds[i].name, "none", "all ranks of such a window are on one host");
@@ -93,7 +97,7 @@ static void show_same_host(struct btl *open[], int n)
     show_messages(open, n, rank);
     line("target not calling MPI", waits ? "waits" : "served",
          waits ? "where the path is am and no helper thread runs"
-               : "the origin accesses memory and locks itself");
+               : "where the path is not am: the origin accesses memory and locks");
 }
 
 static void show_other_host(struct btl *open[], int n)
@@ -123,8 +127,7 @@ static void show(struct btl *open[], int n)
            "  direct  loads and stores; also to the own rank\n"
            "  cma     copies by process_vm_readv and process_vm_writev\n"
            "  am      messages that the target executes\n"
-           "Buffers may be device memory.  A target with device memory in the window is reached\n"
-           "by am.\n"
+           "Origin and result buffers may be device memory with each path.\n"
            "\nSettings\n"
            "  rma_path=%s: am forces messages, cma excludes pointers to other ranks\n"
            "  shm_large=%s: copy excludes copies by the system\n"
