@@ -313,15 +313,26 @@ static const char *prepare(struct wm_xstream_comm *s, struct note *mine)
     return why;
 }
 
-static const char *attach_all(struct wm_xstream_comm *s, const struct note *notes)
+/* A mapping that is not used any more may be in the way of this one.  Only for work that has no
+ * other way than device to device. */
+static int attach(const struct wm_xstream_comm *s, int rank, const void *key,
+                  struct coll_dev_map *out)
 {
     struct coll_team *t = &s->comm->team;
+    int err = t->ops->dev_attach(t, rank, key, &s->block_mem.at, out);
+    if (err == -RT_ENOTSUP && rt_gpu_run_deferred())
+        err = t->ops->dev_attach(t, rank, key, &s->block_mem.at, out);
+    return err;
+}
+
+static const char *attach_all(struct wm_xstream_comm *s, const struct note *notes)
+{
     const struct wm_comm *c = s->comm;
     for (int r = 0; r < c->size; r++) {
         s->words_at[r] = notes[r].words;
         if (r == c->rank)
             s->peer[r].ptr = s->block->p;
-        else if (t->ops->dev_attach(t, r, notes[r].key, &s->block_mem.at, &s->peer[r]) < 0)
+        else if (attach(s, r, notes[r].key, &s->peer[r]) < 0)
             return "its devices do not reach each other's memory";
     }
     return NULL;
@@ -719,7 +730,8 @@ int wm_xstream_map(struct wm_xstream_call *k, int rank, const char *key, void **
             return -RT_ENOMEM;
         *m = (struct wm_xstream_map){ .rank = rank };
         memcpy(m->key, key, sizeof m->key);
-        int err = t->ops->dev_attach(t, rank, key, &s->block_mem.at, &m->map);
+        int err = k->capturing ? attach(s, rank, key, &m->map)
+                               : t->ops->dev_attach(t, rank, key, &s->block_mem.at, &m->map);
         if (err < 0) {
             free(m);
             return err;

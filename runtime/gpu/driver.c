@@ -43,11 +43,10 @@ void rt_gpu_capture_restore(int was)
     relaxed = false;
 }
 
-/* Whether deferred calls, which have now been made, may be the reason for an error: memory that was
- * to be freed, or a mapping of freed memory whose address the exporter has allocated again. */
+/* Whether memory was short and deferred calls, which have now been made, have freed some. */
 static bool deferred_was_in_the_way(cu_result r)
 {
-    return (r == CU_ERROR_OUT_OF_MEMORY || r == CU_ERROR_ALREADY_MAPPED) && rt_gpu_run_deferred();
+    return r == CU_ERROR_OUT_OF_MEMORY && rt_gpu_run_deferred();
 }
 
 #define GUARD_FREE(field, params, args)

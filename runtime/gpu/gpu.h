@@ -234,6 +234,11 @@ bool rt_gpu_links_direct(struct rt_gpu *g); /* those of g */
  * when memory runs out. */
 extern bool (*rt_gpu_awaits)(void);
 
+/* Unmaps and frees what is not used any more, on all devices.  Waits for the application's kernels,
+ * so it is for callers that have no other way; does nothing where such a wait may last for ever
+ * (rt_gpu_awaits).  Returns whether anything was done. */
+bool rt_gpu_run_deferred(void);
+
 extern int rt_gpu_nactive; /* operations in progress: threads that wait for one must not sleep */
 int rt_gpu_progress_slow(void);
 static inline int rt_gpu_progress(void)
@@ -324,8 +329,9 @@ int rt_gpu_export_mem(const struct rt_gpu_ptr *p, struct rt_gpu_export *out, int
 struct rt_gpu_import; /* a mapping of another process's allocation */
 /* Maps it for use by g's device (fd remains the caller's).  -RT_EUNREACH: the devices have no
  * access to each other; -RT_ENOTSUP: the driver refuses this memory; both are reported once, with
- * what happens instead.  -RT_EAGAIN: memory of a pool, freed there but still mapped here, lies at
- * the same address; it may be mapped later.  -RT_ENOMEM: the driver has no memory for it.
+ * what happens instead.  -RT_EAGAIN: memory that has been freed there but is still mapped here lies
+ * at the same address, and unmapping it could wait for the application's kernels; it may be mapped
+ * later (rt_gpu_run_deferred()).  -RT_ENOMEM: the driver has no memory for it.
  * -RT_EGPU: g is lost.  Takes 3 to 4 ms. */
 int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
                   struct rt_gpu_import **out, void **base);

@@ -81,9 +81,9 @@ int rt_gpu_of(cu_ctx ctx, int ordinal, struct rt_gpu **out);
  * process does next; so none is made inside a message.  An object that needs such a call embeds a
  * struct rt_gpu_deferred; fn(d) is called once, later:
  *   - from rt_gpu_fini();
- *   - when the driver has answered CU_ERROR_OUT_OF_MEMORY, or CU_ERROR_ALREADY_MAPPED (H100, driver
- *     580: a handle of memory at an address whose former mapping is not closed yet): driver.c calls
- *     rt_gpu_run_deferred() and repeats the call, because waiting is better than failing;
+ *   - when the driver has answered CU_ERROR_OUT_OF_MEMORY: driver.c calls rt_gpu_run_deferred() and
+ *     repeats the call, because waiting is better than failing;
+ *   - when a caller that has no other way calls rt_gpu_run_deferred();
  *   - when deferred calls hold more than 1/16 of the device's memory: unused memory is missing
  *     elsewhere, most of all in the process that has freed it.  Then all deferred calls are made,
  * so that there is one wait for many. The last two do not happen while rt_gpu_must_not_wait()
@@ -109,9 +109,6 @@ struct rt_gpu_deferred {
 void rt_gpu_defer(struct rt_gpu *g, struct rt_gpu_deferred *d, size_t nbytes,
                   void (*fn)(struct rt_gpu_deferred *d));
 void rt_gpu_undefer(struct rt_gpu *g, struct rt_gpu_deferred *d);
-/* Of all contexts, with what staging keeps for later; returns whether anything was done. */
-bool rt_gpu_run_deferred(void);
-
 /* Whether a wait for the device could last for ever: the application's stream waits for a peer. */
 static inline bool rt_gpu_must_not_wait(void) { return rt_gpu_awaits && rt_gpu_awaits(); }
 

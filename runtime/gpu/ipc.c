@@ -41,9 +41,11 @@ struct rt_gpu_import {
     struct rt_list link; /* in the list of all */
     struct rt_gpu *g;    /* NULL: its context has gone, and so has the mapping */
     struct rt_gpu_deferred deferred;
+    bool unused; /* its unmapping is deferred */
     enum rt_gpu_share how;
     cu_ptr base;
     size_t len;
+    uint8_t handle[64];       /* rt_gpu_export.handle */
     struct shared_pool *pool; /* memory of a pool: that pool, */
     struct shared_place *place;
 };
@@ -329,8 +331,39 @@ static int map_legacy(struct rt_gpu_import *m, const struct rt_gpu_export *e, cu
     struct cu_ipc h;
 
     memcpy(h.bytes, e->handle, sizeof h.bytes);
+    memcpy(m->handle, e->handle, sizeof m->handle);
     *r = rt_cuda.ipc_open_mem_handle(&m->base, h, CU_IPC_LAZY_PEER_ACCESS);
+    if (*r == CU_ERROR_ALREADY_MAPPED)
+        return -RT_EAGAIN;
     return *r == CU_OK ? 0 : -RT_ENOTSUP;
+}
+
+/* The driver cuts small allocations from blocks of 2 MiB.  As long as a block exists, memory that
+ * is freed and allocated again at the same place has the same handle but for the length in it, and
+ * the driver refuses to map it with CU_ERROR_ALREADY_MAPPED while the former mapping is open (H100,
+ * driver 580).  The former mapping is one of the same memory, and serves if it is long enough. */
+static bool handles_differ_in_length(const struct rt_gpu_import *m, const struct rt_gpu_export *e)
+{
+    uint64_t was[8], is[8];
+
+    memcpy(was, m->handle, sizeof was);
+    memcpy(is, e->handle, sizeof is);
+    for (int i = 0; i < 8; i++)
+        if (was[i] != is[i] && (was[i] != m->len || is[i] != e->len))
+            return false;
+    return true;
+}
+
+static struct rt_gpu_import *former(const struct rt_gpu *g, const struct rt_gpu_export *e)
+{
+    struct rt_list *l;
+
+    rt_list_each (l, &my.imports) {
+        struct rt_gpu_import *m = rt_container(l, struct rt_gpu_import, link);
+        if (m->g == g && m->unused && m->len >= e->len && handles_differ_in_length(m, e))
+            return m;
+    }
+    return NULL;
 }
 
 static int map_vmm(struct rt_gpu_import *m, int fd, cu_result *r)
@@ -587,11 +620,16 @@ int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
     else
         err = -RT_EINVAL;
     rt_gpu_leave(in);
-    if (err < 0) {
+    if (err < 0)
         free(m);
+    if (r == CU_ERROR_ALREADY_MAPPED && (m = former(g, e)) != NULL) {
+        rt_gpu_undefer(g, &m->deferred);
+        m->unused = false;
+    } else if (err < 0) {
         return err == -RT_EAGAIN ? err : refused(g, e, err, r);
+    } else {
+        rt_list_append(&my.imports, &m->link);
     }
-    rt_list_append(&my.imports, &m->link);
     *out = m;
     *base = (void *)(uintptr_t)m->base;
     return 0;
@@ -605,10 +643,12 @@ int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
 void rt_gpu_unimport(struct rt_gpu_import *m)
 {
     size_t held = (m->len + PAGE_NBYTES - 1) & ~(PAGE_NBYTES - 1);
-    if (m->how == RT_GPU_SHARE_LEGACY && m->g)
+    if (m->how == RT_GPU_SHARE_LEGACY && m->g) {
+        m->unused = true;
         rt_gpu_defer(m->g, &m->deferred, held, run_deferred);
-    else
+    } else {
         import_free(m);
+    }
 }
 
 void rt_gpu_ipc_fini(struct rt_gpu *g)

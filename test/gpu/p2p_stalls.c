@@ -90,6 +90,32 @@ static void freed_by_the_peer(void)
             one_freed(kinds[k], lens[i]);
 }
 
+/* Memory of a block that is freed and allocated again at the same place, longer and shorter.  The
+ * driver does not map it again before the former mapping is closed, which would wait. */
+static void freed_in_a_block(void)
+{
+    static const size_t len[] = { 4000, 9000, 3000, 9000, 100 };
+    unsigned char *stays = gt_alloc(GT_CUDA, dev, 64, 0), *first = NULL;
+    int same = 0;
+
+    for (unsigned i = 0; i < sizeof len / sizeof *len && mt_peer != MPI_PROC_NULL; i++) {
+        unsigned char *out = gt_alloc(GT_CUDA, dev, len[i], 0); /* which the peer maps */
+        unsigned char *in = gt_alloc(GT_CUDA, dev, len[i], 0);
+
+        first = i ? first : out;
+        same += out == first;
+        meet();
+        kernel_begin();
+        exchange(out, in, len[i], 40 + i, mt_comm);
+        kernel_end("memory of a block", len[i]);
+        gt_free(out);
+        gt_free(in);
+        meet();
+    }
+    CHECK_MSG(mt_peer == MPI_PROC_NULL || same == 5, "%d of 5 allocations at the same place", same);
+    gt_free(stays);
+}
+
 /* More pinned memory than is kept for later messages. */
 static void staging(void)
 {
@@ -207,6 +233,7 @@ int main(int argc, char **argv)
     CHECK_EQ(cu.stream_create(&stream, CU_STREAM_NON_BLOCKING), CU_OK);
     MT_RUN(first_message);
     MT_RUN(freed_by_the_peer);
+    MT_RUN(freed_in_a_block);
     MT_RUN(staging);
     MT_RUN(reductions);
     MT_RUN(another_context);

@@ -335,6 +335,32 @@ static void destroyed(void)
     }
 }
 
+/* The buffer of captured work lies where the peer still maps shorter memory that has been freed.
+ * Captured work has no other way than a mapping, so the former one is closed. */
+static void regrown(void)
+{
+    struct worker *k = &w[0];
+    cu_graph graph;
+    unsigned char *stays = gt_alloc(GT_CUDA, dev, 64, 0);
+    unsigned char *p = gt_alloc(GT_CUDA, dev, 2000, 0), *q = gt_alloc(GT_CUDA, dev, 2000, 0);
+    unsigned char *was = p;
+    int right = (mt_rank + 1) % mt_size, left = (mt_rank + mt_size - 1) % mt_size;
+    gt_fill(p, 2000, (unsigned)mt_rank);
+    OK(MPI_Sendrecv(p, 2000, MPI_BYTE, right, 3, q, 2000, MPI_BYTE, left, 3, MPI_COMM_WORLD,
+                    MPI_STATUS_IGNORE));
+    GT_CHECK_DATA(q, 2000, (unsigned)left);
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    gt_free(p);
+    gt_free(q);
+    open_stream(k);
+    if (fail_fn()) /* the fake driver takes the first room */
+        CHECK(k->in == was);
+    capture_allreduce(k, &graph);
+    CHECK_EQ(cu.graph_destroy(graph), 0);
+    close_stream(k);
+    gt_free(stays);
+}
+
 /* A receive into memory that is not pinned, from a sender whose stream continues only after this
  * host has received another message: the driver would wait for the stream inside the copy. */
 static void pageable(void)
@@ -461,6 +487,7 @@ int main(int argc, char **argv)
         MT_RUN(frees);
         MT_RUN(pageable);
         MT_RUN(destroyed);
+        MT_RUN(regrown);
     } else
         CHECK_MSG(0,
                   "%s is none of abandon, enqueue, frees, graph, mappings, queue, reset, threads",

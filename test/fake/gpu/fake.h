@@ -133,8 +133,8 @@ struct fake_mem { /* a range of usable addresses: entry of the table in space.c 
     struct fake_arena *arena; /* the arena that it was cut from */
 };
 
-struct fake_arena { /* addresses and memory shared by several allocations */
-    uint64_t base;
+struct fake_arena {    /* addresses and memory shared by several allocations */
+    uint64_t base, id; /* the id of its first allocation */
     size_t len;
     struct fake_phys *phys;
     int nused;

@@ -40,7 +40,7 @@ cu_result cuIpcGetMemHandle(struct cu_ipc *h, cu_ptr p)
         n.inode = (uint64_t)st.st_ino;
         n.off = m->off;
         n.len = m->len;
-        n.id = m->id;
+        n.id = m->arena ? m->arena->id : m->id;
     }
     pthread_mutex_unlock(&fake.lock);
     memset(h, 0, sizeof(*h));
@@ -54,7 +54,7 @@ static struct fake_mem *opened_before(cu_ctx c, const struct named *n)
     struct fake_mem *m;
 
     for (m = fake_mem_next(0); m; m = fake_mem_next(m->base + 1))
-        if (m->kind == FAKE_IPC && m->ctx == c && m->ipc_id == id)
+        if (m->kind == FAKE_IPC && m->ctx == c && m->ipc_id == id && m->off == n->off)
             break;
     return m;
 }
@@ -76,12 +76,16 @@ static struct fake_phys *adopt(const struct named *n)
     return p;
 }
 
+/* As the real driver (H100, driver 580): memory that is freed and allocated again at the same place
+ * of a block is the same memory, and is not opened with another length while it is open. */
 static int open_handle(cu_ctx c, const struct named *n, cu_ptr *out)
 {
     struct fake_mem *m = opened_before(c, n);
     struct fake_phys *phys;
     uint64_t va;
 
+    if (m && m->len != n->len)
+        return CU_ERROR_ALREADY_MAPPED;
     if (m) {
         m->nopen++;
         *out = m->base;

@@ -75,6 +75,8 @@ static struct fake_mem *small_alloc(cu_ctx c, size_t len, int *err)
         return NULL;
     }
     m->arena = a;
+    if (a->nused == 1)
+        a->id = m->id;
     return m;
 }
 
