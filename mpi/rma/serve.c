@@ -318,7 +318,9 @@ static void on_unlock(struct job *j)
 static void failed(struct job *j, int err)
 {
     bool answers = j->m->code != WM_RMA_PUT && (j->m->code != WM_RMA_ACC || j->m->flags);
-    if (answers && j->m->pos == 0) /* once for all parts of an accumulate */
+    /* an accumulate is out of range with all of its parts; of other answers the origin takes the
+     * first */
+    if (answers && (j->m->pos == 0 || err != -RT_ERANGE))
         answer(j, WM_RMA_DONE, err);
     else if (!answers)
         answer(j, WM_RMA_FAILED, err);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One-sided communication with device memory: windows, origins and results in memory of all kinds,
  * in random operations against a model (rma_random.h); accumulates of all ranks on one place;
- * buffers and windows that are not all memory of a device.  Arguments: seed, number of windows. */
+ * buffers and windows that are not all memory of a device.  Arguments: seed, number of windows; or
+ * "broken": copies fail in the target (fake driver only). */
 #include "test/gpu/gputest.h"
 #include "test/mpi/mpitest.h"
+#include <dlfcn.h>
 
 #define RR_KINDS (2 * GT_KINDS) /* of two devices */
 static int first_device;
@@ -181,14 +183,67 @@ static void bad_memory(void)
     rr_give(w);
 }
 
+/* ---- copies that fail ---- */
+
+enum { LONG = 100000 };
+
+static void one_operation(int which, char *host, int *result)
+{
+    int one = 1;
+    if (which == PUT)
+        OK(MPI_Put(host, 8, MPI_BYTE, 0, 0, 8, MPI_BYTE, win));
+    else if (which == GET)
+        OK(MPI_Get(host, 8, MPI_BYTE, 0, 0, 8, MPI_BYTE, win));
+    else if (which == ACC)
+        OK(MPI_Accumulate(host, LONG / 4, MPI_INT, 0, 0, LONG / 4, MPI_INT, MPI_SUM, win));
+    else if (which == GET_ACC)
+        OK(MPI_Get_accumulate(host, LONG / 4, MPI_INT, host + LONG, LONG / 4, MPI_INT, 0, 0,
+                              LONG / 4, MPI_INT, MPI_SUM, win));
+    else if (which == FETCH)
+        OK(MPI_Fetch_and_op(&one, result, MPI_INT, 0, 0, MPI_SUM, win));
+    else
+        OK(MPI_Compare_and_swap(&one, &one, result, MPI_INT, 0, 0, win));
+}
+
+/* Whichever copy of the target fails, the origin gets an error, and the next operation works. */
+static void broken(void)
+{
+    fake_cuda_fail_fn *fail = (fake_cuda_fail_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_fail");
+    static _Alignas(16) char host[2 * LONG];
+    int result;
+    open_device_window(LONG);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    for (int which = PUT; which <= CAS; which++) {
+        bool cut = which == ACC || which == GET_ACC; /* into messages, of which the third fails */
+        if (mt_rank == 0)
+            fail(cut ? "cuMemcpyAsync:5:1" : "cuMemcpyAsync:1:1");
+        MPI_Barrier(mt_comm);
+        if (mt_rank == 1) {
+            OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win));
+            one_operation(which, host, &result);
+            CHECK_MSG(MPI_Win_flush(0, win), "operation %d: no error", which);
+            one_operation(which, host, &result);
+            OK(MPI_Win_unlock(0, win));
+        }
+        MPI_Barrier(mt_comm);
+    }
+    close_device_window();
+}
+
 int main(int argc, char **argv)
 {
     gt_need(1);
     mt_init(argc, argv);
     windows = 8;
-    rr_arguments(argc, argv);
+    bool breaks = argc > 1 && !strcmp(argv[1], "broken");
+    if (!breaks)
+        rr_arguments(argc, argv);
     first_device = mt_rank % gt_ndevices();
     gt_use(first_device);
+    if (breaks) {
+        MT_RUN(broken);
+        return mt_end();
+    }
     MT_RUN(random_windows);
     MT_RUN(counter);
     MT_RUN(swaps_and_sums);
