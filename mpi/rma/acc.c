@@ -3,7 +3,7 @@
  * by an accumulate holds the stripes of the pages in question, in the target's control block.  This
  * holds for a process of the target's host, which uses a pointer or process_vm_writev, and for the
  * target itself, which executes messages.  Accumulates on device memory are all executed by the
- * target, which copies a part to host memory, reduces it there and copies it back.
+ * target: contiguous elements by a kernel where there is one, others after a copy to host memory.
  *
  * Contiguous elements go page by page, with one stripe at a time.  For other layouts, and for
  * elements that cannot be reduced in place, the data of a part are gathered, reduced and
@@ -228,7 +228,12 @@ static int part(const struct wm_rma_acc *a, int64_t done, int64_t len, char *old
     if (a->op != RT_OP_NO_OP)
         memcpy(in, a->origin + done, (size_t)len);
     lock_set(a->ctl, set);
-    int err = reads ? gather(a, pos, old, len) : 0;
+    int err = rt_unlikely(a->device) ? wm_rma_acc_device(a, done, len) : -RT_ENOTSUP;
+    if (err != -RT_ENOTSUP) {
+        unlock_set(a->ctl, set);
+        return err;
+    }
+    err = reads ? gather(a, pos, old, len) : 0;
     if (!err && a->result)
         memcpy(a->result + done, old, (size_t)len);
     if (!err && a->op != RT_OP_NO_OP) {

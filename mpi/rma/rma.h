@@ -266,6 +266,10 @@ int wm_rma_acc(const struct wm_rma_acc *a);
 /* Compare-and-swap of one element; 0 or -RT_E... */
 int wm_rma_cas(const struct wm_rma_acc *a, const void *compare);
 
+/* acc_device.c: wm_rma_acc() for a part of at most 32 KiB of device memory, whose stripes the
+ * caller holds.  -RT_ENOTSUP: there is no kernel for it, and nothing has been changed. */
+int wm_rma_acc_device(const struct wm_rma_acc *a, int64_t done, int64_t len);
+
 /* direct.c: copies to and from memory that this process can reach.  0 or -RT_E... */
 int wm_rma_copy(const struct wm_rma_target *t, const struct wm_rma_args *a);
 

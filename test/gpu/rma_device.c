@@ -195,17 +195,35 @@ static void one_operation(int which, char *host, int *result)
     else if (which == GET)
         OK(MPI_Get(host, 8, MPI_BYTE, 0, 0, 8, MPI_BYTE, win));
     else if (which == ACC)
-        OK(MPI_Accumulate(host, LONG / 4, MPI_INT, 0, 0, LONG / 4, MPI_INT, MPI_SUM, win));
+        OK(MPI_Accumulate(host, LONG / 4, MPI_INT, 0, 0, LONG / 4, MPI_INT, MPI_REPLACE, win));
     else if (which == GET_ACC)
         OK(MPI_Get_accumulate(host, LONG / 4, MPI_INT, host + LONG, LONG / 4, MPI_INT, 0, 0,
-                              LONG / 4, MPI_INT, MPI_SUM, win));
+                              LONG / 4, MPI_INT, MPI_REPLACE, win));
     else if (which == FETCH)
-        OK(MPI_Fetch_and_op(&one, result, MPI_INT, 0, 0, MPI_SUM, win));
+        OK(MPI_Fetch_and_op(&one, result, MPI_INT, 0, 0, MPI_REPLACE, win));
     else
         OK(MPI_Compare_and_swap(&one, &one, result, MPI_INT, 0, 0, win));
 }
 
-/* Whichever copy of the target fails, the origin gets an error, and the next operation works. */
+/* Where there are kernels, they do sums. */
+static void sums_by_kernels(const char *host)
+{
+    fake_cuda_fail_fn *fail = (fake_cuda_fail_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_fail");
+    fake_cuda_seen_fn *seen = (fake_cuda_seen_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_seen");
+    fail("kernel:1000000000"); /* counts */
+    MPI_Barrier(mt_comm);
+    if (mt_rank == 1) {
+        OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win));
+        OK(MPI_Accumulate(host, LONG / 4, MPI_INT, 0, 0, LONG / 4, MPI_INT, MPI_SUM, win));
+        OK(MPI_Win_unlock(0, win));
+    }
+    MPI_Barrier(mt_comm);
+    if (mt_rank == 0 && gt_kernels())
+        CHECK(seen("kernel") > 0);
+}
+
+/* Whichever copy of the target fails, the origin gets an error, and the next operation works.  No
+ * operation runs a kernel: the library makes copies of its own beside kernels. */
 static void broken(void)
 {
     fake_cuda_fail_fn *fail = (fake_cuda_fail_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_fail");
@@ -227,6 +245,7 @@ static void broken(void)
         }
         MPI_Barrier(mt_comm);
     }
+    sums_by_kernels(host);
     close_device_window();
 }
 
