@@ -390,11 +390,12 @@ int wm_rma_create(struct wm_comm *comm, const struct wm_rma_plan *p, int failed,
     return MPI_SUCCESS;
 }
 
-/* The origins have the data; the engine may still use the window's layouts. */
+/* The origins have the data.  The engine may still use the window's layouts; the window itself may
+ * still be a task of the domain, if its last operation was sent when an answer came. */
 static bool has_served(struct wm_rma *r, struct wm_rma_target *t)
 {
     (void)t;
-    return !r->nserving;
+    return !r->nserving && !r->pumping;
 }
 
 int wm_api_win_free(struct wm_win *win)
