@@ -68,32 +68,22 @@ static int check_side(const struct coll_args *a, const struct coll_team *t, enum
     return err;
 }
 
-/* The shortcut for the most frequent calls, with buffers in host memory: checks both buffers
- * without finding out which of them this process uses.  Without displacements, contiguous data
- * start at the buffer's address. */
-static bool is_plainly_host(const struct coll_args *a)
-{
-    bool plain = !a->scounts && !a->rcounts && (!a->stype || a->stype->contig) &&
-                 (!a->rtype || a->rtype->contig);
-    return plain && !rt_gpu_is_device(a->sbuf) && !rt_gpu_is_device(a->rbuf);
-}
-
-/* The same for buffers on the device: the receive buffer of calls in which every rank has a receive
- * buffer that starts at its address. */
-static bool is_plainly_device(const struct coll_args *a)
-{
-    bool plain = !coll_is(a->kind, COLL_IS_TO_ROOT | COLL_IS_NEIGHBOR) && !a->rcounts && a->rtype &&
-                 a->rtype->contig;
-    return plain && a->rcount * a->rtype->size > 0 && rt_gpu_is_device(a->rbuf);
-}
-
+/* Shortcuts for the most frequent calls, whose data are contiguous and start at the buffers'
+ * addresses.  Each buffer is looked at once, the receive buffer first.  If neither is device
+ * memory, this process need not find out which of them it uses.  If every rank has a receive buffer
+ * and this one is device memory, the send buffer does not matter. */
 int wm_coll_look(struct wm_call *call)
 {
     struct coll_args *a = &call->args;
     const struct coll_team *t = &call->comm->team;
-    if (rt_likely(is_plainly_host(a)) || a->kind == COLL_BARRIER)
+    bool plain = !a->rcounts && (!a->rtype || a->rtype->contig);
+    bool recv = plain && rt_gpu_is_device(a->rbuf);
+    if (a->kind == COLL_BARRIER ||
+        (rt_likely(plain && !recv && !a->scounts && (!a->stype || a->stype->contig)) &&
+         !rt_gpu_is_device(a->sbuf)))
         return 0;
-    if (is_plainly_device(a)) {
+    if (recv && !coll_is(a->kind, COLL_IS_TO_ROOT | COLL_IS_NEIGHBOR) && a->rtype &&
+        a->rcount * a->rtype->size > 0) {
         a->mem = RT_MEM_CUDA;
         return 0;
     }
