@@ -63,19 +63,25 @@ bool wm_block_on_device(const struct coll_block *b)
     return b->l && wm_on_device(b->at, b->n, b->l, coll_block_nbytes(b));
 }
 
-/* One block represents the whole buffer; with absolute addresses, blocks may lie in several
- * buffers. */
-bool wm_side_on_device(const struct coll_args *a, const struct coll_team *t, enum coll_side which)
+/* The side's first block in device memory, or -1.  One block represents the whole buffer; with
+ * absolute addresses, blocks may lie in several buffers. */
+static int first_on_device(const struct coll_args *a, const struct coll_team *t,
+                           enum coll_side which)
 {
     bool absolute = !(which == COLL_RECV ? a->rbuf : a->sbuf);
     for (int i = 0, n = coll_args_uses(t, a, which); i < n; i++) {
         struct coll_block b = coll_args_use(t, a, which, i).b;
         if (wm_block_on_device(&b))
-            return true;
+            return i;
         if (coll_block_nbytes(&b) && !absolute)
-            return false;
+            return -1;
     }
-    return false;
+    return -1;
+}
+
+bool wm_side_on_device(const struct coll_args *a, const struct coll_team *t, enum coll_side which)
+{
+    return first_on_device(a, t, which) >= 0;
 }
 
 /* ---- host memory ---- */
@@ -139,16 +145,16 @@ static int alloc_side(struct wm_stage *s, enum coll_side which, int n)
                : -RT_ENOMEM;
 }
 
-/* Queries the block and sets its place in host memory; *g: a context that can copy, if there is
- * one. */
-static int place_block(struct wm_stage_side *side, int i, const struct coll_block *b,
+/* Queries the block and sets its place in host memory; `found`: the caller has just found it in
+ * device memory; *g: a context that can copy, if there is one. */
+static int place_block(struct wm_stage_side *side, int i, const struct coll_block *b, bool found,
                        struct rt_gpu **g)
 {
     struct wm_stage_piece *p = &side->pieces[i];
     int64_t nbytes = coll_block_nbytes(b);
     struct rt_gpu_ptr at;
     bool scattered = true;
-    if (nbytes && wm_block_on_device(b)) {
+    if (found || wm_block_on_device(b)) {
         int err = wm_dev_query(b->at, b->n, b->l, &at, &scattered);
         if (err < 0)
             return err;
@@ -169,15 +175,18 @@ static int place_block(struct wm_stage_side *side, int i, const struct coll_bloc
     return 0;
 }
 
-static int make_side(struct wm_stage *s, enum coll_side which, struct rt_gpu **g)
+/* Only if it has device memory, or always.  The query follows the look at the first block at once,
+ * so it uses the look's answer. */
+static int make_side(struct wm_stage *s, enum coll_side which, bool always, struct rt_gpu **g)
 {
     struct wm_stage_side *side = &s->side[which];
-    int n = coll_args_uses(s->team, &s->user, which);
+    int first = first_on_device(&s->user, s->team, which);
+    int n = first >= 0 || always ? coll_args_uses(s->team, &s->user, which) : 0;
     int err = n ? alloc_side(s, which, n) : 0;
     for (int i = 0; i < n && !err; i++) {
         struct coll_block b = coll_args_use(s->team, &s->user, which, i).b;
         side->pieces[i].s = s;
-        err = place_block(side, i, &b, g);
+        err = place_block(side, i, &b, i == first, g);
         if (!err && needs_mirror(&s->user))
             err = make_mirror(side, &b);
         else if (b.l)
@@ -262,12 +271,10 @@ int wm_stage_create(const struct coll_args *a, const struct coll_team *t, struct
         return -RT_ENOMEM;
     s->user = *a;
     s->team = t;
-    bool send = wm_side_on_device(a, t, COLL_SEND), recv = wm_side_on_device(a, t, COLL_RECV);
-    if (a->op && !a->rtype->contig) /* both sides must have the same layout */
-        send = recv = true;
-    int err = send ? make_side(s, COLL_SEND, &g) : 0;
-    if (recv && !err)
-        err = make_side(s, COLL_RECV, &g);
+    bool both = a->op && !a->rtype->contig; /* both sides must have the same layout */
+    int err = make_side(s, COLL_SEND, both, &g);
+    if (!err)
+        err = make_side(s, COLL_RECV, both, &g);
     if (!err)
         err = alloc_memory(s, g);
     if (!err && s->in_parts)
@@ -317,9 +324,7 @@ static void start_copy(struct rt_gpu *g, const struct coll_block *b, bool in, in
                        char *packed, int64_t len, struct rt_gpu_op *op)
 {
     char *user = b->at;
-    if (b->l->contig)
-        rt_gpu_copy(g, in ? packed : user + at, in ? user + at : packed, (size_t)len, op);
-    else if (in)
+    if (in)
         rt_layout_gpu_pack(g, b->l, b->n, user, at, packed, len, op);
     else
         rt_layout_gpu_unpack(g, b->l, b->n, user, at, packed, len, op);
