@@ -91,10 +91,20 @@ static const ElfW(Dyn) * dynamic_of(const struct file *f, const ElfW(Ehdr) * elf
     return NULL;
 }
 
+/* A Fortran or C++ program may name only that language's library, which then loads the one of C. */
 static bool is_mpi(const char *name)
 {
-    return !strcmp(name, STANDARD) || !strncmp(name, "libmpi.so.", 10) ||
-           !strncmp(name, "libmpich.so.", 12);
+    static const char *const others[] = {
+        /* of MPICH and those that share its ABI; of Open MPI; both begin with libmpi.so. */
+        "libmpi.so.",        "libmpich.so.",         "libmpifort.so.",
+        "libmpichfort.so.",  "libmpicxx.so.",        "libmpichcxx.so.",
+        "libmpi_mpifh.so.",  "libmpi_usempif08.so.", "libmpi_usempi_ignore_tkr.so.",
+        "libmpi_usempi.so.", "libmpi_cxx.so.",
+    };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (!strncmp(name, others[i], strlen(others[i])))
+            return true;
+    return !strcmp(name, STANDARD);
 }
 
 /* Reads the dynamic section.  False: the program itself is not linked with an MPI library. */
@@ -163,12 +173,11 @@ void launch_warn_foreign(const struct launch_job *job, const struct launch_app *
     bool found = by_rpath || find_in(library_path, app->path, l.mpi, path) ||
                  find_in(l.runpath, app->path, l.mpi, path);
     if (strcmp(l.mpi, STANDARD))
-        launch_say(
-            job,
-            "warning: '%s' is linked with %s%s%s, a library of another MPI and not of the "
-            "standard ABI: each process may be rank 0 of 1; compile it with Weft's mpicc, or "
-            "start it with that MPI's mpirun",
-            app->path, l.mpi, found ? ", " : "", found ? path : "");
+        launch_say(job,
+                   "warning: '%s' is linked with %s%s%s, a library of another MPI and not of the "
+                   "standard ABI: each process may be rank 0 of 1; compile it with Weft's mpicc or "
+                   "mpifort, or start it with that MPI's mpirun",
+                   app->path, l.mpi, found ? ", " : "", found ? path : "");
     else if (found && !is_ours(path))
         launch_say(
             job,
