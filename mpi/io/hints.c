@@ -107,7 +107,7 @@ const char *wm_hints_effect(int i, const char **effect)
         { "romio_cb_read", "enable: blocking collective reads go through aggregators; automatic, "
                            "disable: each rank reads" },
         { "romio_cb_write", "enable: blocking collective writes go through aggregators; "
-                            "automatic, disable: each rank writes" },
+                            "disable: each rank writes; automatic: by the length of pieces" },
         { "collective_buffering", "false: as romio_cb_... disable; true: automatic" },
         { "cb_buffer_size", "bytes of the file that an aggregator has in memory" },
         { "cb_nodes", "most ranks that aggregate; default: one on each host" },
@@ -125,7 +125,7 @@ struct wm_hints *wm_hints_create(void)
 {
     struct wm_hints *h = calloc(1, sizeof *h);
     if (h) {
-        h->cb_buffer_size = 16 << 20; /* what ROMIO has, so what users expect */
+        h->cb_buffer_size = 1 << 20; /* larger ones were slower: README.md */
         h->file_perm = -1;
     }
     return h;

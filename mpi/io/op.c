@@ -252,8 +252,8 @@ int wm_io_start(const struct wm_access *a, MPI_Request *request)
 
 const char *wm_io_collective_plan(void)
 {
-    return "each rank accesses the file itself; with romio_cb_write or romio_cb_read = enable, "
-           "blocking calls go through aggregators";
+    return "aggregators write pieces below 2 KiB of views with gaps; each rank does all else "
+           "itself, unless romio_cb_write or romio_cb_read = enable; blocking calls only";
 }
 
 int wm_io_run_all(const struct wm_access *a, MPI_Status *status)

@@ -12,13 +12,21 @@
 #define MANY 16
 #define SPARSE 64
 
+/* Without a hint, aggregators write pieces shorter than FINE bytes, if a rank has at least SOME of
+ * them and the ranks' data fill half of the range.  A call of the system for each piece costs more
+ * than the exchange; a reading rank reads many pieces at once, with the gaps.  README.md has the
+ * figures. */
+#define FINE 2048
+#define SOME 64
+
 bool wm_plan_wanted(struct wm_file *f, bool write)
 {
     wm_file_lock(f);
     enum wm_choice3 choice = write ? f->hints->cb_write : f->hints->cb_read;
     bool usable = f->comm->size > 1 && !f->atomic && !f->view->rep;
+    bool fine = write && f->view->piece < FINE;
     wm_file_unlock(f);
-    return usable && choice == WM_ENABLE;
+    return usable && (choice == WM_ENABLE || (choice == WM_AUTOMATIC && fine));
 }
 
 /* ---- aggregators ---- */
@@ -105,7 +113,8 @@ int wm_plan_agree(struct wm_file *f, const struct wm_iop *op, int err, struct wm
     int64_t v[NVALUES] = { [LOW] = -INT64_MAX }, from, to;
     wm_file_lock(f);
     p->agg = wm_plan_aggregators(f, &p->naggs);
-    int64_t buffer = f->hints->cb_buffer_size;
+    int64_t buffer = f->hints->cb_buffer_size, piece = f->view->piece;
+    bool automatic = f->hints->cb_write == WM_AUTOMATIC;
     wm_file_unlock(f);
     if (!err && !p->agg)
         err = wm_err(MPI_ERR_NO_MEM, "no memory for a collective access to a file");
@@ -131,7 +140,9 @@ int wm_plan_agree(struct wm_file *f, const struct wm_iop *op, int err, struct wm
     double span = (double)(p->high - p->low), bytes = (double)v[MOST] * f->comm->size;
     if (span / p->naggs > (double)buffer * MANY && span > bytes * SPARSE)
         p->exchange = false;
-    else
+    if (op->write && automatic && (span > bytes * 2 || v[MOST] < piece * SOME))
+        p->exchange = false;
+    if (p->exchange)
         divide(f, buffer, p);
     return MPI_SUCCESS;
 }

@@ -43,6 +43,7 @@ static int create(MPI_Offset disp, struct wm_type *etype, struct wm_type *filety
     wm_type_ref(filetype);
     int err = represent(v);
     rt_layout_facts(v->file, &v->facts);
+    v->piece = INT64_MAX;
     if (err)
         wm_view_unref(v);
     else
@@ -147,6 +148,14 @@ static int current(struct wm_file *f, MPI_Offset *disp)
     return wm_file_agree(f, err);
 }
 
+/* Agrees on the length of the ranks' pieces. */
+static int compare(struct wm_file *f, struct wm_view *v)
+{
+    const struct rt_layout *l = v->file;
+    v->piece = !l->size ? 0 : l->contig ? INT64_MAX : l->size / v->facts.nruns;
+    return wm_file_max(f, &v->piece, 1);
+}
+
 int wm_api_file_set_view(struct wm_file *fh, MPI_Offset disp, struct wm_type *etype,
                          struct wm_type *filetype, const char *datarep, struct wm_info *info)
 {
@@ -161,6 +170,8 @@ int wm_api_file_set_view(struct wm_file *fh, MPI_Offset disp, struct wm_type *et
         "the etype's extent, the data representation or a hint of collective buffering");
     if (!err && disp == MPI_DISPLACEMENT_CURRENT)
         err = current(fh, &v->disp);
+    if (!err)
+        err = compare(fh, v);
     if (!err)
         err = wm_shared_set(fh, MPI_SUCCESS, 0);
     if (err) {

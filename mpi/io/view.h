@@ -18,6 +18,8 @@ struct wm_view {
     struct wm_type *stored;           /* of `rep`: the filetype in the file; NULL */
     const struct rt_layout *file;     /* of the filetype, in the file */
     struct rt_layout_facts facts;     /* of `file` */
+    int64_t piece; /* mean bytes in a row that a rank sees, of the rank with most; INT64_MAX: the
+                    * view of a rank has no gaps.  The same on all ranks */
     char datarep[MPI_MAX_DATAREP_STRING];
 };
 

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collective buffering: calls that go through aggregators (romio_cb_write and _read = enable).  The
+/* Collective buffering: calls that go through aggregators (romio_cb_write and _read = enable), and
+ * the choice.  The
  * data of random views are the matter of io_model.  Argument: directory. */
 #include <signal.h>
 #include <sys/resource.h>
 #include "test/mpi/iotest.h"
 
 #define PIECE 100 /* bytes of a rank in each row of the file */
-#define ROWS 37
+#define ROWS 77
+
+static const char *choice = "enable";
 
 static MPI_Info hints(const char *buffer, const char *nodes)
 {
     MPI_Info info;
 
     MPI_Info_create(&info);
-    MPI_Info_set(info, "romio_cb_write", "enable");
-    MPI_Info_set(info, "romio_cb_read", "enable");
+    MPI_Info_set(info, "romio_cb_write", choice);
+    MPI_Info_set(info, "romio_cb_read", choice);
     MPI_Info_set(info, "cb_buffer_size", buffer);
     if (nodes)
         MPI_Info_set(info, "cb_nodes", nodes);
@@ -222,6 +225,26 @@ static void who_writes(void)
     OK(MPI_File_close(&f));
 }
 
+/* By default pieces of this length are written by aggregators, and a view without gaps is not. */
+static void automatic(void)
+{
+    struct rlimit old;
+    MPI_File f;
+    const MPI_Offset far = (1 << 30) + (MPI_Offset)sizeof mine * mt_rank;
+
+    choice = "automatic";
+    who_writes();
+    io_make(0, 0);
+    getrlimit(RLIMIT_FSIZE, &old);
+    f = open_with(hints("2000", "1"));
+    limit_files(mt_rank ? 1 << 20 : old.rlim_cur);
+    FAILS(MPI_File_write_at_all(f, far, mine, sizeof mine, MPI_BYTE, MPI_STATUS_IGNORE),
+          mt_rank ? MPI_ERR_QUOTA : MPI_SUCCESS);
+    limit_files(old.rlim_cur);
+    OK(MPI_File_close(&f));
+    choice = "enable";
+}
+
 /* Windows between the ranks' bytes are without end: the ranks access the file themselves. */
 static void far_apart(void)
 {
@@ -271,6 +294,7 @@ int main(int argc, char **argv)
     MT_RUN(shown_hints);
     MT_RUN(differing_hints);
     MT_RUN(who_writes);
+    MT_RUN(automatic);
     MT_RUN(far_apart);
     MT_RUN(ordered);
     return io_end();
