@@ -59,8 +59,12 @@ static int64_t aligned(int64_t n) { return (n + 7) & ~INT64_C(7); }
 
 static int64_t clip(int64_t n, int64_t most) { return n < 0 ? 0 : n > most ? most : n; }
 
-static int comm_error(const struct run *r, int rc)
+/* A collective call on the file's communicator. */
+static int run_coll(const struct run *r, const struct coll_args *a)
 {
+    wm_file_lock(r->file);
+    int rc = wm_coll_run(r->file->comm, a);
+    wm_file_unlock(r->file);
     return rc < 0 ? wm_file_err(r->file, rc, "could not exchange the data of") : MPI_SUCCESS;
 }
 
@@ -135,10 +139,7 @@ static int announce(struct run *r)
                                  .rcount = 2,
                                  .rtype = l,
                                  .mem = RT_MEM_HOST };
-    wm_file_lock(r->file);
-    int rc = wm_coll_run(r->file->comm, &a);
-    wm_file_unlock(r->file);
-    return comm_error(r, rc);
+    return run_coll(r, &a);
 }
 
 /* Memory for all that this round needs: nothing fails for want of memory after the agreement. */
@@ -175,10 +176,7 @@ static int swap(struct run *r)
                                  .rdispls = r->rd,
                                  .rtype = l,
                                  .mem = RT_MEM_HOST };
-    wm_file_lock(r->file);
-    int rc = wm_coll_run(r->file->comm, &a);
-    wm_file_unlock(r->file);
-    return comm_error(r, rc);
+    return run_coll(r, &a);
 }
 
 /* ---- the aggregator ---- */

@@ -39,7 +39,8 @@ int wm_window_rooms(int64_t len, struct wm_room *image, struct wm_room *marks);
 void wm_window_put(struct wm_window *w, const struct wm_pieces *g, int64_t n, const char *data);
 /* Copies the pieces' data out of the image up to the end of the file; returns their bytes. */
 int64_t wm_window_get(const struct wm_window *w, const struct wm_pieces *g, int64_t n, char *data);
-/* Write what is marked and nothing else; read what is marked, and short gaps.  0 or -RT_E... */
+/* wm_window_write() writes the marked bytes and no others; wm_window_read() reads the marked bytes
+ * and short gaps between them.  0 or -RT_E... */
 int wm_window_write(const struct wm_window *w);
 int wm_window_read(struct wm_window *w);
 

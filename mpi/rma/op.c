@@ -227,7 +227,7 @@ static int look_at(const struct wm_rma_args *a, const void *buf, int64_t count,
     return err < 0 ? wm_any_error(err) : MPI_SUCCESS;
 }
 
-/* An operand of compare-and-swap, which is read now, to `to`. */
+/* Copies an operand of compare-and-swap in device memory to `to`, and sets *at to the copy. */
 static int read_operand(const struct wm_rma_args *a, const void **at, char *to)
 {
     const struct rt_layout *l = &a->target.type->layout;
@@ -287,7 +287,8 @@ static int enqueue(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rm
     return MPI_SUCCESS;
 }
 
-/* What has to be known of memory before an operation starts. */
+/* Before an operation starts: classifies its buffers as host or device memory, and looks at the
+ * target of a dynamic window again. */
 static int prepare(struct wm_rma *r, struct wm_rma_target *t, struct wm_rma_args *a,
                    char values[2][16])
 {

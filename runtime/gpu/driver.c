@@ -43,7 +43,7 @@ void rt_gpu_capture_restore(int was)
     relaxed = false;
 }
 
-/* Whether memory was short and deferred calls, which have now been made, have freed some. */
+/* Makes the deferred calls if memory was short; true if that has freed some. */
 static bool deferred_was_in_the_way(cu_result r)
 {
     return r == CU_ERROR_OUT_OF_MEMORY && rt_gpu_run_deferred();

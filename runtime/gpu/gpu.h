@@ -234,9 +234,9 @@ bool rt_gpu_links_direct(struct rt_gpu *g); /* those of g */
  * when memory runs out. */
 extern bool (*rt_gpu_awaits)(void);
 
-/* Unmaps and frees what is not used any more, on all devices.  Waits for the application's kernels,
- * so it is for callers that have no other way; does nothing where such a wait may last for ever
- * (rt_gpu_awaits).  Returns whether anything was done. */
+/* Closes unused mappings and frees unused memory of all devices.  Waits for the application's
+ * kernels, so it is for callers that have no other way; does nothing where such a wait may last for
+ * ever (rt_gpu_awaits).  Returns whether anything was done. */
 bool rt_gpu_run_deferred(void);
 
 extern int rt_gpu_nactive; /* operations in progress: threads that wait for one must not sleep */

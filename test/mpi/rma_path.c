@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The program that rma_path.py starts: rank 0 puts into a window of each kind of the last rank, in
- * the order in which weft_info --rma lists them, and the last rank checks what has arrived. Without
- * the shared window if the ranks are on several hosts. */
+ * the order of weft_info --rma, and the last rank checks the data. There is no shared window if the
+ * ranks are on several hosts. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
