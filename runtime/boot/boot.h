@@ -63,6 +63,49 @@ int rt_boot_commit(void);
  * the peer has committed other values and has ended without it; -RT_ETIMEOUT after timeout_s
  * seconds (0: the server's own limit). */
 int rt_boot_get(struct rt_proc peer, const char *key, void **val, size_t *len, int timeout_s);
+/* ---- spawn.c: what the launcher does for running jobs.  -RT_ENOTSUP: there is no launcher, or the
+ * launcher does not offer it. ---- */
+
+/* Names of the launcher, visible to all jobs of one mpirun.  -RT_EEXIST: the name is published
+ * already; -RT_ENOENT: the name is unknown; -RT_ETRUNC: the value is longer than `len`. */
+int rt_boot_publish(const char *name, const char *value);
+int rt_boot_lookup(const char *name, char *value, size_t len);
+int rt_boot_unpublish(const char *name);
+/* Notifies the launcher that this job and another one are connected, or are no longer: connected
+ * jobs end together when one of them fails.  Namespaces of other launchers are ignored. */
+int rt_boot_join(const char *nspace);
+int rt_boot_part(const char *nspace);
+
+/* One command of a spawn. */
+struct rt_boot_app {
+    const char *command;
+    char *const *args; /* without the command; NULL: none */
+    int n;
+    const char *wdir, *path, *soft, *host; /* NULL: not given */
+    char *const *env;                      /* NAME=VALUE, NULL at the end */
+};
+struct rt_boot_spawn {
+    const struct rt_boot_app *apps;
+    int napps;
+    const char *hostfile, *map_by; /* NULL: not given */
+};
+/* Starts a job.  Returns when its processes run; nspace receives its name.  Errors, after a message
+ * of the launcher: -RT_ENOFILE: no such program; -RT_ENOSPC: too few slots; -RT_ENOTSUP;
+ * -RT_ESPAWN: any other. */
+int rt_boot_spawn(const struct rt_boot_spawn *what, char nspace[256]);
+/* Whether a job that this process has spawned has ended. */
+bool rt_boot_ended(const char *nspace);
+void rt_boot_spawn_fini(void); /* called by rt_boot_leave() */
+
+/* Directives of PMIx_Spawn() for which PMIx has no key; names under which join and part are
+ * published; and, with the namespace of a spawned job behind it, the name of the numbers of its
+ * ranks, "3,1". */
+#define RT_BOOT_KEY_PATH "weft.path"
+#define RT_BOOT_KEY_SOFT "weft.soft"
+#define RT_BOOT_KEY_JOIN "weft.join"
+#define RT_BOOT_KEY_PART "weft.part"
+#define RT_BOOT_KEY_COUNTS "weft.counts."
+
 /* Barrier over the whole job through the server; slow, not for the data path. */
 int rt_boot_fence(void);
 /* Ends the job: the server kills all its processes; mpirun returns `code`.  Buffered output of
