@@ -62,13 +62,12 @@ struct launch_app {
     int npicks;
     int n; /* ranks; 0: not given */
     const char *wdir;
+    const char *search; /* --path: folders to search before PATH; NULL: none */
+    const char *soft;   /* --soft: acceptable numbers of ranks, "a:b:c,..."; NULL: only n */
     struct launch_envs env;
     bool env_given; /* env.from was given for this application */
     int first;      /* rank of its first process */
     char *path;     /* the program as found in PATH */
-    /* Variables for its libraries of another MPI, and the kind of these (host/foreign.c). */
-    struct launch_list foreign_env;
-    int foreign; /* enum abi_kind */
 };
 
 /* A host of a job.  Each host appears once. */
@@ -121,10 +120,16 @@ struct launch_opts {
     char *output_dir; /* owned */
     int stdin_rank;   /* a rank or LAUNCH_STDIN_... */
     int timeout_s;    /* 0: none */
-    int abi;          /* --abi, enum abi_kind */
     bool quiet, verbose, dry_run;
-    bool ping;     /* measure the hosts instead of starting a program */
-    bool said_mca; /* the warning about --mca has been printed */
+    bool ping; /* measure the hosts instead of starting a program */
+
+    /* Options that an mpirun gives to the mpirun of a job that its ranks spawn (control.h). */
+    const char *separator;    /* between the programs of the command line; ":" */
+    int control_fd;           /* socket to the mpirun that has started this one; 0: none */
+    int job_number;           /* of this job among those of one mpirun; 1: the first */
+    int universe;             /* MPI_UNIVERSE_SIZE; 0: the slots of the hosts */
+    struct launch_list spare; /* "HOST:SLOTS": hosts of the user that get no ranks */
+    bool said_mca;            /* the warning about --mca has been printed */
     /* -1: continue; otherwise --help or --version has been printed: exit with this code. */
     int exit_now;
 };
@@ -167,12 +172,14 @@ enum launch_event_kind {
      * published; a rank has published something. */
     LAUNCH_FENCE,
     LAUNCH_FETCH,
-    LAUNCH_PUBLISHED
+    LAUNCH_PUBLISHED,
+    LAUNCH_ASK /* a rank requests what only the first mpirun can do: ask.h */
 };
 
 /* A call of PMIx, answered by the main thread with launch_server_answer(). */
 struct launch_call {
-    void *data; /* fence: the data to gather; fetch: the key; publish: the data */
+    struct launch_list words; /* of a LAUNCH_ASK: see ask.h */
+    void *data;               /* fence: the data to gather; fetch: the key; publish: the data */
     size_t len;
     uint32_t *ranks; /* fence: the ranks that take part; none: all */
     size_t nranks;
@@ -222,8 +229,9 @@ struct launch_job {
     bool suspect_waits;   /* an event may still show that the rank ended normally */
     bool suspect_follows; /* the rank aborted because another rank had died */
 
-    bool agent;        /* this process is the agent of a host */
-    struct head *head; /* this process is the head of a job over several hosts */
+    bool agent;            /* this process is the agent of a host */
+    struct head *head;     /* this process is the head of a job over several hosts */
+    struct family *family; /* in mpirun: the jobs that ranks have spawned */
 
     int dead_first, dead_end; /* range of ranks[] that contains all ended ranks not yet reported */
 

@@ -171,6 +171,8 @@ static void read_events(void)
     while (agent.job.event_fd >= 0 && read(agent.job.event_fd, &e, sizeof e) == sizeof e) {
         if (e.kind == LAUNCH_FENCE || e.kind == LAUNCH_FETCH || e.kind == LAUNCH_PUBLISHED)
             relay_event(&agent.relay, &e);
+        else if (e.kind == LAUNCH_ASK)
+            agent_ask(&e);
         else
             send_event(&e);
     }

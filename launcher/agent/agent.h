@@ -27,6 +27,13 @@ enum agent_phase {
     AGENT_LEAVING
 };
 
+/* A request of a rank that the head answers. */
+struct agent_ask {
+    struct agent_ask *next;
+    uint32_t number;
+    struct launch_call *call;
+};
+
 struct agent {
     enum agent_phase phase;
     struct frame_chan up; /* to the parent */
@@ -46,6 +53,8 @@ struct agent {
     struct launch_list said; /* texts of launch_say() while the job is prepared */
     int signal_fd;
     uint64_t linger_until_ns;
+    struct agent_ask *asks; /* requests of ranks that the head has not answered */
+    uint32_t nasked;
     struct pollfd *fds;
     size_t nfds;
     int exit_code;
@@ -69,5 +78,11 @@ void agent_alive_busy(bool busy);
 void agent_alive_stop(void);
 /* Executes an order from above and passes it on to the agents below. */
 void agent_obey(struct frame *f);
+
+/* asks.c: passes a request of a rank (ask.h) to the head; the answer, and the notice that a spawned
+ * job has ended. */
+void agent_ask(const struct launch_event *e);
+void agent_answer(struct frame *f);
+void agent_notice(struct frame *f);
 
 #endif

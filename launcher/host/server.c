@@ -7,6 +7,7 @@
  * by the main thread (relay.c). */
 #include "launcher/host/guard.h"
 #include "launcher/host/server.h"
+#include "launcher/host/server_ask.h"
 #include "launcher/job.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -70,6 +71,8 @@ static void post_event(const struct launch_event *e)
     if (write(server.event_fd, e, sizeof *e) != sizeof *e)
         log_error(LAUNCH, "could not pass on an event of rank %d: %m", e->rank);
 }
+
+void launch_server_post(const struct launch_event *e) { post_event(e); }
 
 static void post(enum launch_event_kind kind, const pmix_proc_t *proc, int code, const char *text)
 {
@@ -227,6 +230,10 @@ static pmix_server_module_t module = {
     .abort = on_abort,
     .fence_nb = on_fence,
     .direct_modex = on_direct_modex,
+    .publish = launch_on_publish,
+    .lookup = launch_on_lookup,
+    .unpublish = launch_on_unpublish,
+    .spawn = launch_on_spawn,
 };
 
 /* ---- on the main thread ---- */
@@ -534,6 +541,7 @@ void launch_server_stop(struct launch_job *job)
 
 void launch_call_free(struct launch_call *call)
 {
+    launch_list_fini(&call->words);
     free(call->data);
     free(call->ranks);
     free(call);

@@ -164,7 +164,7 @@ static int make_prefix(const struct launch_opts *o, const struct launch_stream *
         n += (size_t)snprintf(text + n, len - n, ".%03d ", (int)(now.tv_usec / 1000));
     }
     if (o->tag)
-        n += (size_t)snprintf(text + n, len - n, "[1,%d]<%s>:", s->rank,
+        n += (size_t)snprintf(text + n, len - n, "[%d,%d]<%s>:", o->job_number, s->rank,
                               s->is_err ? "stderr" : "stdout");
     if (o->prefix_rank)
         n += (size_t)snprintf(text + n, len - n, "[%d] ", s->rank);
@@ -396,10 +396,10 @@ static int open_file(const struct launch_opts *o, struct launch_stream *s, int d
 {
     char path[4096];
 
-    snprintf(path, sizeof path, "%s/1/rank.%0*d", o->output_dir, digits, s->rank);
+    snprintf(path, sizeof path, "%s/%d/rank.%0*d", o->output_dir, o->job_number, digits, s->rank);
     if (make_folders(path) < 0)
         return -RT_ESYS;
-    snprintf(path, sizeof path, "%s/1/rank.%0*d/%s", o->output_dir, digits, s->rank,
+    snprintf(path, sizeof path, "%s/%d/rank.%0*d/%s", o->output_dir, o->job_number, digits, s->rank,
              s->is_err ? "stderr" : "stdout");
     s->file = fopen(path, "we");
     return s->file ? 0 : -RT_ESYS;

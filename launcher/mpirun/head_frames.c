@@ -2,9 +2,11 @@
 /* Frames of the agents to the head, and failed hosts: see head.h.  Every frame is checked; an
  * invalid frame is marked bad, which makes its host fail.  Main thread only. */
 #include "launcher/host/spawn.h"
+#include "launcher/mpirun/family.h"
 #include "launcher/mpirun/job_end.h"
 #include "launcher/mpirun/head_state.h"
 #include "launcher/mpirun/forward.h"
+#include "launcher/tree/describe.h"
 #include "runtime/base/clock.h"
 
 #include <ctype.h>
@@ -255,6 +257,20 @@ static void on_out(struct head *h, struct frame *f)
     h->hosts[f->node].owed += (uint32_t)len;
 }
 
+static void on_ask(struct head *h, struct frame *f)
+{
+    struct launch_list words = { 0 };
+    uint32_t number = frame_get_u32(&f->in);
+    struct launch_rank *r = get_rank(h, f);
+
+    launch_get_list(&f->in, &words);
+    if (!frame_in_ok(&f->in) || !r || words.n == 0)
+        f->in.bad = true;
+    else
+        family_ask_from(h->job, f->node, number, r->rank, &words);
+    launch_list_fini(&words);
+}
+
 static void on_say(struct head *h, struct frame *f)
 {
     const char *text = frame_get_text(&f->in);
@@ -317,6 +333,9 @@ void head_take_frame(void *arg, struct frame *f)
         break;
     case FRAME_DONE:
         head_host_done(h, (int)f->node);
+        break;
+    case FRAME_ASK:
+        on_ask(h, f);
         break;
     case FRAME_FENCE:
     case FRAME_FENCE_WAITS:

@@ -265,7 +265,8 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
     case LAUNCH_FENCE:
     case LAUNCH_FETCH:
     case LAUNCH_PUBLISHED:
-        break; /* reported by agents: relay.c */
+    case LAUNCH_ASK:
+        break; /* handled elsewhere: relay.c, family.c */
     }
 }
 

@@ -6,6 +6,7 @@
  * consequence. */
 #include "launcher/host/spawn.h"
 #include "launcher/mpirun/job_end.h"
+#include "launcher/mpirun/family.h"
 #include "launcher/mpirun/head.h"
 #include "launcher/mpirun/forward.h"
 #include "launcher/mpirun/loop.h"
@@ -28,7 +29,8 @@
 struct loop {
     struct launch_job *job;
     int signal_fd;
-    struct pollfd *fds;       /* signals, events, then those of forward.c */
+    struct pollfd *fds;       /* signals, events, then those of forward.c, family.c and head.c */
+    size_t nfds;              /* room in it */
     uint64_t timeout_at_ns;   /* 0: no limit */
     uint64_t linger_until_ns; /* set when the last rank has ended */
     int interrupts;           /* SIGINT and similar signals received */
@@ -38,12 +40,17 @@ static void read_events(struct loop *l)
 {
     struct launch_event e;
     while (read(l->job->event_fd, &e, sizeof e) == sizeof e)
-        launch_end_event(l->job, &e);
+        if (e.kind == LAUNCH_ASK)
+            family_ask(l->job, e.call, e.rank);
+        else
+            launch_end_event(l->job, &e);
 }
 
-static bool is_shell(void *arg, pid_t pid, int status)
+static bool is_no_rank(void *arg, pid_t pid, int status)
 {
     struct launch_job *job = arg;
+    if (family_exited(job, pid, status))
+        return true;
     if (job->head) /* the pids of the ranks are those of other hosts */
         head_exited(job->head, pid, status);
     return job->head;
@@ -51,7 +58,7 @@ static bool is_shell(void *arg, pid_t pid, int status)
 
 static void reap(struct loop *l)
 {
-    launch_reap(l->job, is_shell, l->job);
+    launch_reap(l->job, is_no_rank, l->job);
     read_events(l); /* all events of a rank before its death have now been read */
     launch_report_dead(l->job, launch_end_exited);
 }
@@ -59,6 +66,12 @@ static void reap(struct loop *l)
 /* SIGINT and similar signals: the first one sends SIGTERM to the ranks, the second one SIGKILL. */
 static void interrupt(struct loop *l, int sig)
 {
+    if (l->job->nrunning == 0 && family_active(l->job)) {
+        family_end_all(l->job, l->interrupts++ > 0);
+        l->job->exit_code = 128 + sig;
+        return;
+    }
+    family_end_all(l->job, l->interrupts > 0);
     if (l->job->nrunning == 0) { /* only output is left, whose reader is slow */
         l->interrupts = 2;
         l->job->exit_code = 128 + sig;
@@ -76,11 +89,13 @@ static void interrupt(struct loop *l, int sig)
 /* Stops the ranks, then this process; resumes the ranks when this process is resumed. */
 static void suspend(struct loop *l)
 {
+    family_signal(l->job, SIGTSTP);
     launch_signal_all(l->job, SIGTSTP);
     /* SIGTSTP has no effect on process groups that no shell controls */
     launch_signal_all(l->job, SIGSTOP);
     kill(getpid(), SIGSTOP);
     launch_signal_all(l->job, SIGCONT);
+    family_signal(l->job, SIGCONT);
 }
 
 static void read_signals(struct loop *l)
@@ -96,10 +111,9 @@ static void read_signals(struct loop *l)
             break;
         case SIGUSR1:
         case SIGUSR2:
-            launch_signal_all(l->job, (int)s.ssi_signo);
-            break;
         case SIGCONT:
-            launch_signal_all(l->job, SIGCONT);
+            launch_signal_all(l->job, (int)s.ssi_signo);
+            family_signal(l->job, (int)s.ssi_signo);
             break;
         default:
             interrupt(l, (int)s.ssi_signo);
@@ -119,6 +133,7 @@ static void check_time(struct loop *l)
             job->opts->timeout_s, job->nrunning, job->nrunning == 1 ? "" : "s",
             LAUNCH_EXIT_TIMEOUT);
         launch_end_begin(job, LAUNCH_EXIT_TIMEOUT);
+        family_end_all(job, false);
     }
     launch_end_check(job);
     if (job->ending && !job->killed && job->nrunning && now >= job->kill_at_ns)
@@ -126,6 +141,7 @@ static void check_time(struct loop *l)
     /* like any program in a pipeline, end silently by SIGPIPE */
     if (launch_io_broken() && !job->ending)
         launch_end_begin(job, launch_io_broken() == EPIPE ? 128 + SIGPIPE : LAUNCH_EXIT_FAIL);
+    family_step(job);
     bool awaited = job->suspect && !job->ending; /* an event that has not arrived yet may clear the
                                                   * suspect */
     if (job->nrunning == 0 && !awaited && !l->linger_until_ns) {
@@ -155,7 +171,7 @@ static int poll_timeout(const struct loop *l)
         ms = sooner(ms, l->job->suspect_until_ns);
     if (l->job->head && head_timeout_ms(l->job->head) >= 0)
         ms = sooner(ms, rt_now_ns() + (uint64_t)head_timeout_ms(l->job->head) * 1000000);
-    if (l->linger_until_ns)
+    if (l->linger_until_ns && !family_active(l->job))
         ms = sooner(ms, rt_now_ns() + LINGER_NS / 4);
     return ms;
 }
@@ -164,7 +180,7 @@ static int poll_timeout(const struct loop *l)
  * pipe open for too long; or the user has interrupted the writing. */
 static bool is_done(const struct loop *l)
 {
-    if (l->job->nrunning > 0 || (l->job->suspect && !l->job->ending))
+    if (l->job->nrunning > 0 || (l->job->suspect && !l->job->ending) || family_active(l->job))
         return false;
     bool told = !l->job->head || head_finished(l->job->head);
     if ((launch_io_idle(l->job) && told) || l->interrupts > 1 || launch_io_broken())
@@ -172,25 +188,38 @@ static bool is_done(const struct loop *l)
     return rt_now_ns() >= l->linger_until_ns && !launch_io_busy();
 }
 
+/* Makes room for all descriptors; members of the family come and go. */
+static int reserve_fds(struct loop *l)
+{
+    size_t nhead = l->job->head ? (size_t)head_nfds(l->job->head) : 0;
+    size_t need = (size_t)l->job->n * 3 + 5 + nhead + (size_t)family_nfds(l->job);
+    struct pollfd *fds = need > l->nfds ? realloc(l->fds, need * sizeof *fds) : l->fds;
+    if (!fds)
+        return -1;
+    l->fds = fds;
+    l->nfds = need > l->nfds ? need : l->nfds;
+    return 0;
+}
+
 int launch_loop(struct launch_job *job, int signal_fd)
 {
     struct loop l = { .job = job, .signal_fd = signal_fd };
 
-    size_t nhead = job->head ? (size_t)head_nfds(job->head) : 0;
-    l.fds = malloc(((size_t)job->n * 3 + 5 + nhead) * sizeof *l.fds);
-    if (!l.fds) {
-        launch_end_kill(job);
-        return LAUNCH_EXIT_FAIL;
-    }
     if (job->opts->timeout_s > 0)
         l.timeout_at_ns = job->began_ns + (uint64_t)job->opts->timeout_s * 1000000000u;
     reap(&l); /* deaths before the signal descriptor was opened */
     for (check_time(&l); !is_done(&l); check_time(&l)) {
+        if (reserve_fds(&l) < 0) {
+            launch_end_kill(job);
+            free(l.fds);
+            return LAUNCH_EXIT_FAIL;
+        }
         l.fds[0] = (struct pollfd){ .fd = signal_fd, .events = POLLIN };
         l.fds[1] = (struct pollfd){ .fd = job->event_fd, .events = POLLIN };
         int n = launch_io_fds(job, l.fds + 2);
         int nfar = job->head ? head_fds(job->head, l.fds + 2 + n) : 0;
-        if (poll(l.fds, (nfds_t)(2 + n + nfar), poll_timeout(&l)) < 0 && errno != EINTR) {
+        int all = 2 + n + nfar + family_fds(job, l.fds + 2 + n + nfar);
+        if (poll(l.fds, (nfds_t)all, poll_timeout(&l)) < 0 && errno != EINTR) {
             log_error(LAUNCH, "poll: %m");
             launch_end_kill(job);
             break;

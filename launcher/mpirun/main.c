@@ -10,6 +10,7 @@
 #include "launcher/host/spawn.h"
 #include "launcher/strings.h"
 #include "launcher/mpirun/job_end.h"
+#include "launcher/mpirun/family.h"
 #include "launcher/mpirun/head.h"
 #include "launcher/mpirun/forward.h"
 #include "launcher/mpirun/loop.h"
@@ -141,7 +142,9 @@ static int run(struct launch_job *job)
     code = launch_spawn(job);
     if (code)
         launch_end_begin(job, code);
-    else if (job->opts->verbose)
+    else
+        family_up(job);
+    if (!code && job->opts->verbose)
         launch_report(job, "started %d ranks, job %s", job->n, job->nspace);
     code = launch_loop(job, signal_fd);
     launch_server_stop(job);
@@ -159,6 +162,7 @@ static int run_far(struct launch_job *job)
     int code = signal_fd < 0 ? LAUNCH_EXIT_FAIL : head_start(job, signal_fd);
     if (!code && !job->opts->dry_run) {
         head_go(job->head);
+        family_up(job);
         if (job->opts->verbose)
             launch_report(job, "started %d ranks on %d hosts, job %s", job->n, job->nhosts,
                           job->nspace);
@@ -198,19 +202,20 @@ int main(int argc, char **argv)
         launch_list_fini(&env);
         return code;
     }
+    if (family_init(&job) < 0)
+        return LAUNCH_EXIT_FAIL;
     bool far = choose_hosts(&job, &here);
     if (far && !opts.topo_xml) {
         code = run_far(&job);
     } else {
         launch_server_tune();
         code = plan(&job);
-        if (!code && opts.dry_run)
-            launch_show_programs(&job, stdout);
-        else if (!code)
+        if (!code && !opts.dry_run)
             code = launch_check_programs(&job);
         if (!code && !opts.dry_run)
             code = run(&job);
     }
+    family_fini(&job);
     /* PMIx's thread still runs: see launch_server_stop() */
     if (job.ending) {
         fflush(NULL);

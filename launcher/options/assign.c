@@ -249,6 +249,39 @@ static int default_n(const struct deal *d)
     return n > 0 ? clip(n) : 1;
 }
 
+/* The largest number of a --soft list ("a", "a:b" or "a:b:c", separated by commas) that is at most
+ * `most`; 0: none. */
+static int soften(const char *soft, int most)
+{
+    long best = 0;
+    for (const char *p = soft; *p; p += strcspn(p, ","), p += *p == ',') {
+        long a = 0, b, c = 1;
+        int n = sscanf(p, "%ld:%ld:%ld", &a, &b, &c);
+        b = n < 2 ? a : b;
+        if (n < 1 || c == 0 || (c > 0 ? b < a : b > a))
+            continue;
+        long low = c > 0 ? a : a - (a - b) / -c * -c, high = c > 0 ? b : a, step = c > 0 ? c : -c;
+        high = high < most ? high : most;
+        if (high >= low && low + (high - low) / step * step > best)
+            best = low + (high - low) / step * step;
+    }
+    return (int)best;
+}
+
+/* Gives the program fewer ranks, if its user accepts fewer.  Returns the ranks that do not fit. */
+static int deal_fewer(struct deal *d, struct launch_app *app, int left)
+{
+    int n = soften(app->soft, app->n - left);
+    for (int i = 0; i < d->nc; i++) {
+        d->c[i].host->nranks -= d->c[i].n;
+        d->c[i].n = 0;
+    }
+    if (n < 1)
+        return left;
+    app->n = n;
+    return deal_ranks(d, n, false);
+}
+
 static int assign_app(struct launch_job *job, struct deal *d)
 {
     struct launch_app *app = &d->o->apps[d->napp];
@@ -257,10 +290,14 @@ static int assign_app(struct launch_job *job, struct deal *d)
         return code;
     if (!app->n)
         app->n = default_n(d);
+    if (app->soft && soften(app->soft, app->n) > 0)
+        app->n = soften(app->soft, app->n);
     app->first = job->n;
     bool may_exceed = !d->o->ppr && !d->o->no_oversubscribe &&
                       (d->o->oversubscribe || !slots_were_said(d));
     int left = deal_ranks(d, app->n, may_exceed);
+    if (left && app->soft)
+        left = deal_fewer(d, app, left);
     code = left ? does_not_fit(d, app->n, left, may_exceed)
                 : number_ranks(job, d, app->first, app->n);
     if (!code)
@@ -299,6 +336,8 @@ int launch_assign(struct launch_job *job)
     job->universe = job->opts->spare_slots;
     for (int h = 0; h < job->nhosts; h++)
         job->universe = clip((long)job->universe + slots_of(job->opts, &job->hosts[h]));
+    if (job->opts->universe)
+        job->universe = job->opts->universe;
     return code;
 }
 

@@ -423,6 +423,14 @@ static int choose(struct launch_opts *o, struct launch_hosts *hosts, const char 
     return code;
 }
 
+/* A job that the ranks spawn may use the host. */
+static void drop_host(struct launch_opts *o, struct launch_host *host)
+{
+    if (host->slots_given)
+        launch_list_addf(&o->spare, "%s:%d", host->name, host->slots);
+    free(host->name);
+}
+
 void launch_hosts_keep(struct launch_opts *o, const bool *keep)
 {
     int *now = calloc((size_t)o->nhosts + 1, sizeof *now), n = 0;
@@ -433,7 +441,7 @@ void launch_hosts_keep(struct launch_opts *o, const bool *keep)
         if (keep[h])
             o->hosts[n++] = o->hosts[h];
         else
-            free(o->hosts[h].name);
+            drop_host(o, &o->hosts[h]);
     }
     o->nhosts = n;
     for (int a = 0; a < o->napps; a++) {

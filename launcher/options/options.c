@@ -2,7 +2,6 @@
 /* Every option of mpirun.  A new option is a row and, if no function here fits, a function of a few
  * lines.  The names are those that users of Open MPI and MPICH know.  One dash and two dashes mean
  * the same; so do "-" and "_" inside a name. */
-#include "launcher/abi/abi.h"
 #include "launcher/strings.h"
 #include "launcher/options/options.h"
 #include "launcher/options/parse.h"
@@ -41,6 +40,12 @@ SETTER(set_wdir)
     app->wdir = f->arg;
     return 0;
 }
+SETTER(set_path)
+{
+    (void)o;
+    app->search = f->arg;
+    return 0;
+}
 SETTER(set_hostfile)
 {
     (void)app;
@@ -59,16 +64,6 @@ SETTER(set_host)
         return launch_usage("out of memory");
     free(app->where);
     app->where = both;
-    return 0;
-}
-
-SETTER(set_abi)
-{
-    enum abi_kind kind;
-    (void)app;
-    if (!abi_parse(f->arg, &kind))
-        return launch_usage("%s: '%s' is not auto, ompi, mpich or none", f->name, f->arg);
-    o->abi = kind;
     return 0;
 }
 
@@ -500,6 +495,36 @@ SETTER(set_stdin)
     return 0;
 }
 
+/* ---- options that an mpirun gives to another: control.h ---- */
+
+SETTER(set_control)
+{
+    (void)app;
+    return parse_number(f, f->arg, 3, 1 << 20, &o->control_fd);
+}
+SETTER(set_job)
+{
+    (void)app;
+    return parse_number(f, f->arg, 1, INT_MAX, &o->job_number);
+}
+SETTER(set_universe)
+{
+    (void)app;
+    return parse_number(f, f->arg, 0, INT_MAX, &o->universe);
+}
+SETTER(set_separator)
+{
+    (void)app;
+    o->separator = f->arg;
+    return 0;
+}
+SETTER(set_soft)
+{
+    (void)o;
+    app->soft = f->arg;
+    return 0;
+}
+
 SETTER(set_help)
 {
     UNUSED_ARGS;
@@ -521,6 +546,8 @@ const struct launch_option launch_options[] = {
     { "n np c", "N", 1, "Start N ranks of the program that follows (default: one for each core).",
       set_n },
     { "wdir wd", "DIR", 1, "Start the ranks in DIR.", set_wdir },
+    { "path", "DIR[:DIR]...", 1, "Search the program in these folders before those of PATH.",
+      set_path },
     { "host H hosts", "HOST[:N],...", 1,
       "Hosts for the program that follows, each with N slots (a slot is a place for one rank; "
       "default: one for each core).  node[01-16] is a range, +nK is host K of the allocation or "
@@ -531,10 +558,6 @@ const struct launch_option launch_options[] = {
     { "rsh launch-agent launcher-exec", "COMMAND", 1,
       "Start the agents of other hosts with COMMAND HOST ..., which takes the arguments of ssh.",
       set_rsh },
-    { "abi", "auto|ompi|mpich|none", 1,
-      "Which MPI the programs were built for: auto (default) reads their libraries; those of Open "
-      "MPI and MPICH are replaced by libraries of Weft with the same names; none replaces nothing.",
-      set_abi },
     { "ppn npernode N", "N", 1, "Start N ranks on each host; same as --map-by ppr:N:node.",
       set_ppn },
     { "pernode", NULL, 0, NULL, set_pernode },
@@ -630,5 +653,10 @@ const struct launch_option launch_options[] = {
     { "v verbose", NULL, 0, "Print how many ranks are started.", set_verbose },
     { "V version", NULL, 0, "Print the version.", set_version },
     { "h help", NULL, 0, "Print this help.", set_help },
+    { "weft-control", "FD", 1, NULL, set_control },
+    { "weft-job", "N", 1, NULL, set_job },
+    { "weft-universe", "N", 1, NULL, set_universe },
+    { "weft-separator", "WORD", 1, NULL, set_separator },
+    { "weft-soft", "A:B:C,...", 1, NULL, set_soft },
 };
 const int launch_noptions = (int)(sizeof launch_options / sizeof launch_options[0]);

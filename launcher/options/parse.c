@@ -68,7 +68,6 @@ static const char *advice_for(const char *name)
         { "cpu-set cpu-list",
           "start mpirun with taskset: ranks use the cores that mpirun may use" },
         { "app configfile", "put the programs on the command line, separated by ':'" },
-        { "path", "programs are searched for in -x PATH=..." },
         { "tune am", "weft_info --config lists settings; they may be set in ~/.config/weft.conf" },
         { "outfile-pattern errfile-pattern outfile errfile", "use --output-filename DIR" },
     };
@@ -171,7 +170,7 @@ static int parse_app(struct launch_opts *o, int argc, char **argv, int *at)
         if (code || o->exit_now >= 0)
             return code;
     }
-    for (; *at < argc && strcmp(argv[*at], ":"); ++*at)
+    for (; *at < argc && strcmp(argv[*at], o->separator); ++*at)
         if (launch_list_add(&app->argv, argv[*at]) < 0)
             return launch_usage("out of memory");
     if (o->ping)
@@ -206,6 +205,8 @@ int launch_parse(int argc, char **argv, struct launch_opts *o)
     memset(o, 0, sizeof *o);
     o->map = o->order = o->bind = LAUNCH_UNSET;
     o->exit_now = -1;
+    o->separator = ":";
+    o->job_number = 1;
     if (argc == 1) {
         launch_usage(
             "no program to start; example: mpirun -n 2 ./a.out; mpirun --help lists all options");
@@ -229,7 +230,6 @@ void launch_opts_fini(struct launch_opts *o)
         launch_list_fini(&o->apps[i].argv);
         launch_list_fini(&o->apps[i].env.set);
         launch_list_fini(&o->apps[i].env.keep);
-        launch_list_fini(&o->apps[i].foreign_env);
         free(o->apps[i].path);
         free(o->apps[i].where);
         free(o->apps[i].picks);
@@ -237,6 +237,7 @@ void launch_opts_fini(struct launch_opts *o)
     launch_list_fini(&o->env.set);
     launch_list_fini(&o->env.keep);
     launch_list_fini(&o->hostfiles);
+    launch_list_fini(&o->spare);
     for (int i = 0; i < o->nhosts; i++)
         free(o->hosts[i].name);
     free(o->hosts);

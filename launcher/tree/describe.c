@@ -2,7 +2,6 @@
 /* Writes and reads the description of a job: see describe.h.  Both directions stand side by side,
  * field by field in the same order.  A new field of launch_opts that agents need is a line in each
  * direction and a new FRAME_VERSION. */
-#include "launcher/abi/abi.h"
 #include "launcher/strings.h"
 #include "launcher/tree/describe.h"
 #include "runtime/base/err.h"
@@ -12,14 +11,14 @@
 
 /* ---- lists of strings ---- */
 
-static void put_list(struct frame_out *o, char *const *v, size_t n)
+void launch_put_list(struct frame_out *o, char *const *v, size_t n)
 {
     frame_put_u32(o, (uint32_t)n);
     for (size_t i = 0; i < n; i++)
         frame_put_str(o, v[i]);
 }
 
-static void get_list(struct frame_in *i, struct launch_list *l)
+void launch_get_list(struct frame_in *i, struct launch_list *l)
 {
     size_t n = frame_get_count(i, 5);
     for (size_t k = 0; k < n; k++) {
@@ -31,7 +30,7 @@ static void get_list(struct frame_in *i, struct launch_list *l)
 
 static void get_vars(struct frame_in *i, struct launch_list *l)
 {
-    get_list(i, l);
+    launch_get_list(i, l);
     for (int k = 0; k < l->n; k++)
         if (!strchr(l->v[k], '='))
             i->bad = true;
@@ -42,14 +41,14 @@ static void get_vars(struct frame_in *i, struct launch_list *l)
 static void put_envs(struct frame_out *o, const struct launch_envs *e)
 {
     frame_put_u8(o, e->from);
-    put_list(o, e->keep.v, (size_t)e->keep.n);
-    put_list(o, e->set.v, (size_t)e->set.n);
+    launch_put_list(o, e->keep.v, (size_t)e->keep.n);
+    launch_put_list(o, e->set.v, (size_t)e->set.n);
 }
 
 static void get_envs(struct frame_in *i, struct launch_envs *e)
 {
     e->from = (enum launch_env)frame_get_u8(i);
-    get_list(i, &e->keep);
+    launch_get_list(i, &e->keep);
     get_vars(i, &e->set);
     if (e->from > LAUNCH_ENV_LIST)
         i->bad = true;
@@ -57,20 +56,22 @@ static void get_envs(struct frame_in *i, struct launch_envs *e)
 
 static void put_app(struct frame_out *o, const struct launch_app *app)
 {
-    put_list(o, app->argv.v, (size_t)app->argv.n);
+    launch_put_list(o, app->argv.v, (size_t)app->argv.n);
     frame_put_int(o, app->n);
     frame_put_int(o, app->first);
     frame_put_str(o, app->wdir);
+    frame_put_str(o, app->search);
     frame_put_u8(o, app->env_given);
     put_envs(o, &app->env);
 }
 
 static void get_app(struct frame_in *i, struct launch_app *app)
 {
-    get_list(i, &app->argv);
+    launch_get_list(i, &app->argv);
     app->n = frame_get_int(i);
     app->first = frame_get_int(i);
     app->wdir = frame_get_str(i);
+    app->search = frame_get_str(i);
     app->env_given = frame_get_u8(i);
     get_envs(i, &app->env);
     if (app->argv.n < 1 || app->n < 1 || app->first < 0)
@@ -109,7 +110,6 @@ static void put_opts(struct frame_out *o, const struct launch_opts *opts)
     frame_put_int(o, opts->ppr);
     frame_put_int(o, opts->pe);
     frame_put_int(o, opts->stdin_rank);
-    frame_put_int(o, opts->abi);
     put_envs(o, &opts->env);
     frame_put_u32(o, (uint32_t)opts->napps);
     for (int a = 0; a < opts->napps; a++)
@@ -134,12 +134,9 @@ static void get_opts(struct frame_in *i, struct launch_opts *opts)
     opts->ppr = frame_get_int(i);
     opts->pe = frame_get_int(i);
     opts->stdin_rank = frame_get_int(i);
-    opts->abi = frame_get_int(i);
     get_envs(i, &opts->env);
     size_t n = frame_get_count(i, 32);
     opts->apps = calloc(n + 1, sizeof *opts->apps);
-    if (opts->abi < ABI_AUTO || opts->abi > ABI_MPICH)
-        i->bad = true;
     if (!opts->apps || n < 1 || opts->ppr < 0 || opts->pe < 1)
         i->bad = true;
     for (size_t a = 0; a < n && !i->bad; a++)
@@ -247,7 +244,7 @@ void launch_describe(struct frame_out *o, const struct launch_job *job, const ch
     frame_put_str(o, cwd);
     frame_put_int(o, job->universe);
     put_opts(o, job->opts);
-    put_list(o, job->env, nenv);
+    launch_put_list(o, job->env, nenv);
     frame_put_u32(o, (uint32_t)job->nhosts);
     for (int h = 0; h < job->nhosts; h++)
         frame_put_str(o, launch_bare_name(job->hosts[h].name));

@@ -52,6 +52,10 @@ enum frame_type {
     FRAME_FENCE_WAITS, /* up, to the head: this fence has begun and waits for other ranks */
     FRAME_FETCH,       /* to the node of a rank: request for what the rank has published */
     FRAME_FETCHED,     /* the answer, to the requesting node */
+    FRAME_ASK,         /* up: a request of a rank (ask.h) */
+    FRAME_ANSWER,      /* down, to the requesting node or mpirun: the answer */
+    FRAME_NOTICE,      /* down: a job that a rank has spawned has ended */
+    FRAME_UP,          /* between mpiruns: the spawned job runs */
     FRAME_NTYPES
 };
 

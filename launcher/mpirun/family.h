@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The jobs of one mpirun.  Its own job may spawn others, and these may spawn further ones.  Each
+ * spawned job, a member of the family, has an mpirun of its own, which the first mpirun starts with
+ * the hosts and slots that are free.  So a job is always started, watched and ended by the same
+ * code, and what a member uses is returned when its mpirun ends.  The mpirun of a member is
+ * connected to the first one by a socket, the option --weft-control: it announces its job
+ * (FRAME_UP), passes on requests of its ranks (FRAME_ASK), and ends its job when FRAME_QUIT arrives
+ * or the socket closes.
+ *
+ * The first mpirun keeps the names, the slots in use, and which jobs are connected.  If a job
+ * fails, the jobs connected to it, directly or through others, end too.  Main thread. */
+#ifndef LAUNCHER_MPIRUN_FAMILY_H
+#define LAUNCHER_MPIRUN_FAMILY_H
+
+#include "launcher/job.h"
+
+struct pollfd;
+
+/* Called once, before ranks run. */
+int family_init(struct launch_job *job);
+/* The ranks of this mpirun's job run: announces the job to the first mpirun. */
+void family_up(struct launch_job *job);
+/* A request (ask.h) of a rank: of this host, answered with launch_ask_answer(); of another host,
+ * answered with FRAME_ANSWER to its node. */
+void family_ask(struct launch_job *job, struct launch_call *call, int rank);
+void family_ask_from(struct launch_job *job, uint32_t node, uint32_t number, int rank,
+                     const struct launch_list *words);
+/* Whether the process was the mpirun of a member, which has now ended. */
+bool family_exited(struct launch_job *job, pid_t pid, int status);
+int family_nfds(const struct launch_job *job);
+int family_fds(struct launch_job *job, struct pollfd *fds);
+/* Handles frames; ends jobs that are connected to a job that has failed. */
+void family_step(struct launch_job *job);
+/* Ends all members; `now`: without a grace time. */
+void family_end_all(struct launch_job *job, bool now);
+void family_signal(struct launch_job *job, int sig);
+/* Whether a member runs. */
+bool family_active(const struct launch_job *job);
+/* The members, if there are any, end by themselves. */
+void family_fini(struct launch_job *job);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The state of a family (family.h), shared by its two files: family.c, and member.c, which starts
+ * the mpirun of a member. */
+#ifndef LAUNCHER_MPIRUN_FAMILY_STATE_H
+#define LAUNCHER_MPIRUN_FAMILY_STATE_H
+
+#include "launcher/mpirun/family.h"
+#include "launcher/mpirun/names.h"
+#include "launcher/tree/frame.h"
+
+struct member;
+
+/* Who has sent a request, and how it is answered: a rank of this host, the agent of another host,
+ * or the mpirun of a member. */
+struct asker {
+    struct launch_call *call;
+    struct member *via;
+    bool gone; /* `via` has ended */
+    uint32_t node, number;
+    int rank;
+};
+
+struct member {
+    struct member *next;
+    int number; /* of the job; 1 is the first job */
+    pid_t pid;
+    struct frame_chan chan;
+    bool up;     /* its ranks run */
+    bool ending; /* FRAME_QUIT has been sent */
+    char nspace[200];
+    struct asker asker;
+    struct launch_list uses; /* "HOST=RANKS" */
+    hwloc_bitmap_t cpus;     /* to which its ranks on this host are bound; NULL: they are not */
+};
+
+/* Two connected jobs; a < b. */
+struct edge {
+    int a, b;
+};
+
+/* A request that this mpirun has passed on to the first one. */
+struct passed {
+    struct passed *next;
+    uint32_t number;
+    struct asker asker;
+};
+
+struct family {
+    struct member *members;
+    int njobs; /* numbers given to jobs until now */
+    struct edge *edges;
+    int nedges;
+    struct names names;
+    bool own_failed;      /* the failure of the own job has been handled */
+    struct frame_chan up; /* to the first mpirun; closed in the first mpirun itself */
+    bool has_up;
+    struct passed *passed;
+    uint32_t npassed;
+};
+
+/* member.c: starts the mpirun of a new job for the request `words`.  Returns 0, or -RT_E... after a
+ * message. */
+int member_start(struct launch_job *job, struct member *m, const struct launch_list *words);
+
+#endif
