@@ -12,3 +12,4 @@ include mpi/stream/local.mk
 include mpi/io/local.mk
 include mpi/fortran/local.mk
 include mpi/rma/local.mk
+include mpi/foreign/local.mk

@@ -8,3 +8,4 @@ include test/tool/local.mk
 include test/gpu/local.mk
 include test/rig/local.mk
 include test/fortran/local.mk
+include test/foreign/local.mk

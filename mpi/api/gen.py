@@ -13,6 +13,7 @@ import sys
 sys.dont_write_bytecode = True  # the source folder may be read-only
 import bind  # noqa: E402
 import bodies  # noqa: E402
+import foreign  # noqa: E402
 import fortran_c  # noqa: E402
 import fortran_f  # noqa: E402
 import header  # noqa: E402
@@ -51,6 +52,7 @@ def main():
     fortran = Fortran(table)
     files.update(fortran_c.files(fortran))
     files.update(fortran_f.files(fortran))
+    files.update(foreign.files(table))
     for name, text in files.items():
         write(os.path.join(args.out, name), text)
 

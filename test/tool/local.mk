@@ -16,17 +16,18 @@ run_beside = --jobs=$$(n=`getconf _NPROCESSORS_ONLN`; test $$n -lt 8 || n=8; ech
 check-local:
 	@set -f; $(run_tests) $(run_beside) $(RUNTESTS) $(TESTS)
 check-all: all
-	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS)
+	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS) $(check_DATA)
 	@set -f; $(run_tests) $(run_beside) --all $(RUNTESTS) $(TESTS)
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-fortran-apps
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-fresh
 
 check-layers:
 	@cd $(srcdir) && $(run_python) test/tool/check-layers
-check-exports: $(lib_LTLIBRARIES)
+check-exports: $(lib_LTLIBRARIES) $(mpich_DATA)
 	@$(SHELL) $(srcdir)/test/tool/check-exports .libs/libmpi_abi.so.1
 	@for l in .libs/libmpifort_abi*.so.1; do test ! -e $$l || $(SHELL) $(srcdir)/test/tool/check-exports $$l \
 		'(P?MPI_|p?mpi_|mpif[48]|weft_|WEFT_)' || exit; done
+	@$(SHELL) $(srcdir)/test/tool/check-exports .libs/weft/mpich/libmpi.so.12 '(P?MPIX?_[A-Z]|MPIR_Dup_fn$$)'
 check-sizes:
 	@cd $(srcdir) && $(run_python) test/tool/check-sizes
 check-banned:

@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Writes the C sources of the libraries that stand in for other MPI implementations (mpi/foreign):
+calls_*.c, which defines each procedure over Weft's, with foreign arguments converted by the inline
+functions of an ABI's abi.h; weft.h, the table of Weft's procedures; and values.h of each ABI, which
+converts constants by the ABI's table.  A parameter whose kind has no translation is an error."""
+
+import csv
+import os
+import re
+
+from table import HERE, wrap
+
+ABIS = ("mpich",)
+
+# Handle types and the word in the names of their conversions.
+HANDLES = {
+    "MPI_Comm": "comm",
+    "MPI_Datatype": "type",
+    "MPI_Errhandler": "errh",
+    "MPI_File": "file",
+    "MPI_Group": "group",
+    "MPI_Info": "info",
+    "MPI_Message": "message",
+    "MPI_Op": "op",
+    "MPI_Request": "request",
+    "MPI_Session": "session",
+    "MPI_Win": "win",
+}
+# Kinds whose integers differ between ABIs, and the word in the names of their conversions.
+VALUES = {
+    "ACCESS_MODE": "amode",
+    "ASSERT": "assertion",
+    "BIND_TYPE": "bind",
+    "CALLBACK_SAFETY": "safety",
+    "COMBINER": "combiner",
+    "COMM_COMPARISON": "comparison",
+    "DISTRIB_ENUM": "distrib",
+    "DTYPE_DISTRIBUTION": "darg",
+    "ERROR_CLASS": "error",
+    "ERROR_CODE": "error",
+    "GROUP_COMPARISON": "comparison",
+    "KEYVAL": "keyval",
+    "LOCK_TYPE": "lock",
+    "ORDER": "order",
+    "PVAR_CLASS": "pvar_class",
+    "RANK": "rank",
+    "RANK_NNI": "rank",
+    "SOURCE_ORDERING": "ordering",
+    "SPLIT_TYPE": "split",
+    "TAG": "tag",
+    "THREAD_LEVEL": "thread",
+    "TOOL_VAR_VERBOSITY": "verbosity",
+    "TOPOLOGY_TYPE": "topology",
+    "TYPECLASS": "typeclass",
+    "UPDATE_MODE": "whence",
+    "VARIABLE_SCOPE": "scope",
+}
+# The constants of each conversion; "bits" combine by |.  What is not listed becomes WX_INVALID,
+# or stays: "nonneg" (numbers from 0 on), "all".
+CONSTANTS = {
+    "amode": ("bits", "MPI_MODE_(APPEND|CREATE|DELETE_.*|EXCL|RD.*|SEQ.*|UNIQUE.*|WRONLY)"),
+    "assertion": ("bits", "MPI_MODE_NO.*"),
+    "bind": ("", "MPI_T_BIND_.*"),
+    "combiner": ("", "MPI_COMBINER_.*"),
+    "comparison": ("", "MPI_(IDENT|CONGRUENT|SIMILAR|UNEQUAL)"),
+    "darg": ("nonneg", "MPI_DISTRIBUTE_DFLT_DARG"),
+    "disp": ("all", "MPI_DISPLACEMENT_CURRENT"),
+    "distrib": ("", "MPI_DISTRIBUTE_(NONE|BLOCK|CYCLIC)"),
+    "error_class": ("", "MPI_SUCCESS|MPI_(T_)?ERR_(?!LASTCODE).*"),
+    "flavor": ("", "MPI_WIN_FLAVOR_.*"),
+    "keyval": ("all", "MPI_(KEYVAL_INVALID|TAG_UB|IO|HOST|WTIME_.*|APPNUM|LASTUSED.*|UNIV.*)"
+               "|MPI_WIN_(BASE|DISP_UNIT|SIZE|CREATE_FLAVOR|MODEL)"),
+    "lock": ("", "MPI_LOCK_.*"),
+    "model": ("", "MPI_WIN_(UNIFIED|SEPARATE)"),
+    "order": ("", "MPI_ORDER_.*"),
+    "ordering": ("", "MPI_T_SOURCE_(UN)?ORDERED"),
+    "pvar_class": ("", "MPI_T_PVAR_CLASS_.*"),
+    "rank": ("nonneg", "MPI_(ANY_SOURCE|PROC_NULL|ROOT|UNDEFINED)"),
+    "safety": ("", "MPI_T_CB_REQUIRE_.*"),
+    "scope": ("", "MPI_T_SCOPE_.*"),
+    "split": ("", "MPI_COMM_TYPE_.*|MPI_UNDEFINED"),
+    "tag": ("nonneg", "MPI_ANY_TAG|MPI_UNDEFINED"),
+    "thread": ("", "MPI_THREAD_.*"),
+    "topology": ("", "MPI_(CART|GRAPH|DIST_GRAPH|UNDEFINED)"),
+    "typeclass": ("", "MPI_TYPECLASS_.*"),
+    "verbosity": ("", "MPI_T_VERBOSITY_.*"),
+    "whence": ("", "MPI_SEEK_.*"),
+}  # fmt: skip
+# Kinds that mean the same in every ABI.
+PLAIN = set(
+    """ALLOC_MEM_NUM_BYTES ARGUMENT_COUNT ARGUMENT_LIST ARRAY_LENGTH ARRAY_LENGTH_NNI ARRAY_LENGTH_PI
+    ATTRIBUTE_VAL ATTRIBUTE_VAL_10 CAT_INDEX COLOR COMM_SIZE COMM_SIZE_PI COORDINATE CVAR CVAR_INDEX
+    CVAR_INDEX_SPECIAL C_BUFFER DEGREE DIMENSION DISPLACEMENT DISPLACEMENT_NNI EVENT_INDEX
+    EVENT_INSTANCE EVENT_REGISTRATION FILE_DESCRIPTOR INDEX INFO_VALUE_LENGTH KEY KEY_INDEX
+    LOCATION_SMALL LOGICAL LOGICAL_OPTIONAL LOGICAL_VOID MATH NUM_BYTES NUM_BYTES_SMALL NUM_DIMS
+    OFFSET PARTITION POLYDISPLACEMENT POLYDISPLACEMENT_AINT_COUNT POLYDISPLACEMENT_COUNT
+    POLYDISPOFFSET POLYDTYPE_NUM_ELEM POLYDTYPE_NUM_ELEM_NNI POLYDTYPE_NUM_ELEM_PI
+    POLYDTYPE_PACK_SIZE POLYDTYPE_STRIDE_BYTES POLYLOCATION POLYNUM_BYTES POLYNUM_BYTES_NNI
+    POLYNUM_PARAM_VALUES POLYRMA_DISPLACEMENT POLYXFER_NUM_ELEM POLYXFER_NUM_ELEM_NNI
+    PROCESS_GRID_SIZE PVAR_INDEX PVAR_SESSION RMA_DISPLACEMENT_NNI SOURCE_INDEX STRING STRING_2DARRAY
+    STRING_ARRAY STRING_LENGTH TICK_RESOLUTION TOOLENUM_INDEX TOOLENUM_SIZE TOOLS_ENUM
+    TOOLS_NUM_ELEM_SMALL TOOLS_TICK_COUNT TOOL_VAR_VALUE TYPECLASS_SIZE UPDATE_NUMBER VERSION
+    WALL_TIME WINDOW_SIZE WIN_ATTACH_SIZE XFER_NUM_ELEM XFER_NUM_ELEM_NNI""".split()
+)
+# Parameters that are not translated as their kind says, "": as they are.  Ranks of groups are
+# numbers from 0 on, and the strides of ranges may be negative; the exit code of MPI_Abort is no
+# error code; no control variable or event of Weft is bound to an object.
+SPECIAL = (
+    (r"MPI_Abort", "errorcode", ""),
+    (r"MPI_File_set_view", "disp", "disp"),
+    (r"MPI_Group_(range_)?(in|ex)cl", "ranks|ranges", ""),
+    (r"MPI_Graph_.*", "edges|neighbors", ""),
+    (r"MPI_T_(cvar|event)_handle_alloc", "obj_handle", ""),
+    (r"MPI_Dist_graph_.*", "sources|destinations", ""),
+)
+# Procedures that are written by hand in mpi/foreign: callbacks, attributes, and values whose
+# meaning depends on others.
+BY_HAND = re.compile(
+    r"MPI_(Op_create(_c)?|Register_datarep(_c)?|Grequest_start|Keyval_create|Pcontrol|"
+    r"(Comm|Type|Win)_(create_keyval|get_attr)|Attr_get|Type_get_contents(_c)?|"
+    r"(Comm|Win|File|Session)_create_errhandler|\w+_(to|from)int|Abi_get_version|"
+    r"Comm_spawn(_multiple)?|Get_processor_name|Open_port|Lookup_name|T_pvar_handle_alloc|"
+    r"T_event_(register_callback|set_dropped_handler|handle_free|get_info))"
+)
+# Lengths of arrays that functions.tsv gives as "*".
+LENGTHS = (
+    (r"MPI_I?neighbor_alltoallw.*", "sendtypes", "wx_degree(comm, true)"),
+    (r"MPI_I?neighbor_alltoallw.*", "recvtypes", "wx_degree(comm, false)"),
+    (r"MPI_I?alltoallw.*", "sendtypes", "wx_is_in_place(sendbuf) ? 0 : wx_peers(comm)"),
+    (r"MPI_I?alltoallw.*", "recvtypes", "wx_peers(comm)"),
+    (r"MPI_\w+some", "array_of_statuses", "incount"),
+    (r"MPI_\w+all", "array_of_statuses", "count"),
+)
+# What Weft adds and the stand-ins use.
+EXTENSIONS = (
+    "Op_set_x Errhandler_set_x Keyval_set_x GPU_query_support Query_cuda_support Query_ze_support "
+    "Query_hip_support"
+).split()
+FILES = 4
+
+
+def foreign_decl(p):
+    """The declaration of a parameter in the foreign ABI."""
+    decl = re.sub(r"(\w*weights)\[\]", r"*\1", p.decl)
+    decl = re.sub(r"\bMPI_T_(cb_safety|source_order)\b", "int", decl)
+    return re.sub(r"\b(%s|MPI_Status)\b" % "|".join(HANDLES), r"wx_\1", decl)
+
+
+class Argument:
+    """The translation of one argument: lines before the call, the expression in it, lines after."""
+
+    def __init__(self, proc, param):
+        self.proc, self.p, self.name = proc, param, param.name
+        self.before, self.after = [], []
+        self.expr = self.translate()
+
+    def translate(self):
+        p, how = self.p, self.special()
+        if p.base in HANDLES:
+            return self.handles() if p.is_array else self.handle()
+        if p.base == "MPI_Status":
+            return self.statuses() if p.is_array else self.status()
+        if p.kind == "BUFFER":
+            return "wx_buf_in(%s)" % self.name
+        if p.kind == "C_BUFFER2":
+            self.after.append("if (!ret)")
+            self.after.append("    wx_detached(%s);" % self.name)
+            return self.name
+        if p.kind == "WEIGHT":
+            return "wx_weights_in(%s)" % self.name
+        if p.kind == "PVAR":
+            return "wx_pvar_in(%s)" % self.name if p.direction == "in" else self.name
+        if how == "" or (how is None and p.kind in PLAIN):
+            return self.name
+        word = how or VALUES.get(p.kind)
+        if word:
+            return self.values(word) if p.is_array else self.value(word)
+        raise SystemExit(
+            "foreign.py: no translation for %s (%s) of %s" % (self.name, p.kind, self.proc.name)
+        )
+
+    def special(self):
+        for procs, params, how in SPECIAL:
+            if re.fullmatch(procs, self.proc.name) and re.fullmatch(params, self.name):
+                return how
+        return None
+
+    def length(self):
+        if self.p.length not in ("*", None):
+            return self.p.length
+        for procs, param, length in LENGTHS:
+            if re.fullmatch(procs, self.proc.name, re.I) and re.fullmatch(param, self.name):
+                return length
+        raise SystemExit("foreign.py: no length for %s of %s" % (self.name, self.proc.name))
+
+    def tmp(self):
+        self.before.append("struct wx_tmp %s_w;" % self.name)
+        return "&%s_w" % self.name
+
+    def handle(self):
+        name, word = self.name, HANDLES[self.p.base]
+        if not self.p.stars:
+            return "wx_%s_in(%s)" % (word, name)
+        null = "%s_NULL" % self.p.base.upper()
+        if null == "MPI_TYPE_NULL":
+            null = "MPI_DATATYPE_NULL"
+        start = null
+        if self.p.direction != "out":
+            start = "%s ? wx_%s_in(*%s) : %s" % (name, word, name, null)
+        self.before.append("%s %s_w = %s;" % (self.p.base, name, start))
+        if not (self.p.direction == "in" or self.proc.name == "MPI_Cancel"):
+            self.after.append("if (%s%s)" % ("!ret && " if self.p.direction == "out" else "", name))
+            self.after.append("    *%s = wx_%s_out(%s_w);" % (name, word, name))
+        return "%s ? &%s_w : NULL" % (name, name)
+
+    def handles(self):
+        name, word, tmp, n = self.name, HANDLES[self.p.base], self.tmp(), self.length()
+        if self.p.direction == "in":
+            self.after.append("wx_tmp_free(%s);" % tmp)
+        elif self.p.direction == "inout":
+            self.after.append("wx_%ss_done(%s, %s, %s);" % (word, tmp, name, n))
+        else:
+            raise SystemExit("foreign.py: output array %s of %s" % (name, self.proc.name))
+        return "wx_%ss_in(%s, %s, %s)" % (word, tmp, name, n)
+
+    def status(self):
+        name = self.name
+        self.before.append("MPI_Status %s_w;" % name)
+        if self.p.direction == "out":
+            self.after.append("wx_status_done(&%s_w, %s);" % (name, name))
+            return "wx_status_new(&%s_w, %s)" % (name, name)
+        if self.p.direction == "inout":
+            self.after.append("wx_status_back(&%s_w, %s);" % (name, name))
+        return "wx_status_in(&%s_w, %s)" % (name, name)
+
+    def statuses(self):
+        name, n, tmp = self.name, self.length(), "&%s_w" % self.name
+        self.before.append("struct wx_statuses %s_w;" % name)
+        self.after.append("wx_statuses_done(%s, %s, %s);" % (tmp, name, n))
+        return "wx_statuses_new(%s, %s, %s)" % (tmp, name, n)
+
+    def value(self, word):
+        name = self.name
+        if self.p.base in ("MPI_T_cb_safety", "MPI_T_source_order"):
+            return self.enum_value(word)
+        if not self.p.stars:
+            return "wx_%s_in(%s)" % (word, name)
+        if self.p.direction == "out":
+            self.after.append("if (!ret && %s)" % name)
+            self.after.append("    *%s = wx_%s_out(*%s);" % (name, word, name))
+            return name
+        self.before.append("int %s_w = %s ? wx_%s_in(*%s) : 0;" % (name, name, word, name))
+        self.after.append("if (%s)" % name)
+        self.after.append("    *%s = wx_%s_out(%s_w);" % (name, word, name))
+        return "%s ? &%s_w : NULL" % (name, name)
+
+    def enum_value(self, word):
+        name, base = self.name, self.p.base
+        if not self.p.stars:
+            return "(%s)wx_%s_in(%s)" % (base, word, name)
+        self.before.append("%s %s_w = (%s)0;" % (base, name, base))
+        self.after.append("if (!ret && %s)" % name)
+        self.after.append("    *%s = wx_%s_out((int)%s_w);" % (name, word, name))
+        return "%s ? &%s_w : NULL" % (name, name)
+
+    def values(self, word):
+        name, n = self.name, self.length()
+        if self.p.direction == "out":
+            self.after.append("if (!ret)")
+            self.after.append("    wx_ints_out(%s, %s, wx_%s_out);" % (name, n, word))
+            return name
+        tmp = self.tmp()
+        self.after.append("wx_tmp_free(%s);" % tmp)
+        return "wx_ints_in(%s, %s, %s, wx_%s_in)" % (tmp, name, n, word)
+
+
+def procedure(proc):
+    args = [Argument(proc, p) for p in proc.params]
+    params = ", ".join(foreign_decl(p) for p in proc.params) or "void"
+    short = proc.name[4:]
+    call = "WX(%s)(%s)" % (short, ", ".join(a.expr for a in args))
+    if not proc.returns_error:
+        lines = ["return %s;" % call]
+    else:
+        lines = [line for a in args for line in a.before] + ["int ret = %s;" % call]
+        lines += [line for a in args for line in a.after] + ["return wx_error_out(ret);"]
+    lines = ["wx_ready();"] + lines
+    head = "WX_PROC(%s, %s, (%s))" % (proc.returns, short, params)
+    return "%s\n{\n%s\n}\n" % (wrap(head), "\n".join(wrap("    " + t) for t in lines))
+
+
+def calls(table):
+    """The generated procedures, over FILES files of about the same size."""
+    procs = [p for p in table.procs if not BY_HAND.fullmatch(p.name)]
+    out = {}
+    for i in range(FILES):
+        text = "/* SPDX-License-Identifier: BSD-3-Clause */\n/* Generated by foreign.py. */\n"
+        text += '#include "mpi/foreign/convert.h"\n\n'
+        text += "\n".join(procedure(p) for p in procs[i::FILES])
+        out["mpi/foreign/calls_%d.c" % (i + 1)] = text
+    return out
+
+
+def weft_h(table):
+    """The table of Weft's procedures."""
+    lines = ["X(PMPI_, %s)" % p.name[4:] for p in table.procs]
+    lines += ["X(PMPIX_, %s)" % name for name in EXTENSIONS]
+    return (
+        "/* SPDX-License-Identifier: BSD-3-Clause */\n/* Generated by foreign.py. */\n"
+        "#define WX_WEFT(X) \\\n    " + " \\\n    ".join(lines) + "\n"
+    )
+
+
+class Abi:
+    """The constants of a foreign ABI beside those of Weft's."""
+
+    def __init__(self, table, name):
+        self.name = name
+        path = os.path.join(os.path.dirname(HERE), "foreign", name, "constants.tsv")
+        with open(path, encoding="utf-8", newline="") as f:
+            rows = list(csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE))
+        self.theirs = {r["name"]: int(r["value"], 0) for r in rows}
+        self.ours = {
+            c["name"]: int(c["value"]) for c in table.constants if re.fullmatch(r"-?\d+", c["value"])
+        }
+        for name in self.theirs:
+            if name not in self.ours:
+                raise SystemExit("foreign.py: %s is no constant of Weft" % name)
+
+    def pairs(self, pattern):
+        names = [n for n in self.ours if re.fullmatch(pattern, n) and n in self.theirs]
+        if not names:
+            raise SystemExit("foreign.py: %s has no constants %s" % (self.name, pattern))
+        return [(n, self.theirs[n], self.ours[n]) for n in names]
+
+
+def conversion(name, kind, pairs, mode):
+    """wx_NAME_KIND(), which maps the first of each pair to the second."""
+    c_type = "MPI_Offset" if name == "disp" else "int"
+    lines = ["static inline %s wx_%s_%s(%s v)" % (c_type, name, kind, c_type), "{"]
+    if mode == "bits":
+        known = 0
+        lines.append("    int w = 0;")
+        for text, a, b in pairs:
+            known |= a
+            lines.append("    w |= v & %d ? %d : 0; /* %s */" % (a, b, text))
+        lines.append("    return v & ~%d ? WX_INVALID : w;" % known)
+        return "\n".join(lines + ["}", ""])
+    if mode == "nonneg" and any(a >= 0 for _, a, _ in pairs):
+        mode = "all"
+    if mode == "nonneg":
+        lines += ["    if (__builtin_expect(v >= 0, 1))", "        return v;"]
+    lines.append("    switch (v) {")
+    seen = set()
+    for text, a, b in pairs:
+        if a not in seen:
+            lines += ["    case %d:" % a, "        return %d; /* %s */" % (b, text)]
+        seen.add(a)
+    lines += ["    default:", "        return %s;" % ("v" if mode == "all" else "WX_INVALID")]
+    return "\n".join(lines + ["    }", "}", ""])
+
+
+def values_h(abi):
+    text = "/* SPDX-License-Identifier: BSD-3-Clause */\n/* Generated by foreign.py. */\n"
+    text += "/* Stands for a value without a meaning; Weft refuses it. */\n#define WX_INVALID (-32000)\n"
+    for name, (mode, pattern) in sorted(CONSTANTS.items()):
+        pairs = abi.pairs(pattern)
+        text += "\n" + conversion(name, "in", pairs, mode)
+        text += "\n" + conversion(name, "out", [(n, b, a) for n, a, b in pairs], mode)
+    return text
+
+
+def files(table):
+    out = calls(table)
+    out["mpi/foreign/weft.h"] = weft_h(table)
+    for name in ABIS:
+        abi = Abi(table, name)
+        out["mpi/foreign/%s/values.h" % name] = values_h(abi)
+        out.update(__import__("foreign_" + name).files(abi, table))
+    return out

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Attributes: keys whose copy and delete functions are the user's, and predefined attributes whose
+ * values are constants that differ between the ABIs. */
+#include "mpi/foreign/convert.h"
+
+#define KEYS(Class, word) \
+    typedef int word##_copy_fn(wx_MPI_##Class object, int keyval, void *extra, void *in, \
+                               void *out, int *flag); \
+    typedef int word##_delete_fn(wx_MPI_##Class object, int keyval, void *value, void *extra); \
+    /* The extra state of a key; freed with the key. */ \
+    struct word##_functions { \
+        word##_copy_fn *copy; \
+        word##_delete_fn *del; \
+        void *extra; \
+    }; \
+    static int word##_copy(MPI_##Class object, int keyval, void *extra, void *in, void *out, \
+                           int *flag) \
+    { \
+        struct word##_functions *f = extra; \
+        return wx_error_in( \
+            f->copy(wx_##word##_out(object), wx_keyval_out(keyval), f->extra, in, out, flag)); \
+    } \
+    static int word##_delete(MPI_##Class object, int keyval, void *value, void *extra) \
+    { \
+        struct word##_functions *f = extra; \
+        return wx_error_in( \
+            f->del(wx_##word##_out(object), wx_keyval_out(keyval), value, f->extra)); \
+    } \
+    static int word##_create_keyval(word##_copy_fn *copy, word##_delete_fn *del, int *keyval, \
+                                    void *extra) \
+    { \
+        struct word##_functions *f = wx_alloc(sizeof *f); \
+        int key = MPI_KEYVAL_INVALID; \
+        *f = (struct word##_functions){ copy, del, extra }; \
+        wx_ready(); \
+        int ret = WX(Class##_create_keyval)(copy ? word##_copy : NULL, del ? word##_delete : NULL, \
+                                            keyval ? &key : NULL, f); \
+        if (!ret) \
+            ret = WX(Keyval_set_x)(key, MPIX_ATTR_C, free); \
+        if (ret) \
+            free(f); \
+        else \
+            *keyval = wx_keyval_out(key); \
+        return wx_error_out(ret); \
+    } \
+    WX_PROC(int, Class##_create_keyval, \
+            (word##_copy_fn * copy, word##_delete_fn * del, int *keyval, void *extra)) \
+    { \
+        return word##_create_keyval(copy, del, keyval, extra); \
+    }
+
+#define MPI_Type MPI_Datatype
+#define wx_MPI_Type wx_MPI_Datatype
+KEYS(Comm, comm)
+KEYS(Type, type)
+KEYS(Win, win)
+
+WX_PROC(int, Keyval_create, (comm_copy_fn * copy, comm_delete_fn *del, int *keyval, void *extra))
+{
+    return comm_create_keyval(copy, del, keyval, extra);
+}
+
+/* ---- values ---- */
+
+/* Puts the translation of a predefined attribute where the caller finds it: an int of this
+ * library. */
+static int comm_value(int ret, int keyval, void *value, const int *flag)
+{
+    static int host, io, last;
+    if (ret || !*flag)
+        return wx_error_out(ret);
+    int *mine = keyval == MPI_HOST ? &host : keyval == MPI_IO ? &io : &last;
+    int ours = 0;
+    if (keyval == MPI_HOST || keyval == MPI_IO || keyval == MPI_LASTUSEDCODE)
+        ours = **(int **)value;
+    else
+        return MPI_SUCCESS;
+    /* The code of the library that was used last: at least the last of the ABI itself. */
+    if (keyval == MPI_LASTUSEDCODE)
+        *mine = ours > MPI_ERR_LASTCODE ? wx_error_out(ours) : WX_LASTCODE;
+    else
+        *mine = wx_rank_out(ours);
+    *(int **)value = mine;
+    return MPI_SUCCESS;
+}
+
+WX_PROC(int, Comm_get_attr, (wx_MPI_Comm comm, int keyval, void *value, int *flag))
+{
+    wx_ready();
+    int key = wx_keyval_in(keyval);
+    return comm_value(WX(Comm_get_attr)(wx_comm_in(comm), key, value, flag), key, value, flag);
+}
+
+WX_PROC(int, Attr_get, (wx_MPI_Comm comm, int keyval, void *value, int *flag))
+{
+    wx_ready();
+    int key = wx_keyval_in(keyval);
+    return comm_value(WX(Attr_get)(wx_comm_in(comm), key, value, flag), key, value, flag);
+}
+
+WX_PROC(int, Type_get_attr, (wx_MPI_Datatype datatype, int keyval, void *value, int *flag))
+{
+    wx_ready();
+    return wx_error_out(WX(Type_get_attr)(wx_type_in(datatype), wx_keyval_in(keyval), value, flag));
+}
+
+WX_PROC(int, Win_get_attr, (wx_MPI_Win win, int keyval, void *value, int *flag))
+{
+    static int flavor[MPI_WIN_FLAVOR_SHARED - MPI_WIN_FLAVOR_CREATE + 1];
+    static int model[MPI_WIN_SEPARATE - MPI_WIN_UNIFIED + 1];
+    wx_ready();
+    int key = wx_keyval_in(keyval);
+    int ret = WX(Win_get_attr)(wx_win_in(win), key, value, flag);
+    if (ret || !*flag)
+        return wx_error_out(ret);
+    if (key == MPI_WIN_CREATE_FLAVOR) {
+        int ours = **(int **)value, *mine = &flavor[ours - MPI_WIN_FLAVOR_CREATE];
+        *mine = wx_flavor_out(ours);
+        *(int **)value = mine;
+    } else if (key == MPI_WIN_MODEL) {
+        int ours = **(int **)value, *mine = &model[ours - MPI_WIN_UNIFIED];
+        *mine = wx_model_out(ours);
+        *(int **)value = mine;
+    }
+    return MPI_SUCCESS;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Conversions of arguments between a foreign ABI and Weft's.  The ABI's own header, WX_ABI, has
+ * those of handles, constants and one status; this file has arrays, statuses as arguments, and the
+ * definition of a procedure.  The sources of this folder are compiled once for each ABI. */
+#ifndef WX_CONVERT_H
+#define WX_CONVERT_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include "mpi-ext.h"
+#include "mpi.h"
+#include "mpi/foreign/weft.h"
+#include WX_ABI
+
+/* ---- procedures ---- */
+
+/* Defines PMPI_X, and MPI_X as a weak symbol, which a tool may define.  In C the function has
+ * another name, because mpi.h declares MPI_X with Weft's types. */
+#define WX_PROC(type, name, params) WX_ALIAS(type, name, "PMPI_" #name, "MPI_" #name, params)
+#define WX_PROCX(type, name, params) WX_ALIAS(type, name, "PMPIX_" #name, "MPIX_" #name, params)
+#define WX_ALIAS(type, name, strong, weak_name, params) \
+    __attribute__((visibility("default"))) type wx_##name params __asm__(strong); \
+    extern __typeof__(wx_##name) wx_weak_##name __asm__(weak_name) \
+        __attribute__((weak, alias(strong), visibility("default"))); \
+    type wx_##name params
+
+/* Weft's procedures.  They are looked up at the first call: this library may be preloaded into
+ * processes that never call MPI. */
+struct wx_weft {
+    bool ready;
+#define WX_FIELD(prefix, name) __typeof__(prefix##name) *name;
+    WX_WEFT(WX_FIELD)
+#undef WX_FIELD
+};
+extern struct wx_weft wx_weft;
+#define WX(name) (wx_weft.name)
+
+void wx_load(void);
+
+static inline void wx_ready(void)
+{
+    if (__builtin_expect(!__atomic_load_n(&wx_weft.ready, __ATOMIC_ACQUIRE), 0))
+        wx_load();
+}
+
+/* Ends the process if there is no memory. */
+void *wx_alloc(size_t nbytes);
+
+/* ---- buffers ---- */
+
+static inline bool wx_is_in_place(const void *buf) { return buf == WX_IN_PLACE; }
+
+static inline void *wx_buf_in(const void *buf)
+{
+    if (__builtin_expect(buf == WX_IN_PLACE, 0))
+        return MPI_IN_PLACE;
+    return buf == WX_BUFFER_AUTOMATIC ? MPI_BUFFER_AUTOMATIC : (void *)(uintptr_t)buf;
+}
+
+/* After a buffer was detached; `buf` points to its address. */
+static inline void wx_detached(void *buf)
+{
+    if (*(void **)buf == MPI_BUFFER_AUTOMATIC)
+        *(void **)buf = WX_BUFFER_AUTOMATIC;
+}
+
+/* MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY or an array. */
+int *wx_weights_in(const int *weights);
+
+/* A handle or the ABI's MPI_T_PVAR_ALL_HANDLES. */
+MPI_T_pvar_handle wx_pvar_in(MPI_T_pvar_handle handle);
+
+/* ---- arrays ---- */
+
+#define WX_SMALL 64
+
+struct wx_tmp {
+    void *heap; /* NULL: small */
+    union {
+        void *handle[WX_SMALL];
+        int value[WX_SMALL];
+    } small;
+};
+
+static inline void *wx_tmp_get(struct wx_tmp *t, int n, size_t nbytes)
+{
+    t->heap = n > WX_SMALL ? wx_alloc((size_t)n * nbytes) : NULL;
+    return t->heap ? t->heap : &t->small;
+}
+
+static inline void wx_tmp_free(struct wx_tmp *t) { free(t->heap); }
+
+/* wx_comms_in() and so on: Weft's handles of an array; wx_comms_done() stores them back. */
+#define WX_HANDLES(word, type) \
+    static inline type *wx_##word##s_in(struct wx_tmp *t, const wx_##type *v, int n) \
+    { \
+        type *w = wx_tmp_get(t, v ? n : 0, sizeof *w); \
+        for (int i = 0; v && i < n; i++) \
+            w[i] = wx_##word##_in(v[i]); \
+        return v ? w : NULL; \
+    } \
+    static inline void wx_##word##s_done(struct wx_tmp *t, wx_##type *v, int n) \
+    { \
+        const type *w = t->heap ? t->heap : (void *)&t->small; \
+        for (int i = 0; v && i < n; i++) \
+            v[i] = wx_##word##_out(w[i]); \
+        wx_tmp_free(t); \
+    }
+
+WX_HANDLES(info, MPI_Info)
+WX_HANDLES(request, MPI_Request)
+WX_HANDLES(type, MPI_Datatype)
+
+static inline int *wx_ints_in(struct wx_tmp *t, const int *v, int n, int (*convert)(int))
+{
+    int *w = wx_tmp_get(t, v ? n : 0, sizeof *w);
+    for (int i = 0; v && i < n; i++)
+        w[i] = convert(v[i]);
+    return v ? w : NULL;
+}
+
+static inline void wx_ints_out(int *v, int n, int (*convert)(int))
+{
+    for (int i = 0; v && i < n; i++)
+        v[i] = convert(v[i]);
+}
+
+/* Lengths of arrays that no argument says. */
+int wx_peers(wx_MPI_Comm comm);
+int wx_degree(wx_MPI_Comm comm, bool out);
+
+/* ---- statuses ---- */
+
+/* A status that Weft has not written keeps this in MPI_SOURCE; so does MPI_ERROR, which Weft writes
+ * only where the standard says. */
+#define WX_UNSET INT_MIN
+
+static inline MPI_Status *wx_status_new(MPI_Status *w, const wx_MPI_Status *f)
+{
+    w->MPI_SOURCE = w->MPI_ERROR = WX_UNSET;
+    return !f || f == WX_STATUS_IGNORE ? MPI_STATUS_IGNORE : w;
+}
+
+static inline void wx_status_done(const MPI_Status *w, wx_MPI_Status *f)
+{
+    if (w->MPI_SOURCE != WX_UNSET)
+        wx_status_write(w, f);
+    if (w->MPI_ERROR != WX_UNSET)
+        f->MPI_ERROR = wx_error_out(w->MPI_ERROR);
+}
+
+static inline MPI_Status *wx_status_in(MPI_Status *w, const wx_MPI_Status *f)
+{
+    if (!f || f == WX_STATUS_IGNORE)
+        return MPI_STATUS_IGNORE;
+    wx_status_read(f, w);
+    return w;
+}
+
+static inline void wx_status_back(const MPI_Status *w, wx_MPI_Status *f)
+{
+    if (!f || f == WX_STATUS_IGNORE)
+        return;
+    wx_status_write(w, f);
+    if (w->MPI_ERROR != wx_error_in(f->MPI_ERROR))
+        f->MPI_ERROR = wx_error_out(w->MPI_ERROR);
+}
+
+struct wx_statuses {
+    MPI_Status *heap; /* NULL: small */
+    MPI_Status small[WX_SMALL / 4];
+};
+
+static inline MPI_Status *wx_statuses_new(struct wx_statuses *t, const wx_MPI_Status *f, int n)
+{
+    t->heap = NULL;
+    if (!f || f == WX_STATUS_IGNORE)
+        return MPI_STATUSES_IGNORE;
+    if (n > WX_SMALL / 4)
+        t->heap = wx_alloc((size_t)n * sizeof *t->heap);
+    MPI_Status *w = t->heap ? t->heap : t->small;
+    for (int i = 0; i < n; i++)
+        wx_status_new(&w[i], &f[i]);
+    return w;
+}
+
+static inline void wx_statuses_done(struct wx_statuses *t, wx_MPI_Status *f, int n)
+{
+    if (!f || f == WX_STATUS_IGNORE)
+        return;
+    const MPI_Status *w = t->heap ? t->heap : t->small;
+    for (int i = 0; i < n; i++)
+        wx_status_done(&w[i], &f[i]);
+    free(t->heap);
+}
+
+#endif

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Libraries that stand in for those of other MPI implementations: the same sources for each ABI.  They lie in LIBDIR/weft/ABI,
+# under each name that programs ask for, and find the C library two folders above; so does the build tree, in .libs.
+foreign_sources = mpi/foreign/convert.h mpi/foreign/load.c mpi/foreign/callback.c mpi/foreign/attr.c mpi/foreign/misc.c
+foreign_built = \
+	mpi/foreign/weft.h mpi/foreign/calls_1.c mpi/foreign/calls_2.c mpi/foreign/calls_3.c mpi/foreign/calls_4.c \
+	mpi/foreign/mpich/values.h mpi/foreign/mpich/handles.c
+EXTRA_DIST += mpi/foreign/README.md
+BUILT_SOURCES += $(foreign_built)
+
+noinst_LTLIBRARIES += libweft_mpich.la
+libweft_mpich_la_SOURCES = $(foreign_sources) \
+	mpi/foreign/mpich/abi.h mpi/foreign/mpich/data.h mpi/foreign/mpich/data.c mpi/foreign/mpich/extra.c
+nodist_libweft_mpich_la_SOURCES = $(foreign_built)
+libweft_mpich_la_CPPFLAGS = $(AM_CPPFLAGS) -DWX_ABI='"mpi/foreign/mpich/abi.h"'
+
+mpichdir = $(libdir)/weft/mpich
+mpich_DATA = .libs/weft/mpich/libmpi.so.12 .libs/weft/mpich/libmpich.so.12
+CLEANFILES += $(mpich_DATA)
+$(mpich_DATA): libweft_mpich.la
+	$(AM_V_CCLD)$(MKDIR_P) .libs/weft/mpich && $(CC) $(AM_CFLAGS) $(CFLAGS) $(AM_LDFLAGS) $(LDFLAGS) -shared -o $@ \
+		-Wl,-soname,$(@F) -Wl,--whole-archive .libs/libweft_mpich.a -Wl,--no-whole-archive -lpthread -ldl

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Procedures whose arguments depend on each other, whose strings may be shorter in the foreign ABI,
+ * or whose callbacks belong to a tool. */
+#include <string.h>
+#include "mpi/foreign/convert.h"
+
+/* ---- contents of datatypes ---- */
+
+/* The integers of subarrays and arrays distributed over processes contain constants
+ * (MPI-5.0 section 5.1.13).  `n` integers are there. */
+static void integers_out(int combiner, int *v, MPI_Count n)
+{
+    if (combiner == MPI_COMBINER_SUBARRAY && n > 0) {
+        v[n - 1] = wx_order_out(v[n - 1]);
+    } else if (combiner == MPI_COMBINER_DARRAY && n > 3) {
+        int dims = v[2], *distribs = v + 3 + dims, *dargs = distribs + dims;
+        wx_ints_out(distribs, dims, wx_distrib_out);
+        wx_ints_out(dargs, dims, wx_darg_out);
+        v[n - 1] = wx_order_out(v[n - 1]);
+    }
+}
+
+static void types_out(wx_MPI_Datatype *v, MPI_Datatype *w, MPI_Count n)
+{
+    for (MPI_Count i = 0; i < n; i++)
+        v[i] = wx_type_out(w[i]);
+    free(w);
+}
+
+WX_PROC(int, Type_get_contents,
+        (wx_MPI_Datatype datatype, int max_integers, int max_addresses, int max_datatypes,
+         int integers[], MPI_Aint addresses[], wx_MPI_Datatype datatypes[]))
+{
+    wx_ready();
+    MPI_Datatype type = wx_type_in(datatype), *w = NULL;
+    int n = 0, na, nt = 0, combiner = 0;
+    int ret = WX(Type_get_envelope)(type, &n, &na, &nt, &combiner);
+    if (ret)
+        return wx_error_out(ret);
+    if (datatypes)
+        w = wx_alloc((size_t)nt * sizeof *w);
+    /* A limit below the number is an error, so no more than the number is stored. */
+    ret = WX(Type_get_contents)(type, max_integers, max_addresses, max_datatypes, integers,
+                                addresses, w);
+    if (!ret)
+        integers_out(combiner, integers, n);
+    types_out(datatypes, w, ret || !w ? 0 : nt);
+    return wx_error_out(ret);
+}
+
+WX_PROC(int, Type_get_contents_c,
+        (wx_MPI_Datatype datatype, MPI_Count max_integers, MPI_Count max_addresses,
+         MPI_Count max_large_counts, MPI_Count max_datatypes, int integers[], MPI_Aint addresses[],
+         MPI_Count large_counts[], wx_MPI_Datatype datatypes[]))
+{
+    wx_ready();
+    MPI_Datatype type = wx_type_in(datatype), *w = NULL;
+    MPI_Count n = 0, na, nl, nt = 0;
+    int combiner = 0;
+    int ret = WX(Type_get_envelope_c)(type, &n, &na, &nl, &nt, &combiner);
+    if (ret)
+        return wx_error_out(ret);
+    if (datatypes)
+        w = wx_alloc((size_t)nt * sizeof *w);
+    ret = WX(Type_get_contents_c)(type, max_integers, max_addresses, max_large_counts,
+                                  max_datatypes, integers, addresses, large_counts, w);
+    if (!ret)
+        integers_out(combiner, integers, n);
+    types_out(datatypes, w, ret || !w ? 0 : nt);
+    return wx_error_out(ret);
+}
+
+/* ---- strings ---- */
+
+/* Stores what fits of a string of Weft. */
+static void string_out(char *to, int *len, const char *from, size_t size)
+{
+    size_t n = strlen(from) < size ? strlen(from) : size - 1;
+    memcpy(to, from, n);
+    to[n] = '\0';
+    if (len)
+        *len = (int)n;
+}
+
+WX_PROC(int, Get_processor_name, (char *name, int *len))
+{
+    char ours[MPI_MAX_PROCESSOR_NAME];
+    wx_ready();
+    int ret = WX(Get_processor_name)(name ? ours : NULL, len);
+    if (!ret)
+        string_out(name, len, ours, WX_MAX_PROCESSOR_NAME);
+    return wx_error_out(ret);
+}
+
+/* A port is useless in part. */
+static int port_out(int ret, char *to, const char *from)
+{
+    if (!ret && strlen(from) >= WX_MAX_PORT_NAME)
+        ret = MPI_ERR_PORT;
+    if (!ret)
+        string_out(to, NULL, from, WX_MAX_PORT_NAME);
+    return wx_error_out(ret);
+}
+
+WX_PROC(int, Open_port, (wx_MPI_Info info, char *port_name))
+{
+    char ours[MPI_MAX_PORT_NAME];
+    wx_ready();
+    return port_out(WX(Open_port)(wx_info_in(info), port_name ? ours : NULL), port_name, ours);
+}
+
+WX_PROC(int, Lookup_name, (const char *service_name, wx_MPI_Info info, char *port_name))
+{
+    char ours[MPI_MAX_PORT_NAME];
+    wx_ready();
+    int ret = WX(Lookup_name)(service_name, wx_info_in(info), port_name ? ours : NULL);
+    return port_out(ret, port_name, ours);
+}
+
+/* ---- processes ---- */
+
+/* Whether the caller is the root, whose arguments alone count. */
+static bool at_root(int root, MPI_Comm comm)
+{
+    int rank = MPI_PROC_NULL;
+    return !WX(Comm_rank)(comm, &rank) && rank == root;
+}
+
+static int spawned(int ret, wx_MPI_Comm *intercomm, MPI_Comm made, int *errcodes, int n)
+{
+    if (!ret)
+        *intercomm = wx_comm_out(made);
+    if (!ret || ret == MPI_ERR_SPAWN)
+        wx_ints_out(errcodes, n, wx_error_out);
+    return wx_error_out(ret);
+}
+
+WX_PROC(int, Comm_spawn,
+        (const char *command, char *argv[], int maxprocs, wx_MPI_Info info, int root,
+         wx_MPI_Comm comm, wx_MPI_Comm *intercomm, int errcodes[]))
+{
+    wx_ready();
+    MPI_Comm c = wx_comm_in(comm), made = MPI_COMM_NULL;
+    bool mine = at_root(root, c);
+    int ret = WX(Comm_spawn)(command, argv, maxprocs, mine ? wx_info_in(info) : MPI_INFO_NULL, root,
+                             c, intercomm ? &made : NULL, errcodes);
+    return spawned(ret, intercomm, made, errcodes, mine ? maxprocs : 0);
+}
+
+WX_PROC(int, Comm_spawn_multiple,
+        (int count, char *commands[], char **argvs[], const int maxprocs[],
+         const wx_MPI_Info infos[], int root, wx_MPI_Comm comm, wx_MPI_Comm *intercomm,
+         int errcodes[]))
+{
+    wx_ready();
+    MPI_Comm c = wx_comm_in(comm), made = MPI_COMM_NULL;
+    bool mine = at_root(root, c);
+    struct wx_tmp t;
+    int total = 0, ret = WX(Comm_spawn_multiple)(count, commands, argvs, maxprocs,
+                                                 mine ? wx_infos_in(&t, infos, count) : NULL, root,
+                                                 c, intercomm ? &made : NULL, errcodes);
+    if (mine)
+        wx_tmp_free(&t);
+    for (int i = 0; mine && maxprocs && i < count; i++)
+        total += maxprocs[i];
+    return spawned(ret, intercomm, made, errcodes, total);
+}
+
+/* ---- tools ---- */
+
+WX_PROC(int, Pcontrol, (const int level, ...))
+{
+    wx_ready();
+    return wx_error_out(WX(Pcontrol)(level));
+}
+
+/* Only variables that are bound to a communicator have an object. */
+WX_PROC(int, T_pvar_handle_alloc,
+        (MPI_T_pvar_session session, int pvar_index, void *object, MPI_T_pvar_handle *handle,
+         int *count))
+{
+    wx_ready();
+    MPI_Comm comm = MPI_COMM_NULL;
+    int bind = MPI_T_BIND_NO_OBJECT;
+    int ret = WX(T_pvar_get_info)(pvar_index, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, &bind,
+                                  NULL, NULL, NULL);
+    if (ret)
+        return wx_error_out(ret);
+    if (object && bind == MPI_T_BIND_MPI_COMM) {
+        comm = wx_comm_in(*(wx_MPI_Comm *)object);
+        object = &comm;
+    }
+    return wx_error_out(WX(T_pvar_handle_alloc)(session, pvar_index, object, handle, count));
+}
+
+WX_PROC(int, T_event_get_info,
+        (int event_index, char *name, int *name_len, int *verbosity, wx_MPI_Datatype datatypes[],
+         MPI_Aint displacements[], int *num_elements, MPI_T_enum *enumtype, wx_MPI_Info *info,
+         char *desc, int *desc_len, int *bind))
+{
+    wx_ready();
+    int max = num_elements && *num_elements > 0 ? *num_elements : 0;
+    MPI_Info made = MPI_INFO_NULL;
+    MPI_Datatype *w = datatypes ? wx_alloc((size_t)max * sizeof *w) : NULL;
+    int ret = WX(T_event_get_info)(event_index, name, name_len, verbosity, w, displacements,
+                                   num_elements, enumtype, info ? &made : NULL, desc, desc_len,
+                                   bind);
+    int stored = ret || !w ? 0 : *num_elements < max ? *num_elements : max;
+    types_out(datatypes, w, stored);
+    if (ret)
+        return wx_error_out(ret);
+    if (info)
+        *info = wx_info_out(made);
+    if (verbosity)
+        *verbosity = wx_verbosity_out(*verbosity);
+    if (bind)
+        *bind = wx_bind_out(*bind);
+    return MPI_SUCCESS;
+}
+
+/* The callbacks of events see a safety level whose numbers differ; they are not supported.  NULL
+ * takes a callback away. */
+WX_PROC(int, T_event_register_callback,
+        (MPI_T_event_registration registration, int safety, wx_MPI_Info info, void *user_data,
+         void (*callback)(void)))
+{
+    wx_ready();
+    if (callback)
+        return wx_error_out(MPI_T_ERR_NOT_SUPPORTED);
+    return wx_error_out(WX(T_event_register_callback)(
+        registration, (MPI_T_cb_safety)wx_safety_in(safety), wx_info_in(info), user_data, NULL));
+}
+
+WX_PROC(int, T_event_set_dropped_handler,
+        (MPI_T_event_registration registration, void (*callback)(void)))
+{
+    wx_ready();
+    if (callback)
+        return wx_error_out(MPI_T_ERR_NOT_SUPPORTED);
+    return wx_error_out(WX(T_event_set_dropped_handler)(registration, NULL));
+}
+
+WX_PROC(int, T_event_handle_free,
+        (MPI_T_event_registration registration, void *user_data, void (*callback)(void)))
+{
+    wx_ready();
+    if (callback)
+        return wx_error_out(MPI_T_ERR_NOT_SUPPORTED);
+    return wx_error_out(WX(T_event_handle_free)(registration, user_data, NULL));
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The ABI that MPICH, Intel MPI and Cray MPICH share (libmpi.so.12).  Handles are ints: predefined
+ * ones are constants, which tables convert; any other is Weft's handle of 31 bits with the highest
+ * bit set.  The highest bit is also set in pair types, but these are in the table, and no handle of
+ * a datatype of Weft has their bits.  MPI_File is a pointer. */
+#ifndef WX_MPICH_ABI_H
+#define WX_MPICH_ABI_H
+
+#include <stdint.h>
+#include "mpi.h"
+#include "mpi/base/status.h"
+#include "mpi/foreign/mpich/values.h"
+
+typedef int wx_MPI_Comm, wx_MPI_Datatype, wx_MPI_Errhandler, wx_MPI_Group, wx_MPI_Info;
+typedef int wx_MPI_Message, wx_MPI_Op, wx_MPI_Request, wx_MPI_Session, wx_MPI_Win;
+typedef struct ADIOI_FileD *wx_MPI_File;
+
+typedef struct {
+    int count_lo;
+    int count_hi_and_cancelled;
+    int MPI_SOURCE;
+    int MPI_TAG;
+    int MPI_ERROR;
+} wx_MPI_Status;
+
+#define WX_STATUS_IGNORE ((wx_MPI_Status *)1)
+#define WX_IN_PLACE ((void *)-1)
+#define WX_BUFFER_AUTOMATIC ((void *)-2)
+#define WX_MAX_PROCESSOR_NAME 128
+#define WX_MAX_PORT_NAME 256
+/* Codes that users add begin with Weft's at MPI_ERR_LASTCODE + 1; here they follow MPICH's last. */
+#define WX_USER_CODE 0x40000000
+#define WX_LASTCODE 0x3fffffff /* MPI_ERR_LASTCODE */
+
+/* ---- handles ---- */
+
+struct wx_pair {
+    uint32_t theirs, ours;
+};
+#define WX_SLOTS 512
+#define WX_PREDEFINED 0x300 /* Weft's predefined handles are below; other handles are far above */
+#define WX_NO_HANDLE 0xfffu /* no object of any kind */
+
+extern const uint32_t wx_theirs[WX_PREDEFINED];
+
+static inline uintptr_t wx_handle_in(const struct wx_pair *pairs, uint32_t h)
+{
+    const struct wx_pair *p = &pairs[(h & 0x7f) | (h >> 30 & 3) << 7];
+    if (p->theirs == h && p->ours)
+        return p->ours;
+    return h >> 31 ? h & 0x7fffffff : WX_NO_HANDLE;
+}
+
+static inline int wx_handle_out(uintptr_t h)
+{
+    return (int)(h < WX_PREDEFINED ? wx_theirs[h] : (uint32_t)h | 0x80000000u);
+}
+
+#define WX_HANDLE(word, type) \
+    extern const struct wx_pair wx_##word##_pairs[WX_SLOTS]; \
+    static inline type wx_##word##_in(int h) \
+    { \
+        return (type)wx_handle_in(wx_##word##_pairs, (uint32_t)h); \
+    } \
+    static inline int wx_##word##_out(type h) { return wx_handle_out((uintptr_t)h); }
+
+WX_HANDLE(comm, MPI_Comm)
+WX_HANDLE(errh, MPI_Errhandler)
+WX_HANDLE(group, MPI_Group)
+WX_HANDLE(info, MPI_Info)
+WX_HANDLE(message, MPI_Message)
+WX_HANDLE(op, MPI_Op)
+WX_HANDLE(request, MPI_Request)
+WX_HANDLE(session, MPI_Session)
+WX_HANDLE(type, MPI_Datatype)
+WX_HANDLE(win, MPI_Win)
+
+static inline MPI_File wx_file_in(wx_MPI_File h)
+{
+    return h ? (MPI_File)(uintptr_t)h : MPI_FILE_NULL;
+}
+static inline wx_MPI_File wx_file_out(MPI_File h)
+{
+    return h == MPI_FILE_NULL ? NULL : (wx_MPI_File)(uintptr_t)h;
+}
+
+/* ---- error codes ---- */
+
+static inline int wx_error_in(int code)
+{
+    if (code >= WX_USER_CODE)
+        return code - WX_USER_CODE;
+    return code ? wx_error_class_in(code & 0x7f) : MPI_SUCCESS;
+}
+
+static inline int wx_error_out(int code)
+{
+    if (__builtin_expect(code == MPI_SUCCESS, 1))
+        return 0;
+    return code > MPI_ERR_LASTCODE ? code + WX_USER_CODE : wx_error_class_out(code);
+}
+
+/* ---- statuses ---- */
+
+static inline void wx_status_write(const MPI_Status *s, wx_MPI_Status *f)
+{
+    int64_t len = wm_status_len(s);
+    f->count_lo = (int)(uint32_t)len;
+    f->count_hi_and_cancelled = (int)((uint32_t)(len >> 32) << 1 | wm_status_cancelled(s));
+    f->MPI_SOURCE = wx_rank_out(s->MPI_SOURCE);
+    f->MPI_TAG = wx_tag_out(s->MPI_TAG);
+}
+
+static inline void wx_status_read(const wx_MPI_Status *f, MPI_Status *s)
+{
+    int64_t high = (uint32_t)f->count_hi_and_cancelled >> 1;
+    *s = (MPI_Status){ .MPI_ERROR = wx_error_in(f->MPI_ERROR) };
+    wm_status_set(s, wx_rank_in(f->MPI_SOURCE), wx_tag_in(f->MPI_TAG),
+                  high << 32 | (uint32_t)f->count_lo, f->count_hi_and_cancelled & 1);
+}
+
+#endif
