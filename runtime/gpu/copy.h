@@ -162,6 +162,8 @@ struct move_state {
     cu_stream batch[MOVE_BATCHES];
     struct move_recall recall[MOVE_BATCHES];
     unsigned next_engine; /* streams take turns */
+    /* of the engine streams, for copies within the device without kernels */
+    struct rt_gpu_stage *bounce[RT_GPU_ENGINES];
     uint64_t norders;
     unsigned nevents;   /* running flights that end with an event */
     unsigned nrecalled; /* recalled batches that have not ended */

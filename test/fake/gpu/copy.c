@@ -137,10 +137,29 @@ static int copy_all(struct fake_op *op, enum step step, int *bad)
     return err;
 }
 
+static int device_of(uint64_t p)
+{
+    struct fake_mem *m = fake_mem_find(p);
+
+    return m && m->kind >= FAKE_DEVICE ? m->dev : -1;
+}
+
+/* The driver copies within a device by a kernel of its own. */
+static void wait_for_room(const struct fake_op *op)
+{
+    pthread_mutex_lock(&fake.lock);
+    int dst = op->nparams ? -1 : device_of(op->dst);
+    bool within = dst >= 0 && dst == device_of(op->src);
+    pthread_mutex_unlock(&fake.lock);
+    if (within)
+        fake_room_wait(dst);
+}
+
 static int run_copy(struct fake_op *op)
 {
     int err = fake_fails("copy"), bad = 0;
 
+    wait_for_room(op);
     if (!err && fake.delay_us) {
         err = copy_all(op, SECOND_HALF, &bad);
         fake_nap_us(fake.delay_us / 2);

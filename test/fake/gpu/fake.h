@@ -229,6 +229,7 @@ void fake_bytes_copy(char *dst, const char *src, size_t len);
 
 /* kernel.c */
 void fake_nap_us(unsigned us);
+void fake_room_wait(int dev); /* until no kernel of the application fills the device */
 /* Whether destinations that are marked as near are in memory of the context's own device. */
 int fake_check_near(cu_ctx c, uint32_t near, uint64_t dst);
 int fake_kernel_op(cu_ctx c, const struct cu_kernel_node *k, struct fake_op **out);

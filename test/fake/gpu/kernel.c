@@ -349,7 +349,7 @@ static int run_fold(struct fake_op *op)
 }
 
 /* A kernel of the application that fills a device lets no other one of this process start there
- * until it has ended; copies by the engines continue. */
+ * until it has ended; so do copies within the device.  Other copies continue. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t free;
@@ -364,6 +364,14 @@ static void enter_room(const struct fake_op *op)
     while (rooms.full[dev])
         pthread_cond_wait(&rooms.free, &rooms.lock);
     rooms.full[dev] = op->fills;
+    pthread_mutex_unlock(&rooms.lock);
+}
+
+void fake_room_wait(int dev)
+{
+    pthread_mutex_lock(&rooms.lock);
+    while (rooms.full[dev])
+        pthread_cond_wait(&rooms.free, &rooms.lock);
     pthread_mutex_unlock(&rooms.lock);
 }
 
