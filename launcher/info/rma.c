@@ -49,6 +49,7 @@ static void show_kinds(struct wm_rma_facts f)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         f.where = (uint8_t)kinds[i].where;
         f.device = kinds[i].device;
+        f.mapped = kinds[i].device && kinds[i].where == WM_RMA_PRIVATE;
         struct wm_rma_choice c = wm_rma_choose(&f);
         if (kinds[i].one_host && !f.same_host)
             line(kinds[i].name, "none", "all ranks of such a window are on one host");
@@ -127,6 +128,8 @@ static void show(struct btl *open[], int n)
            "  direct  loads and stores; also to the own rank\n"
            "  cma     copies by process_vm_readv and process_vm_writev\n"
            "  am      messages that the target executes\n"
+           "  device  copies by the origin's GPU in mapped memory; all but puts and gets of\n"
+           "          contiguous data, and all where the GPUs do not reach each other: as am\n"
            "Origin and result buffers may be device memory with each path.\n"
            "\nSettings\n"
            "  rma_path=%s: am forces messages, cma excludes pointers to other ranks\n"

@@ -283,6 +283,8 @@ int wm_rma_send_op(struct wm_rma_op *op)
     struct wm_peer *p = op->t->peer;
     if (p->err)
         return p->err;
+    if (op->t->path == WM_PATH_DEVICE && wm_rma_map_start(op) >= 0)
+        return 0;
     /* no copy of the data is made while the connection is full: the user's buffer holds them */
     if (p->blocked)
         return -RT_EAGAIN;

@@ -218,6 +218,8 @@ static int share(struct wm_rma *r, const struct wm_rma_plan *p, struct wm_rma_ho
     if (p->allocates)
         r->base = r->file.base + off;
     publish(r, p, off, device);
+    if (device && cfg.rma_path == WM_RMA_FORCE_NONE)
+        wm_rma_map_offer(r, h->ranks);
     return 0;
 }
 
@@ -300,6 +302,7 @@ static void rma_free(struct wm_rma *r)
 {
     wm_rma_targets_free(r);
     wm_rma_origins_free(r);
+    wm_rma_map_withdraw(r);
     rt_share_close(&r->file);
     wm_info_destroy(r->hints);
     free(r->region);

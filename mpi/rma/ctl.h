@@ -46,6 +46,8 @@ enum wm_rma_where {
     WM_RMA_DYNAMIC  /* displacements are addresses of the process */
 };
 
+#define WM_RMA_KEY 32 /* at least BTL_KEY_MAX */
+
 struct wm_rma_ctl {
     /* Constant once the window has been created. */
     _Alignas(RT_CACHE_LINE) uint64_t base; /* address in the owner's process */
@@ -56,6 +58,8 @@ struct wm_rma_ctl {
     /* 1: the memory is device memory, or device memory has been attached; never 0 again.  Then the
      * owner carries out all operations. */
     uint32_t on_device;
+    uint32_t has_key; /* 1: `key` is that of the memory, which is device memory; map.c */
+    char key[WM_RMA_KEY];
     /* an address that other processes read to find out whether they have access */
     uint64_t probe;
 

@@ -270,7 +270,7 @@ static int no_memory(void) { return wm_err(MPI_ERR_NO_MEM, "no memory for anothe
 static int enqueue(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rma_args *a,
                    MPI_Request *request)
 {
-    int err = t->path == WM_PATH_AM ? wm_rma_target_peer(r, t) : 0;
+    int err = wm_rma_sends(t) ? wm_rma_target_peer(r, t) : 0;
     if (err < 0)
         return wm_err_rt(err, "rank %d cannot be reached", t->rank);
     struct wm_rma_op *op = op_new(r, t, a);
@@ -315,7 +315,7 @@ static int start_locked(struct wm_rma *r, struct wm_rma_args *a, MPI_Request *re
         err = prepare(r, t, a, values);
     if (rt_unlikely(err))
         return err;
-    if (rt_likely(t->path != WM_PATH_AM && rt_list_empty(&t->queue) && wm_rma_ready(r, t)) ||
+    if (rt_likely(!wm_rma_sends(t) && rt_list_empty(&t->queue) && wm_rma_ready(r, t)) ||
         !a->nbytes) {
         int e = rt_likely(a->nbytes) ? wm_rma_execute(r, t, a) : 0;
         if (rt_unlikely(e < 0))

@@ -4,7 +4,7 @@
 #include "mpi/rma/ctl.h"
 #include "mpi/rma/format.h"
 
-const char *const wm_rma_path_names[] = { "am", "cma", "direct" };
+const char *const wm_rma_path_names[] = { "am", "cma", "direct", "device" };
 
 static struct wm_rma_choice choice(enum wm_rma_path path, const char *reason)
 {
@@ -18,6 +18,8 @@ struct wm_rma_choice wm_rma_choose(const struct wm_rma_facts *f)
         return choice(WM_PATH_AM, "setting rma_path");
     if (!f->same_host)
         return choice(WM_PATH_AM, "it is on another host");
+    if (f->device && f->mapped && pointers)
+        return choice(WM_PATH_DEVICE, "it has device memory that can be mapped");
     if (f->device)
         return choice(WM_PATH_AM, "it has device memory");
     if (f->self)

@@ -7,8 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How an origin reaches the memory of a target: messages, copies between processes, a pointer. */
-enum wm_rma_path { WM_PATH_AM, WM_PATH_CMA, WM_PATH_DIRECT };
+/* How an origin reaches the memory of a target: messages, copies between processes, a pointer,
+ * copies of this process's device to and from mapped device memory (map.c; other operations by
+ * messages). */
+enum wm_rma_path { WM_PATH_AM, WM_PATH_CMA, WM_PATH_DIRECT, WM_PATH_DEVICE };
 extern const char *const wm_rma_path_names[];
 
 struct wm_rma_facts {
@@ -17,6 +19,7 @@ struct wm_rma_facts {
     bool self;      /* the target is this process */
     uint8_t where;  /* enum wm_rma_where, if on the same host */
     bool device;    /* it has device memory in the window, if on the same host */
+    bool mapped;    /* that memory can be mapped: it has a key */
     bool readable;  /* the system permits process_vm_readv, if on the same host */
 };
 

@@ -87,10 +87,10 @@ void wm_rma_target_run(struct wm_rma *r, struct wm_rma_target *t)
                 wm_rma_ask(r, t, WM_WANT_SHARED);
             return;
         }
-        int err = t->path == WM_PATH_AM ? wm_rma_send_op(op) : wm_rma_execute(r, t, &op->a);
+        int err = wm_rma_sends(t) ? wm_rma_send_op(op) : wm_rma_execute(r, t, &op->a);
         if (err == -RT_EAGAIN)
             return;
-        if (err < 0 || t->path != WM_PATH_AM)
+        if (err < 0 || !wm_rma_sends(t))
             wm_rma_op_done(op, err);
     }
     rt_list_del(&t->busy);

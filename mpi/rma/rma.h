@@ -13,6 +13,7 @@
 #include "mpi/rma/ctl.h"
 #include "mpi/rma/format.h"
 #include "mpi/rma/path.h"
+#include "runtime/gpu/gpu.h"
 #include "runtime/mem/share.h"
 
 /* Access epochs of this process; OPEN: after a fence, no operation since. */
@@ -70,6 +71,9 @@ struct wm_rma_target {
     struct rt_list busy;        /* link in wm_rma.busy while the queue is not empty */
     struct rt_list active;      /* link in wm_rma.active: not flushed */
     struct wm_rma_types *types; /* layouts that the target has: type.c */
+    struct wm_rma_map *maps;    /* DEVICE: map.c */
+    uint32_t map_era;           /* rt_gpu_era of them */
+    unsigned ncopies;           /* in progress by them */
 };
 
 /* A rank of the window as an origin, as the target knows it; made by its first message. */
@@ -135,6 +139,10 @@ struct wm_rma {
     bool helped;       /* counted by helper.c */
     unsigned nserving; /* transfers that serve.c has started and that have not ended */
 
+    /* The own memory, if it is device memory that other processes may map: map.c. */
+    struct btl_mem *mem;
+    const struct btl_ops *mem_ops;
+
     /* Hints. */
     struct wm_info *hints;
 };
@@ -184,6 +192,9 @@ struct wm_rma_op {
     bool answered;           /* WM_RMA_DONE has arrived */
     struct rt_req *bulk_req; /* the ordinary message that carries its data */
     struct rt_req *req;      /* of the request-based forms; NULL */
+    bool copying;            /* `copy` is in progress: map.c */
+    struct rt_gpu_op copy;
+    struct rt_gpu_stage *stage; /* holds the data of an origin in host memory; NULL */
     int err;
 };
 
@@ -196,6 +207,12 @@ static inline struct wm_rma_ctl *wm_rma_ctl_at(const struct wm_rma *r, int local
 static inline struct wm_rma_ctl *wm_rma_leader(const struct wm_rma *r)
 {
     return wm_rma_ctl_at(r, r->leader);
+}
+
+/* Whether operations on it go by wm_rma_send_op(); else by wm_rma_execute(). */
+static inline bool wm_rma_sends(const struct wm_rma_target *t)
+{
+    return t->path == WM_PATH_AM || t->path == WM_PATH_DEVICE;
 }
 
 /* create.c */
@@ -216,6 +233,14 @@ void wm_rma_targets_free(struct wm_rma *r);
 int wm_rma_reach_again(struct wm_rma *r, struct wm_rma_target *t);
 /* 0 or -RT_E...: t->peer is set. */
 int wm_rma_target_peer(struct wm_rma *r, struct wm_rma_target *t);
+
+/* map.c: window memory on a device, mapped by the other processes of the host. */
+/* The owner, at creation: publishes a key of its memory to these ranks, if that is possible. */
+void wm_rma_map_offer(struct wm_rma *r, const int *ranks);
+void wm_rma_map_withdraw(struct wm_rma *r);
+/* Starts a put or get by a mapping.  -RT_ENOTSUP: it has to go by messages. */
+int wm_rma_map_start(struct wm_rma_op *op);
+void wm_rma_maps_free(struct wm_rma_target *t);
 
 /* epoch.c: MPI_SUCCESS, or MPI_ERR_RMA_SYNC with a text. */
 enum wm_rma_move {

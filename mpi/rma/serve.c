@@ -393,8 +393,8 @@ static void fail_ops(struct rt_list *list, int err)
     rt_list_each_safe (l, tmp, list) {
         struct wm_rma_op *op = rt_container(l, struct wm_rma_op, link);
         op->answered = true;
-        if (op->bulk_req)
-            op->err = err; /* the engine ends the message, and bulk_done() the operation */
+        if (op->bulk_req || op->copying)
+            op->err = err; /* the engine ends the message, the device the copy */
         else
             wm_rma_op_done(op, err);
     }

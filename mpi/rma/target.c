@@ -18,7 +18,7 @@ bool wm_rma_by_messages(void) { return cfg.rma_path == WM_RMA_FORCE_AM; }
 static char *memory_of(const struct wm_rma *r, const struct wm_rma_target *t, bool self)
 {
     const struct wm_rma_ctl *c = t->ctl;
-    if (t->path == WM_PATH_AM)
+    if (wm_rma_sends(t))
         return NULL;
     if (self)
         return r->base;
@@ -43,6 +43,7 @@ static void reach(struct wm_rma *r, struct wm_rma_target *t)
     if (f.same_host) {
         f.where = (uint8_t)t->ctl->where;
         f.device = has_device(t);
+        f.mapped = t->ctl->has_key;
         f.readable = !f.self && rt_peer_read(t->local, &probe, t->ctl->probe, 1) == 0;
     }
     struct wm_rma_choice c = wm_rma_choose(&f);
@@ -56,7 +57,7 @@ static void reach(struct wm_rma *r, struct wm_rma_target *t)
  * messages, too. */
 int wm_rma_reach_again(struct wm_rma *r, struct wm_rma_target *t)
 {
-    if (t->path == WM_PATH_AM || !has_device(t))
+    if (wm_rma_sends(t) || !has_device(t))
         return 0;
     reach(r, t);
     return wm_rma_target_peer(r, t);
@@ -117,6 +118,7 @@ void wm_rma_targets_free(struct wm_rma *r)
         for (struct wm_rma_target *t = r->target[i], *next; t; t = next) {
             next = t->next;
             wm_rma_types_free(t);
+            wm_rma_maps_free(t);
             free(t);
         }
     r->last = NULL;

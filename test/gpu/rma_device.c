@@ -2,7 +2,8 @@
 /* One-sided communication with device memory: windows, origins and results in memory of all kinds,
  * in random operations against a model (rma_random.h); accumulates of all ranks on one place;
  * buffers and windows that are not all memory of a device.  Arguments: seed, number of windows; or
- * "broken": copies fail in the target (fake driver only). */
+ * "broken": copies fail in the target of messages (fake driver only); "mapped": the
+ * ranks map each other's windows, and no target helps. */
 #include "test/gpu/gputest.h"
 #include "test/mpi/mpitest.h"
 #include <dlfcn.h>
@@ -183,6 +184,85 @@ static void bad_memory(void)
     rr_give(w);
 }
 
+/* ---- mapped windows ---- */
+
+static const int lens[] = { 8, 5000, 32 << 10, 1 << 20 };
+enum { NLENS = 4, MOST = 1 << 20, PATIENCE = 20 };
+
+/* Rank 0 puts to the memory of rank 1 and gets it back. */
+static void put_and_get(char *out, char *in, bool device)
+{
+    for (int i = 0; i < NLENS && (device || i < 3); i++) {
+        int n = lens[i], at = MOST - n;
+        gt_fill((unsigned char *)out, (size_t)n, (uint64_t)(i + 1));
+        gt_set(in, 0, (size_t)n);
+        OK(MPI_Put(out, n, MPI_BYTE, 1, at, n, MPI_BYTE, win));
+        OK(MPI_Win_flush(1, win));
+        OK(MPI_Get(in, n, MPI_BYTE, 1, at, n, MPI_BYTE, win));
+        OK(MPI_Win_flush(1, win));
+        GT_CHECK_DATA((unsigned char *)in, (size_t)n, (uint64_t)(i + 1));
+    }
+}
+
+static void without_the_target(void)
+{
+    volatile int *done;
+    MPI_Aint n;
+    int unit;
+    MPI_Win words;
+    if (mt_size < 2)
+        return;
+    open_device_window(MOST);
+    OK(MPI_Win_allocate_shared(sizeof *done, 1, MPI_INFO_NULL, mt_comm, &n, &words));
+    OK(MPI_Win_shared_query(words, 1, &n, &unit, &done));
+    if (mt_rank == 1)
+        *done = 0;
+    MPI_Barrier(mt_comm);
+    OK(MPI_Win_lock_all(0, win));
+    if (mt_rank == 0) {
+        char *out = rr_take(GT_CUDA, MOST), *in = rr_take(GT_CUDA, MOST);
+        char *host = malloc(MOST), *host_in = malloc(MOST);
+        put_and_get(out, in, true);
+        put_and_get(host, host_in, false);
+        *done = 1;
+        rr_give(out);
+        rr_give(in);
+        free(host);
+        free(host_in);
+    }
+    double end = MPI_Wtime() + PATIENCE;
+    while (mt_rank == 1 && !*done && MPI_Wtime() < end)
+        ;
+    CHECK_MSG(mt_rank != 1 || *done, "the origin waited for this process");
+    OK(MPI_Win_unlock_all(win));
+    OK(MPI_Win_free(&words));
+    close_device_window();
+}
+
+/* A copy of the origin fails: an error, and the next operation works. */
+static void broken_mapping(void)
+{
+    fake_cuda_fail_fn *fail = (fake_cuda_fail_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_fail");
+    enum { FOUR_MIB = 4 << 20 };
+    char *buf = rr_take(GT_CUDA, FOUR_MIB);
+    open_device_window(FOUR_MIB);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    for (int put = 0; put < 2 && mt_rank == 1; put++) {
+        OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win));
+        for (int again = 0; again < 2; again++) {
+            if (!again)
+                fail("cuMemcpyAsync:1:1");
+            OK(put ? MPI_Put(buf, FOUR_MIB, MPI_BYTE, 0, 0, FOUR_MIB, MPI_BYTE, win)
+                   : MPI_Get(buf, FOUR_MIB, MPI_BYTE, 0, 0, FOUR_MIB, MPI_BYTE, win));
+            CHECK_EQ(MPI_Win_flush(0, win) == MPI_SUCCESS, again);
+        }
+        OK(MPI_Win_unlock(0, win));
+    }
+    MPI_Barrier(mt_comm);
+    close_device_window();
+    rr_give(buf);
+}
+
 /* ---- copies that fail ---- */
 
 enum { LONG = 100000 };
@@ -255,14 +335,20 @@ int main(int argc, char **argv)
     mt_init(argc, argv);
     windows = 8;
     bool breaks = argc > 1 && !strcmp(argv[1], "broken");
-    if (!breaks)
+    bool maps = argc > 1 && !strcmp(argv[1], "mapped");
+    if (!breaks && !maps)
         rr_arguments(argc, argv);
     first_device = mt_rank % gt_ndevices();
     gt_use(first_device);
-    if (breaks) {
+    if (breaks)
         MT_RUN(broken);
-        return mt_end();
+    if (maps) {
+        MT_RUN(without_the_target);
+        if (gt_is_fake())
+            MT_RUN(broken_mapping);
     }
+    if (breaks || maps)
+        return mt_end();
     MT_RUN(random_windows);
     MT_RUN(counter);
     MT_RUN(swaps_and_sums);

@@ -52,7 +52,8 @@ static void one_fact_decides(void)
         }
 }
 
-/* Device memory is reached by its process alone, and by that one in the same way. */
+/* Device memory that cannot be mapped is reached by its process alone, and by that one in the same
+ * way. */
 static void device_memory(void)
 {
     for (int where = WM_RMA_PRIVATE; where <= WM_RMA_DYNAMIC; where++)
@@ -64,7 +65,12 @@ static void device_memory(void)
                                       .readable = true };
             CHECK_EQ(wm_rma_choose(&f).path, AM);
             CHECK_STR(wm_rma_choose(&f).reason, "it has device memory");
+            f.mapped = true;
+            CHECK_EQ(wm_rma_choose(&f).path, WM_PATH_DEVICE);
+            CHECK_STR(wm_rma_choose(&f).reason, "it has device memory that can be mapped");
             f.force = WM_RMA_FORCE_CMA;
+            CHECK_EQ(wm_rma_choose(&f).path, AM);
+            f.force = WM_RMA_FORCE_AM;
             CHECK_EQ(wm_rma_choose(&f).path, AM);
         }
 }

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Windows of device memory, mapped by the other processes of the host.  The owner describes its
+ * memory once, at creation, by a key of the transport for device memory in its control block.  An
+ * origin maps the memory for the device that copies, and that device copies without the target's
+ * help.  Only puts and gets of contiguous elements at the target; everything else goes by messages,
+ * above all accumulates, so one process decides the order of all accumulates on a target. */
+#include "mpi/rma/rma.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* The memory of a target, mapped for one device of this process. */
+struct wm_rma_map {
+    struct wm_rma_map *next;
+    struct rt_gpu *g;
+    const struct btl_ops *ops;
+    struct btl_rmem *att; /* NULL: it could not be mapped */
+    unsigned skip;        /* operations before another attempt */
+};
+
+_Static_assert(BTL_KEY_MAX <= WM_RMA_KEY, "a key of the transport fits");
+
+/* Operations by messages after a failure; an attempt takes as long as several of them. */
+#define TRY_AGAIN 255
+
+/* ---- the owner ---- */
+
+/* The connection for device memory to a rank of the window; NULL: none that can map. */
+static struct btl_peer *connection(struct wm_rma *r, int rank)
+{
+    struct wm_peer *p;
+    struct btl_peer *bp = wm_comm_peer(r->comm, rank, &p) < 0 ? NULL : wm_domain_dev(r->dom, p);
+    return bp && !wm_dev_by_net(p) && bp->btl->caps.flags & BTL_PTR ? bp : NULL;
+}
+
+static int offer_all(struct wm_rma *r, const int *ranks)
+{
+    int err = 0;
+    for (int i = 0; i < r->nmembers && err >= 0; i++) {
+        struct btl_peer *bp = connection(r, ranks[i]);
+        err = !bp ? -RT_ENOTSUP : bp->btl->ops->mem_offer ? bp->btl->ops->mem_offer(bp, r->mem) : 0;
+    }
+    return err;
+}
+
+void wm_rma_map_offer(struct wm_rma *r, const int *ranks)
+{
+    struct rt_gpu_ptr at;
+    struct btl_peer *self = connection(r, r->comm->rank);
+    if (!self || rt_gpu_query(r->base, (size_t)r->nbytes, &at) < 0)
+        return;
+    const struct btl_ops *ops = self->btl->ops;
+    if (ops->mem_reg(self->btl, r->base, (size_t)r->nbytes, &at, &r->mem) < 0) {
+        r->mem = NULL;
+        return;
+    }
+    r->mem_ops = ops;
+    if (offer_all(r, ranks) >= 0 && ops->mem_key(r->mem, r->ctl->key) >= 0)
+        r->ctl->has_key = 1;
+}
+
+void wm_rma_map_withdraw(struct wm_rma *r)
+{
+    if (r->mem)
+        r->mem_ops->mem_dereg(r->mem);
+    r->mem = NULL;
+}
+
+/* ---- the origin ---- */
+
+void wm_rma_maps_free(struct wm_rma_target *t)
+{
+    for (struct wm_rma_map *m = t->maps, *next; m; m = next) {
+        next = m->next;
+        if (m->att)
+            m->ops->detach(m->att);
+        free(m);
+    }
+    t->maps = NULL;
+}
+
+/* The mapping for a device; NULL: no memory for it. */
+static struct wm_rma_map *map_of(struct wm_rma_target *t, struct rt_gpu *g)
+{
+    /* a context has been released: its mappings are invalid */
+    if (rt_unlikely(t->map_era != rt_gpu_era) && !t->ncopies) {
+        wm_rma_maps_free(t);
+        t->map_era = rt_gpu_era;
+    }
+    if (rt_unlikely(t->map_era != rt_gpu_era))
+        return NULL;
+    struct wm_rma_map *m = t->maps;
+    while (m && m->g != g)
+        m = m->next;
+    if (m || !(m = calloc(1, sizeof *m)))
+        return m;
+    m->g = g;
+    m->next = t->maps;
+    t->maps = m;
+    return m;
+}
+
+/* Maps the memory of a target, unless it is.  0 or -RT_E... */
+static int attach(struct wm_rma *r, struct wm_rma_target *t, struct wm_rma_map *m,
+                  const struct rt_gpu_ptr *near)
+{
+    if (rt_likely(m->att != NULL))
+        return 0;
+    if (m->skip) {
+        m->skip--;
+        return -RT_ENOTSUP;
+    }
+    struct btl_peer *bp = connection(r, t->rank);
+    int err = bp ? bp->btl->ops->attach(bp, t->ctl->key, near, &m->att) : -RT_ENOTSUP;
+    if (err >= 0) {
+        m->ops = bp->btl->ops;
+        return 0;
+    }
+    m->att = NULL;
+    m->skip = TRY_AGAIN;
+    log_debug(MPI, "window %u: device memory of rank %d cannot be mapped: operations by messages",
+              r->comm->ctx, t->rank);
+    return err;
+}
+
+static void copied(struct rt_gpu_op *copy, int err)
+{
+    struct wm_rma_op *op = rt_container(copy, struct wm_rma_op, copy);
+    const struct wm_rma_side *o = &op->a.origin;
+    op->t->ncopies--;
+    op->copying = false;
+    if (op->stage && op->a.what == WM_RMA_DO_GET && !err)
+        rt_layout_unpack(&o->type->layout, o->count, o->buf, 0, op->stage->p, op->a.nbytes);
+    if (op->stage)
+        rt_gpu_stage_give(op->stage);
+    op->stage = NULL;
+    wm_rma_op_done(op, err);
+}
+
+/* Where the origin's data are for the device: in place, or in pinned memory. */
+static int origin_of(struct wm_rma *r, struct wm_rma_op *op, struct rt_gpu_ptr *near, char **here)
+{
+    const struct wm_rma_side *o = &op->a.origin;
+    size_t n = (size_t)op->a.nbytes;
+    *here = o->buf;
+    if (op->a.on_device & WM_RMA_ORIGIN)
+        return o->type->layout.contig ? rt_gpu_query(o->buf, n, near) : -RT_ENOTSUP;
+    /* host memory: the device of the own window copies; messages have pipelines for long data */
+    if (n > RT_GPU_STAGE_SMALL || !r->ctl->on_device || !r->base)
+        return -RT_ENOTSUP;
+    int err = rt_gpu_query(r->base, 1, near);
+    if (err >= 0)
+        err = rt_gpu_stage_take(near->g, true, n, &op->stage);
+    if (err < 0)
+        return err;
+    *here = op->stage->p;
+    if (op->a.what == WM_RMA_DO_PUT)
+        rt_layout_pack(&o->type->layout, o->count, o->buf, 0, *here, op->a.nbytes);
+    return 0;
+}
+
+/* op has its origin; `near`: of the device that copies. */
+static int copy(struct wm_rma *r, struct wm_rma_op *op, const struct rt_gpu_ptr *near, char *here)
+{
+    struct wm_rma_target *t = op->t;
+    struct wm_rma_map *m = map_of(t, near->g);
+    int err = m ? attach(r, t, m, near) : -RT_ENOTSUP;
+    if (err < 0)
+        return err;
+    char *there = (char *)m->att->ptr + op->a.disp * t->unit;
+    size_t n = (size_t)op->a.nbytes;
+    bool put = op->a.what == WM_RMA_DO_PUT;
+    rt_list_del(&op->link);
+    rt_list_append(&t->flight, &op->link);
+    wm_rma_activate(r, t);
+    t->ncopies++;
+    op->copying = true;
+    op->copy.done = copied;
+    if (put)
+        rt_gpu_copy(near->g, there, here, n, &op->copy);
+    else if (!op->stage && rt_gpu_lies_on(near->g, near))
+        rt_gpu_copy_near(near->g, here, there, n, &op->copy);
+    else
+        rt_gpu_copy(near->g, here, there, n, &op->copy);
+    return 0;
+}
+
+int wm_rma_map_start(struct wm_rma_op *op)
+{
+    bool moves = op->a.what == WM_RMA_DO_PUT || op->a.what == WM_RMA_DO_GET;
+    struct rt_gpu_ptr near;
+    char *here;
+    if (!moves || !op->a.target.type->layout.contig)
+        return -RT_ENOTSUP;
+    int err = origin_of(op->rma, op, &near, &here);
+    if (err >= 0)
+        err = copy(op->rma, op, &near, here);
+    if (err >= 0)
+        return 0;
+    if (op->stage)
+        rt_gpu_stage_give(op->stage);
+    op->stage = NULL;
+    return -RT_ENOTSUP; /* messages report the error, if there is one for them, too */
+}
