@@ -173,12 +173,12 @@ static struct wm_msg bulk_msg(const struct wm_rma_op *op, bool to_origin)
                             .coll = true };
 }
 
-static int put_bulk(struct wm_rma_op *op)
+static int put_bulk(struct wm_rma_op *op, enum wm_rma_code code)
 {
     struct wm_msg msg = bulk_msg(op, false);
     struct wm_rma_msg m;
     struct rt_req *q;
-    int err = head_of(op, WM_RMA_PUT_BULK, &m);
+    int err = head_of(op, code, &m);
     if (err < 0)
         return err;
     op->t->sent++;
@@ -220,7 +220,7 @@ static int send_put(struct wm_rma_op *op)
 {
     struct wm_rma_msg m;
     if (op->a.nbytes > (int64_t)wm_rma_room(op->t->peer))
-        return put_bulk(op);
+        return put_bulk(op, WM_RMA_PUT_BULK);
     int err = head_of(op, WM_RMA_PUT, &m);
     if (!err)
         err = send_data(op, &m, 0, op->a.nbytes);
@@ -241,12 +241,30 @@ static int send_get(struct wm_rma_op *op)
     return wm_try_ctl(op->rma->dom, op->t->peer, wm_rma_hdr(op->rma), &m, sizeof m);
 }
 
+/* The target's data are contiguous in the memory of a device of this host, whose kernel reduces
+ * them at once (acc_bulk.c). */
+static bool folds_at_once(const struct wm_rma_op *op)
+{
+    const struct wm_rma_target *t = op->t;
+    return op->a.nbytes > (int64_t)wm_rma_room(t->peer) && !op->a.fetches && t->ctl &&
+           rt_load_acquire(&t->ctl->on_device) && op->a.target.type->layout.contig;
+}
+
+static int acc_bulk(struct wm_rma_op *op)
+{
+    op->folds = true;
+    op->t->nfolds++;
+    return put_bulk(op, WM_RMA_ACC_BULK);
+}
+
 /* In parts, as long as the connection accepts them. */
 static int send_acc(struct wm_rma_op *op)
 {
     struct wm_rma_msg m;
     int64_t esize = op->a.target.type->basic->layout.size;
     int64_t most = (int64_t)wm_rma_room(op->t->peer) / esize * esize;
+    if (!op->pos && folds_at_once(op))
+        return acc_bulk(op);
     int err = head_of(op, WM_RMA_ACC, &m);
     while (!err && op->pos < op->a.nbytes) {
         if (op->t->peer->blocked && op->pos)
@@ -287,6 +305,8 @@ int wm_rma_send_op(struct wm_rma_op *op)
         return 0;
     /* no copy of the data is made while the connection is full: the user's buffer holds them */
     if (p->blocked)
+        return -RT_EAGAIN;
+    if (op->t->nfolds && op->a.what >= WM_RMA_DO_ACC) /* accumulates are ordered */
         return -RT_EAGAIN;
     wm_rma_activate(op->rma, op->t);
     switch (op->a.what) {

@@ -292,6 +292,8 @@ static struct wm_rma *rma_new(struct wm_win *w, struct wm_comm *c, const struct 
     rt_list_init(&r->wants);
     rt_list_init(&r->busy);
     rt_list_init(&r->active);
+    rt_list_init(&r->folds);
+    rt_list_init(&r->deferred);
     rt_list_init(&r->all.link);
     w->comm = c;
     w->rma = r;

@@ -121,6 +121,7 @@ void wm_rma_op_done(struct wm_rma_op *op, int err)
     wm_rma_op_local(op, err);
     if (op->err)
         wm_rma_note(op->t, op->err);
+    op->t->nfolds -= op->folds;
     end_request(op);
     unref(op->a.origin.type);
     unref(op->a.result.type);

@@ -47,9 +47,11 @@ static int pump(struct coll_task *k)
         if (w->granted)
             w->granted(r, w);
     }
+    wm_rma_folds_run(r);
     rt_list_each_safe (l, tmp, &r->busy)
         wm_rma_target_run(r, rt_container(l, struct wm_rma_target, busy));
-    if (!rt_list_empty(&r->wants) || !rt_list_empty(&r->busy))
+    if (!rt_list_empty(&r->wants) || !rt_list_empty(&r->busy) || r->folding ||
+        !rt_list_empty(&r->folds) || !rt_list_empty(&r->deferred))
         return 0;
     r->pumping = false;
     return 1;

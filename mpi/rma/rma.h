@@ -74,6 +74,7 @@ struct wm_rma_target {
     struct wm_rma_map *maps;    /* DEVICE: map.c */
     uint32_t map_era;           /* rt_gpu_era of them */
     unsigned ncopies;           /* in progress by them */
+    unsigned nfolds;            /* long accumulates that are not complete; others wait */
 };
 
 /* A rank of the window as an origin, as the target knows it; made by its first message. */
@@ -135,9 +136,12 @@ struct wm_rma {
     struct rt_list active; /* targets that are not flushed */
     bool pumping;          /* `pump` is among the domain's tasks */
     struct coll_task pump, barrier;
-    bool serves;       /* other processes may need messages to reach this one's memory */
-    bool helped;       /* counted by helper.c */
-    unsigned nserving; /* transfers that serve.c has started and that have not ended */
+    bool serves;                 /* other processes may need messages to reach this one's memory */
+    bool helped;                 /* counted by helper.c */
+    unsigned nserving;           /* transfers that serve.c has started and that have not ended */
+    struct rt_list folds;        /* long accumulates that may start: acc_bulk.c */
+    struct wm_rma_fold *folding; /* the one whose kernel runs; NULL */
+    struct rt_list deferred;     /* messages that have come meanwhile: serve.c */
 
     /* The own memory, if it is device memory that other processes may map: map.c. */
     struct btl_mem *mem;
@@ -192,6 +196,7 @@ struct wm_rma_op {
     bool answered;           /* WM_RMA_DONE has arrived */
     struct rt_req *bulk_req; /* the ordinary message that carries its data */
     struct rt_req *req;      /* of the request-based forms; NULL */
+    bool folds;              /* a long accumulate that a kernel of the target carries out */
     bool copying;            /* `copy` is in progress: map.c */
     struct rt_gpu_op copy;
     struct rt_gpu_stage *stage; /* holds the data of an origin in host memory; NULL */
@@ -295,6 +300,13 @@ int wm_rma_cas(const struct wm_rma_acc *a, const void *compare);
  * caller holds.  -RT_ENOTSUP: there is no kernel for it, and nothing has been changed. */
 int wm_rma_acc_device(const struct wm_rma_acc *a, int64_t done, int64_t len);
 
+/* acc_bulk.c: long accumulates on device memory. */
+/* Receives the data; answers when it is complete. */
+void wm_rma_fold_begin(struct wm_rma *r, struct wm_rma_origin *o, uint32_t id,
+                       const struct wm_rma_acc *a);
+/* From the window's task: executes messages that were deferred, and starts what may start. */
+void wm_rma_folds_run(struct wm_rma *r);
+
 /* direct.c: copies to and from memory that this process can reach.  0 or -RT_E... */
 int wm_rma_copy(const struct wm_rma_target *t, const struct wm_rma_args *a);
 
@@ -337,6 +349,7 @@ void wm_rma_slots_free(struct wm_rma_origin *o);
 /* serve.c: the target's side of messages. */
 void wm_rma_on_recv(struct wm_domain *d, struct wm_peer *from, const struct btl_hdr *h,
                     const void *data, size_t len);
+void wm_rma_deferred_run(struct wm_rma *r); /* messages deferred while a kernel ran */
 /* A process is lost. */
 void wm_rma_peer_gone(struct wm_rma *r, const struct wm_peer *p);
 void wm_rma_origins_free(struct wm_rma *r);

@@ -255,7 +255,7 @@ static int discard(struct job *j, struct transfer *x, int64_t nbytes)
 
 static void on_bulk(struct job *j, int err)
 {
-    bool put = j->m->code == WM_RMA_PUT_BULK;
+    bool put = j->m->code != WM_RMA_GET_BULK;
     int64_t nbytes = j->count * j->layout->size;
     if (err && !put) {
         answer(j, WM_RMA_DONE, err);
@@ -326,10 +326,22 @@ static void failed(struct job *j, int err)
         answer(j, WM_RMA_FAILED, err);
 }
 
+static void on_acc_bulk(struct job *j)
+{
+    struct wm_rma_acc a = acc_of(j);
+    a.len = j->count * j->layout->size;
+    wm_rma_fold_begin(j->r, j->o, j->m->id, &a);
+}
+
 static void operation(struct job *j)
 {
     int err = locate(j);
-    if (j->m->code == WM_RMA_PUT_BULK || j->m->code == WM_RMA_GET_BULK) {
+    if (j->m->code == WM_RMA_ACC_BULK && !err) {
+        on_acc_bulk(j);
+        return;
+    }
+    if (j->m->code == WM_RMA_PUT_BULK || j->m->code == WM_RMA_GET_BULK ||
+        j->m->code == WM_RMA_ACC_BULK) {
         on_bulk(j, err);
         return;
     }
@@ -366,6 +378,39 @@ static void dispatch(struct job *j)
     }
 }
 
+/* ---- messages that wait while a kernel reduces ---- */
+
+struct deferred {
+    struct rt_list link;
+    struct wm_peer *from;
+    int rank;
+    struct wm_rma_msg m;
+    _Alignas(16) char data[];
+};
+
+static void defer(struct wm_rma *r, struct wm_peer *from, int rank, const struct wm_rma_msg *m,
+                  const char *data, size_t len)
+{
+    struct deferred *w = malloc(sizeof *w + len);
+    if (!w)
+        rt_boot_abort(1, "out of memory for a message of a window");
+    *w = (struct deferred){ .from = from, .rank = rank, .m = *m };
+    memcpy(w->data, data, len);
+    rt_list_append(&r->deferred, &w->link);
+    wm_rma_pump_need(r);
+}
+
+void wm_rma_deferred_run(struct wm_rma *r)
+{
+    while (!r->folding && !rt_list_empty(&r->deferred)) {
+        struct deferred *w = rt_container(r->deferred.next, struct deferred, link);
+        struct job j = { .r = r, .o = origin_of(r, w->rank, w->from), .m = &w->m, .data = w->data };
+        rt_list_del(&w->link);
+        dispatch(&j);
+        free(w);
+    }
+}
+
 void wm_rma_on_recv(struct wm_domain *d, struct wm_peer *from, const struct btl_hdr *h,
                     const void *data, size_t len)
 {
@@ -377,6 +422,10 @@ void wm_rma_on_recv(struct wm_domain *d, struct wm_peer *from, const struct btl_
     memcpy(&m, data, sizeof m);
     if (m.code >= WM_RMA_DATA) {
         wm_rma_on_answer(r, (int)h->src, &m, (const char *)data + sizeof m);
+        return;
+    }
+    if (rt_unlikely(r->folding || !rt_list_empty(&r->deferred))) {
+        defer(r, from, (int)h->src, &m, (const char *)data + sizeof m, len - sizeof m);
         return;
     }
     struct job j = {

@@ -116,6 +116,47 @@ static void swaps_and_sums(void)
     free(many);
 }
 
+/* Long accumulates beside short ones and swaps on the same elements: those of an origin in order,
+ * those of all origins atomic. */
+static void long_accumulates(void)
+{
+    enum { M = 40000, ROUNDS = 6 };
+    int *v = malloc(M * sizeof *v), got, two = 2, wrong = 0;
+    char *device = rr_take(GT_CUDA, M * sizeof *v);
+    open_device_window(((size_t)mt_size + 1) * M * sizeof *v);
+    MPI_Aint own = (mt_rank + 1) * M * (MPI_Aint)sizeof *v;
+    OK(MPI_Win_lock_all(0, win));
+    for (int round = 0; round < ROUNDS; round++) {
+        bool where = (round + mt_rank) % 2;
+        const void *from = where ? (void *)device : v;
+        for (int i = 0; i < M; i++)
+            v[i] = i % 5 + round;
+        gt_write(device, v, M * sizeof *v);
+        OK(MPI_Accumulate(from, M, MPI_INT, 0, own, M, MPI_INT, MPI_REPLACE, win));
+        OK(MPI_Accumulate(&two, 1, MPI_INT, 0, own, 1, MPI_INT, MPI_PROD, win));
+        OK(MPI_Accumulate(from, M, MPI_INT, 0, own, M, MPI_INT, MPI_SUM, win));
+        OK(MPI_Accumulate(from, M, MPI_INT, 0, 0, M, MPI_INT, MPI_SUM, win));
+        OK(MPI_Accumulate(&two, 1, MPI_INT, 0, 4, 1, MPI_INT, MPI_SUM, win));
+        OK(MPI_Fetch_and_op(&two, &got, MPI_INT, 0, own, MPI_SUM, win));
+        OK(MPI_Win_flush(0, win));
+        CHECK_EQ(got, 3 * round);
+    }
+    OK(MPI_Win_unlock_all(win));
+    MPI_Barrier(mt_comm);
+    for (int r = 0; r <= mt_size && mt_rank == 0; r++) {
+        gt_read(v, mem + (size_t)r * M * sizeof *v, M * sizeof *v);
+        for (int i = 0; i < M; i++) {
+            int last = i % 5 + ROUNDS - 1, sum = ROUNDS * (i % 5) + ROUNDS * (ROUNDS - 1) / 2;
+            int right = r ? 2 * last + (i ? 0 : last + two) : mt_size * (sum + (i == 1 ? 12 : 0));
+            wrong += v[i] != right;
+        }
+    }
+    CHECK_EQ(wrong, 0);
+    close_device_window();
+    rr_give(device);
+    free(v);
+}
+
 /* A dynamic window that has been used with host memory, and then gets device memory: operations go
  * another way from then on, in order. */
 static void attached_later(void)
@@ -265,7 +306,7 @@ static void broken_mapping(void)
 
 /* ---- copies that fail ---- */
 
-enum { LONG = 100000 };
+enum { LONG = 100000, BULK = 4 << 20 };
 
 static void one_operation(int which, char *host, int *result)
 {
@@ -275,7 +316,7 @@ static void one_operation(int which, char *host, int *result)
     else if (which == GET)
         OK(MPI_Get(host, 8, MPI_BYTE, 0, 0, 8, MPI_BYTE, win));
     else if (which == ACC)
-        OK(MPI_Accumulate(host, LONG / 4, MPI_INT, 0, 0, LONG / 4, MPI_INT, MPI_REPLACE, win));
+        OK(MPI_Accumulate(host, BULK / 4, MPI_INT, 0, 0, BULK / 4, MPI_INT, MPI_REPLACE, win));
     else if (which == GET_ACC)
         OK(MPI_Get_accumulate(host, LONG / 4, MPI_INT, host + LONG, LONG / 4, MPI_INT, 0, 0,
                               LONG / 4, MPI_INT, MPI_REPLACE, win));
@@ -307,12 +348,12 @@ static void sums_by_kernels(const char *host)
 static void broken(void)
 {
     fake_cuda_fail_fn *fail = (fake_cuda_fail_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_fail");
-    static _Alignas(16) char host[2 * LONG];
+    static _Alignas(16) char host[BULK];
     int result;
-    open_device_window(LONG);
+    open_device_window(BULK);
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
     for (int which = PUT; which <= CAS; which++) {
-        bool cut = which == ACC || which == GET_ACC; /* into messages, of which the third fails */
+        bool cut = which == GET_ACC; /* into messages, of which the third fails */
         if (mt_rank == 0)
             fail(cut ? "cuMemcpyAsync:5:1" : "cuMemcpyAsync:1:1");
         MPI_Barrier(mt_comm);
@@ -352,6 +393,7 @@ int main(int argc, char **argv)
     MT_RUN(random_windows);
     MT_RUN(counter);
     MT_RUN(swaps_and_sums);
+    MT_RUN(long_accumulates);
     MT_RUN(attached_later);
     MT_RUN(bad_memory);
     return mt_end();
