@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a launcher does for running jobs: it starts further jobs, and it keeps names.  Called by one
- * thread at a time, except for the handler of events, which runs on PMIx's thread. */
+/* What a launcher does for running jobs: it starts further jobs, and it keeps names.  Any thread;
+ * the handler of events runs on PMIx's thread. */
 #include "runtime/boot/boot.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -120,16 +120,19 @@ static void on_registered(pmix_status_t status, size_t ref, void *done)
 
 static void watch_ends(void)
 {
+    static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER;
     pmix_status_t code = PMIX_EVENT_JOB_END;
     sem_t done;
 
-    if (spawns.registered)
-        return;
-    sem_init(&done, 0, 0);
-    PMIx_Register_event_handler(&code, 1, NULL, 0, on_end, on_registered, &done);
-    while (sem_wait(&done)) {
+    pthread_mutex_lock(&registering);
+    if (!spawns.registered) {
+        sem_init(&done, 0, 0);
+        PMIx_Register_event_handler(&code, 1, NULL, 0, on_end, on_registered, &done);
+        while (sem_wait(&done)) {
+        }
+        spawns.registered = true;
     }
-    spawns.registered = true;
+    pthread_mutex_unlock(&registering);
 }
 
 bool rt_boot_ended(const char *nspace)
