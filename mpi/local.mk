@@ -13,3 +13,4 @@ include mpi/io/local.mk
 include mpi/fortran/local.mk
 include mpi/rma/local.mk
 include mpi/foreign/local.mk
+include mpi/dynamic/local.mk
