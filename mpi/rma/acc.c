@@ -11,7 +11,6 @@
  * page of its first byte.  The pages of a target are spread over the stripes by a hash, so that
  * processes that go through equal parts of one target in step do not meet in one stripe. */
 #include "mpi/rma/rma.h"
-#include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
 #include "runtime/base/idle.h"
 #include "runtime/mem/segment.h"
@@ -196,7 +195,7 @@ static int gather(const struct wm_rma_acc *a, int64_t pos, char *to, int64_t len
     if (a->cma >= 0)
         return wm_rma_cma(a->cma, false, a->layout, a->count, a->base, pos, to, len);
     if (rt_unlikely(a->device))
-        return wm_pack_now(a->layout, a->count, a->base, pos, to, len);
+        return wm_rma_pack(a->layout, a->count, a->base, pos, to, len);
     if (a->layout->contig)
         memcpy(to, a->base + pos, (size_t)len);
     else
@@ -209,7 +208,7 @@ static int scatter(const struct wm_rma_acc *a, int64_t pos, char *from, int64_t 
     if (a->cma >= 0)
         return wm_rma_cma(a->cma, true, a->layout, a->count, a->base, pos, from, len);
     if (rt_unlikely(a->device))
-        return wm_unpack_now(a->layout, a->count, a->base, pos, from, len);
+        return wm_rma_unpack(a->layout, a->count, a->base, pos, from, len);
     if (a->layout->contig)
         memcpy(a->base + pos, from, (size_t)len);
     else

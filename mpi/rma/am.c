@@ -103,7 +103,7 @@ static int send_data(struct wm_rma_op *op, struct wm_rma_msg *m, int64_t pos, in
     m->len = (uint32_t)len;
     memcpy(msg, m, sizeof *m);
     if (rt_unlikely(op->a.on_device & WM_RMA_ORIGIN)) {
-        int err = wm_pack_now(&o->type->layout, o->count, o->buf, pos, msg + sizeof *m, len);
+        int err = wm_rma_pack(&o->type->layout, o->count, o->buf, pos, msg + sizeof *m, len);
         if (err < 0)
             return err;
     } else if (o->type && o->type->layout.contig)
@@ -131,9 +131,21 @@ static int sent(struct wm_rma_op *op, bool answer)
 
 /* ---- data as ordinary messages ---- */
 
+/* One of the two messages of a fetching accumulate has ended. */
+static void fetch_ended(struct wm_rma_op *op, int err)
+{
+    op->err = op->err ? op->err : err;
+    if (!op->bulk_req && !op->result_req)
+        wm_rma_op_done(op, 0);
+}
+
 static void bulk_ended(struct wm_rma_op *op, int err)
 {
     op->bulk_req = NULL;
+    if (op->folds && op->a.fetches) {
+        fetch_ended(op, err);
+        return;
+    }
     wm_rma_op_local(op, err);
     if (op->a.what == WM_RMA_DO_GET || op->answered || err)
         wm_rma_op_done(op, err);
@@ -161,9 +173,18 @@ static void bulk_begun(struct wm_rma_op *op, struct rt_req *q)
     bulk_ended(op, err);
 }
 
-static struct wm_msg bulk_msg(const struct wm_rma_op *op, bool to_origin)
+static void result_done(struct rt_req *q, void *arg)
 {
-    const struct wm_rma_side *o = &op->a.origin;
+    struct wm_rma_op *op = arg;
+    int err = q->status.cancelled ? -RT_ERANGE : q->err;
+    wm_req_release(q);
+    op->result_req = NULL;
+    fetch_ended(op, err);
+}
+
+static struct wm_msg bulk_msg(const struct wm_rma_op *op, const struct wm_rma_side *o,
+                              bool to_origin)
+{
     return (struct wm_msg){ .buf = o->buf,
                             .count = o->count,
                             .layout = &o->type->layout,
@@ -175,7 +196,7 @@ static struct wm_msg bulk_msg(const struct wm_rma_op *op, bool to_origin)
 
 static int put_bulk(struct wm_rma_op *op, enum wm_rma_code code)
 {
-    struct wm_msg msg = bulk_msg(op, false);
+    struct wm_msg msg = bulk_msg(op, &op->a.origin, false);
     struct wm_rma_msg m;
     struct rt_req *q;
     int err = head_of(op, code, &m);
@@ -195,7 +216,7 @@ static int put_bulk(struct wm_rma_op *op, enum wm_rma_code code)
 
 static int get_bulk(struct wm_rma_op *op)
 {
-    struct wm_msg msg = bulk_msg(op, true);
+    struct wm_msg msg = bulk_msg(op, &op->a.origin, true);
     struct wm_rma_msg m;
     struct rt_req *q;
     int err = head_of(op, WM_RMA_GET_BULK, &m);
@@ -246,15 +267,44 @@ static int send_get(struct wm_rma_op *op)
 static bool folds_at_once(const struct wm_rma_op *op)
 {
     const struct wm_rma_target *t = op->t;
-    return op->a.nbytes > (int64_t)wm_rma_room(t->peer) && !op->a.fetches && t->ctl &&
+    return op->a.nbytes > (int64_t)wm_rma_room(t->peer) && t->ctl &&
            rt_load_acquire(&t->ctl->on_device) && op->a.target.type->layout.contig;
+}
+
+/* The result comes as an ordinary message, too. */
+static int fetch_bulk(struct wm_rma_op *op)
+{
+    struct wm_msg to = bulk_msg(op, &op->a.result, true), from;
+    struct wm_rma_msg m;
+    struct rt_req *q = NULL;
+    int err = head_of(op, WM_RMA_ACC_BULK, &m);
+    if (!err)
+        err = wm_p2p_irecv(&to, &op->result_req);
+    if (err < 0)
+        return err;
+    sent(op, true);
+    op->result_req->notify = result_done; /* it was just posted, and is not complete */
+    op->result_req->arg = op;
+    op->t->sent++;
+    err = wm_try_ctl(op->rma->dom, op->t->peer, wm_rma_hdr(op->rma), &m, sizeof m);
+    if (!err && op->a.origin.type) {
+        from = bulk_msg(op, &op->a.origin, false);
+        err = wm_p2p_isend(&from, WM_STANDARD, &q);
+    }
+    if (!err && q)
+        bulk_begun(op, q);
+    if (err < 0) {
+        op->err = err;
+        op->result_req->ops->cancel(op->result_req);
+    }
+    return 0;
 }
 
 static int acc_bulk(struct wm_rma_op *op)
 {
     op->folds = true;
     op->t->nfolds++;
-    return put_bulk(op, WM_RMA_ACC_BULK);
+    return op->a.fetches ? fetch_bulk(op) : put_bulk(op, WM_RMA_ACC_BULK);
 }
 
 /* In parts, as long as the connection accepts them. */
@@ -335,7 +385,7 @@ static void on_data(struct wm_rma_op *op, const struct wm_rma_msg *m, const char
     const struct wm_rma_side *to = get ? &op->a.origin : &op->a.result;
     int err = 0;
     if (rt_unlikely(op->a.on_device & (get ? WM_RMA_ORIGIN : WM_RMA_RESULT)))
-        err = wm_unpack_now(&to->type->layout, to->count, to->buf, m->pos, data, m->len);
+        err = wm_rma_unpack(&to->type->layout, to->count, to->buf, m->pos, data, m->len);
     else if (to->type->layout.contig)
         memcpy(to->buf + m->pos, data, m->len);
     else
@@ -349,7 +399,11 @@ static void on_data(struct wm_rma_op *op, const struct wm_rma_msg *m, const char
 static void on_done(struct wm_rma_op *op, int err)
 {
     op->answered = true;
-    if (op->bulk_req && op->a.what == WM_RMA_DO_GET)
+    if (op->folds && op->a.fetches) { /* no result will come; result_done() ends the operation */
+        op->err = op->err ? op->err : err;
+        if (op->result_req)
+            op->result_req->ops->cancel(op->result_req);
+    } else if (op->bulk_req && op->a.what == WM_RMA_DO_GET)
         /* no data will come: the cancellation ends in bulk_done() */
         op->bulk_req->ops->cancel(op->bulk_req);
     else if (op->bulk_req)

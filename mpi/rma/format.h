@@ -15,11 +15,13 @@ enum wm_rma_code {
     WM_RMA_GET,      /* answer: DATA */
     WM_RMA_GET_BULK, /* answer: an ordinary message, or DONE with an error */
     WM_RMA_ACC,      /* a part of an accumulate, from `pos` on; answer with WM_RMA_FETCH: DATA */
-    WM_RMA_ACC_BULK, /* the data follow as an ordinary message; answer: DONE */
-    WM_RMA_CAS,      /* with compare and new value; answer: DATA */
-    WM_RMA_LOCK,     /* value: enum wm_want_kind; answer: GRANT */
-    WM_RMA_UNLOCK,   /* id not 0: answer FLUSHED */
-    WM_RMA_FLUSH,    /* answer: FLUSHED */
+    /* The data follow as an ordinary message; answer: DONE; with WM_RMA_FETCH: an ordinary message,
+     * or DONE with an error. */
+    WM_RMA_ACC_BULK,
+    WM_RMA_CAS,    /* with compare and new value; answer: DATA */
+    WM_RMA_LOCK,   /* value: enum wm_want_kind; answer: GRANT */
+    WM_RMA_UNLOCK, /* id not 0: answer FLUSHED */
+    WM_RMA_FLUSH,  /* answer: FLUSHED */
     WM_RMA_COMPLETE,
     /* To an origin. */
     WM_RMA_DATA,

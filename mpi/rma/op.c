@@ -236,7 +236,7 @@ static int read_operand(const struct wm_rma_args *a, const void **at, char *to)
     int err = look_at(a, *at, 1, l, &device);
     if (err || !device)
         return err;
-    err = wm_pack_now(l, 1, *at, 0, to, a->nbytes);
+    err = wm_rma_pack(l, 1, *at, 0, to, a->nbytes);
     *at = to;
     return err < 0 ? wm_any_error(err) : MPI_SUCCESS;
 }

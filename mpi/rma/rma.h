@@ -189,15 +189,16 @@ struct wm_rma_op {
     struct wm_rma *rma;
     struct wm_rma_target *t;
     struct wm_rma_args a;
-    char value[2][16];       /* operands of compare-and-swap; the buffers need not stay */
-    int64_t pos;             /* bytes whose messages have been sent */
-    int64_t back;            /* bytes whose answers have arrived */
-    bool local;              /* the origin's buffers are still in use */
-    bool answered;           /* WM_RMA_DONE has arrived */
-    struct rt_req *bulk_req; /* the ordinary message that carries its data */
-    struct rt_req *req;      /* of the request-based forms; NULL */
-    bool folds;              /* a long accumulate that a kernel of the target carries out */
-    bool copying;            /* `copy` is in progress: map.c */
+    char value[2][16];         /* operands of compare-and-swap; the buffers need not stay */
+    int64_t pos;               /* bytes whose messages have been sent */
+    int64_t back;              /* bytes whose answers have arrived */
+    bool local;                /* the origin's buffers are still in use */
+    bool answered;             /* WM_RMA_DONE has arrived */
+    struct rt_req *bulk_req;   /* the ordinary message that carries its data */
+    struct rt_req *result_req; /* that carries the result of an accumulate */
+    struct rt_req *req;        /* of the request-based forms; NULL */
+    bool folds;                /* a long accumulate that a kernel of the target carries out */
+    bool copying;              /* `copy` is in progress: map.c */
     struct rt_gpu_op copy;
     struct rt_gpu_stage *stage; /* holds the data of an origin in host memory; NULL */
     int err;
@@ -300,10 +301,17 @@ int wm_rma_cas(const struct wm_rma_acc *a, const void *compare);
  * caller holds.  -RT_ENOTSUP: there is no kernel for it, and nothing has been changed. */
 int wm_rma_acc_device(const struct wm_rma_acc *a, int64_t done, int64_t len);
 
+/* wm_pack_now() and wm_unpack_now() for buffers that are known to be device memory; faster for
+ * short ones.  Not from a callback of runtime/gpu. */
+int wm_rma_pack(const struct rt_layout *l, int64_t count, const void *buf, int64_t pos, void *out,
+                int64_t n);
+int wm_rma_unpack(const struct rt_layout *l, int64_t count, void *buf, int64_t pos, const void *in,
+                  int64_t n);
+
 /* acc_bulk.c: long accumulates on device memory. */
 /* Receives the data; answers when it is complete. */
 void wm_rma_fold_begin(struct wm_rma *r, struct wm_rma_origin *o, uint32_t id,
-                       const struct wm_rma_acc *a);
+                       const struct wm_rma_acc *a, bool fetches);
 /* From the window's task: executes messages that were deferred, and starts what may start. */
 void wm_rma_folds_run(struct wm_rma *r);
 

@@ -158,7 +158,7 @@ static char *room_for(int64_t len)
 static int on_put(struct job *j)
 {
     if (rt_unlikely(j->device))
-        return wm_unpack_now(j->layout, j->count, j->base, 0, j->data, j->m->len);
+        return wm_rma_unpack(j->layout, j->count, j->base, 0, j->data, j->m->len);
     if (j->layout->contig)
         memcpy(j->base, j->data, j->m->len);
     else
@@ -171,7 +171,7 @@ static int on_get(struct job *j)
     char *msg = room_for(j->m->len), *to = msg + sizeof(struct wm_rma_msg);
     int err = 0;
     if (rt_unlikely(j->device))
-        err = wm_pack_now(j->layout, j->count, j->base, 0, to, j->m->len);
+        err = wm_rma_pack(j->layout, j->count, j->base, 0, to, j->m->len);
     else if (j->layout->contig)
         memcpy(to, j->base, j->m->len);
     else
@@ -330,7 +330,7 @@ static void on_acc_bulk(struct job *j)
 {
     struct wm_rma_acc a = acc_of(j);
     a.len = j->count * j->layout->size;
-    wm_rma_fold_begin(j->r, j->o, j->m->id, &a);
+    wm_rma_fold_begin(j->r, j->o, j->m->id, &a, j->m->flags & WM_RMA_FETCH);
 }
 
 static void operation(struct job *j)
@@ -340,8 +340,9 @@ static void operation(struct job *j)
         on_acc_bulk(j);
         return;
     }
+    bool data = j->m->code != WM_RMA_ACC_BULK || j->m->op != RT_OP_NO_OP; /* follow */
     if (j->m->code == WM_RMA_PUT_BULK || j->m->code == WM_RMA_GET_BULK ||
-        j->m->code == WM_RMA_ACC_BULK) {
+        (j->m->code == WM_RMA_ACC_BULK && data)) {
         on_bulk(j, err);
         return;
     }
@@ -442,7 +443,7 @@ static void fail_ops(struct rt_list *list, int err)
     rt_list_each_safe (l, tmp, list) {
         struct wm_rma_op *op = rt_container(l, struct wm_rma_op, link);
         op->answered = true;
-        if (op->bulk_req || op->copying)
+        if (op->bulk_req || op->result_req || op->copying)
             op->err = err; /* the engine ends the message, the device the copy */
         else
             wm_rma_op_done(op, err);
