@@ -68,6 +68,9 @@ struct launch_app {
     bool env_given; /* env.from was given for this application */
     int first;      /* rank of its first process */
     char *path;     /* the program as found in PATH */
+    /* Variables for its libraries of another MPI, and the kind of these (host/foreign.c). */
+    struct launch_list foreign_env;
+    int foreign; /* enum abi_kind */
 };
 
 /* A host of a job.  Each host appears once. */
@@ -120,6 +123,7 @@ struct launch_opts {
     char *output_dir; /* owned */
     int stdin_rank;   /* a rank or LAUNCH_STDIN_... */
     int timeout_s;    /* 0: none */
+    int abi;          /* --abi, enum abi_kind */
     bool quiet, verbose, dry_run;
     bool ping; /* measure the hosts instead of starting a program */
 

@@ -17,8 +17,24 @@ weftd_SOURCES = $(both_sources) launcher/agent/agent.h launcher/agent/agent.c la
 	launcher/agent/forward.h launcher/agent/forward.c
 weftd_LDADD = libweft_rt.la
 
+# Which MPI a program was built for.
+abi_sources = launcher/strings.h launcher/strings.c launcher/abi/abi.h launcher/abi/elf.h launcher/abi/elf.c \
+	launcher/abi/search.h launcher/abi/search.c launcher/abi/needed.h launcher/abi/needed.c launcher/abi/program.c \
+	launcher/abi/folder.c launcher/abi/choose.c launcher/abi/words.c
+# Compiled with the folders of the installation.
+launcher/abi/folder.$(OBJEXT): launcher/abi/paths.h
+launcher/abi/paths.h: Makefile
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && printf '#define ABI_%s "%s"\n' PREFIX '$(prefix)' BINDIR '$(bindir)' LIBDIR '$(libdir)' > $@
+BUILT_SOURCES += launcher/abi/paths.h
+CLEANFILES += launcher/abi/paths.h
+
+# For other launchers (srun): starts a program with the libraries that mpirun would choose.
+bin_PROGRAMS += weft-exec
+weft_exec_SOURCES = $(abi_sources) launcher/exec/main.c
+weft_exec_LDADD = libweft_rt.la
+
 # What mpirun and its agents share.
-both_sources = launcher/job.h launcher/strings.h launcher/strings.c \
+both_sources = $(abi_sources) launcher/job.h \
 	launcher/host/place.h launcher/host/place.c launcher/host/show.h launcher/host/show.c launcher/host/server.h \
 	launcher/host/ask.h launcher/host/server_ask.h launcher/host/server_ask.c launcher/host/server.c launcher/host/accept.c launcher/host/foreign.h launcher/host/foreign.c launcher/host/spawn.h \
 	launcher/host/spawn.c launcher/host/guard.h launcher/host/guard.c \
@@ -60,7 +76,7 @@ uninstall-launcher-links:
 
 # weft_info looks at every layer, so it links the archive, not the library, whose inside is hidden.
 bin_PROGRAMS += weft_info
-weft_info_SOURCES = launcher/info/info.h launcher/info/job.h launcher/info/main.c launcher/info/job.c launcher/info/paths.c \
+weft_info_SOURCES = $(abi_sources) launcher/info/abi.c launcher/info/info.h launcher/info/job.h launcher/info/main.c launcher/info/job.c launcher/info/paths.c \
 	launcher/info/coll.c launcher/info/coll_gpu.c launcher/info/doctor.c launcher/info/tool.c launcher/info/gpus.h launcher/info/gpus.c launcher/info/predictions.c \
 	launcher/info/nvml.c launcher/info/ipc_trial.c launcher/info/doctor_gpu.c launcher/info/net.c launcher/info/io.c launcher/info/rma.c
 weft_info_LDADD = libweft_core.la libweft_rt.la
@@ -70,4 +86,4 @@ bench_PROGRAMS += weft_ping
 weft_ping_SOURCES = launcher/ping/ping.h launcher/ping/main.c launcher/ping/measure.c launcher/ping/report.c
 weft_ping_LDADD = libweft_core.la libweft_rt.la
 
-dist_man_MANS += launcher/weftd.8 launcher/mpirun.1 launcher/mpicc.1 launcher/mpifort.1 launcher/weft_info.1
+dist_man_MANS += launcher/weftd.8 launcher/weft-exec.1 launcher/mpirun.1 launcher/mpicc.1 launcher/mpifort.1 launcher/weft_info.1

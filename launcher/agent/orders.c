@@ -153,9 +153,14 @@ static int prepare(const char *cwd, char **map, char **bindings)
     job->env = agent.env.v;
     enter(cwd);
     code = job->n ? launch_place(job, topo) : 0;
-    FILE *f = !code && agent.opts.display_map ? open_memstream(map, &len) : NULL;
+    bool shown = agent.opts.display_map || agent.opts.dry_run;
+    FILE *f = !code && shown ? open_memstream(map, &len) : NULL;
+    if (f && agent.opts.display_map)
+        launch_show_map(job, topo, f);
+    if (f && agent.opts.dry_run && job->n)
+        launch_show_programs(job, f);
     if (f)
-        launch_show_map(job, topo, f), fclose(f);
+        fclose(f);
     f = !code && agent.opts.report_bindings ? open_memstream(bindings, &len) : NULL;
     if (f)
         launch_show_bindings(job, topo, f), fclose(f);

@@ -1,192 +1,77 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Warns of a program that will load the MPI library of another implementation; each of its
- * processes would be rank 0 of 1.  The search of the dynamic loader is followed as far as the
- * program and its environment determine it: DT_RPATH, LD_LIBRARY_PATH, DT_RUNPATH.  Main thread
- * only. */
+/* Programs that were built for another MPI: which libraries they get (launcher/abi), and the
+ * variables that they read.  Main thread only. */
 #include "launcher/host/foreign.h"
-#include "launcher/job.h"
 
-#include <elf.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <link.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#define STANDARD "libmpi_abi.so.1"
-/* Weft's MPI_Get_library_version() begins with this. */
-#define OURS "Weft MPI "
-
-struct file {
-    const char *base;
-    size_t len;
-};
-
-/* What the dynamic section of a program contains; the strings point into its file. */
-struct linked {
-    const char *mpi, *rpath, *runpath;
-};
-
-static struct file map_file(const char *path)
+int launch_choose_foreign(const struct launch_job *job, struct launch_app *app,
+                          const struct abi_env *env)
 {
-    struct file f = { NULL, 0 };
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct abi_found f;
+    struct abi_plan p;
+    int code = 0;
 
-    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
-        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (p != MAP_FAILED)
-            f = (struct file){ p, (size_t)st.st_size };
+    if (job->opts->abi == ABI_NONE)
+        return 0;
+    abi_examine(app->path, app->argv.v, env, &f);
+    if (abi_choose(&f, (enum abi_kind)job->opts->abi, &p) < 0 ||
+        abi_apply(&p, env, &app->foreign_env) < 0)
+        code = LAUNCH_EXIT_FAIL;
+    app->foreign = p.kind;
+    if (p.refused) {
+        launch_say(job, "%s; nothing was started", p.text);
+        code = LAUNCH_EXIT_NOEXEC;
+    } else if (p.warning && !job->opts->quiet) {
+        launch_say(job, "warning: %s", p.text);
+    } else if (p.text && job->opts->verbose) {
+        launch_say(job, "%s", p.text);
     }
-    if (fd >= 0)
-        close(fd);
-    return f;
+    abi_plan_fini(&p);
+    abi_found_fini(&f);
+    return code;
 }
 
-static void unmap_file(const struct file *f)
+void launch_show_foreign(const struct launch_job *job, const struct launch_app *app,
+                         const struct abi_env *env, FILE *out)
 {
-    if (f->base)
-        munmap((void *)f->base, f->len);
+    struct abi_found f;
+    struct abi_plan p;
+
+    if (job->opts->abi == ABI_NONE)
+        return;
+    abi_examine(app->path, app->argv.v, env, &f);
+    if (abi_choose(&f, (enum abi_kind)job->opts->abi, &p) == 0 && p.text)
+        fprintf(out, "%s%s\n", p.refused ? "refused: " : p.warning ? "warning: " : "", p.text);
+    abi_plan_fini(&p);
+    abi_found_fini(&f);
 }
 
-/* `n` bytes of the file at an offset; NULL: the file is shorter. */
-static const void *part(const struct file *f, size_t off, size_t n)
+int launch_foreign_vars(const struct launch_job *job, const struct launch_rank *r,
+                        struct launch_list *env)
 {
-    return off < f->len && n <= f->len - off ? f->base + off : NULL;
-}
-
-static const char *text_at(const struct file *f, size_t off)
-{
-    const char *text = part(f, off, 1);
-    return text && memchr(text, '\0', f->len - off) ? text : NULL;
-}
-
-static const ElfW(Phdr) * header(const struct file *f, const ElfW(Ehdr) * elf, int i)
-{
-    return part(f, elf->e_phoff + (size_t)i * sizeof(ElfW(Phdr)), sizeof(ElfW(Phdr)));
-}
-
-/* Offset in the file of an address of the loaded program; SIZE_MAX: none. */
-static size_t offset_of(const struct file *f, const ElfW(Ehdr) * elf, size_t addr)
-{
-    for (int i = 0; i < elf->e_phnum; i++) {
-        const ElfW(Phdr) *p = header(f, elf, i);
-        if (p && p->p_type == PT_LOAD && addr >= p->p_vaddr && addr - p->p_vaddr < p->p_filesz)
-            return addr - p->p_vaddr + p->p_offset;
-    }
-    return SIZE_MAX;
-}
-
-static const ElfW(Dyn) * dynamic_of(const struct file *f, const ElfW(Ehdr) * elf, size_t *n)
-{
-    for (int i = 0; i < elf->e_phnum; i++) {
-        const ElfW(Phdr) *p = header(f, elf, i);
-        if (p && p->p_type == PT_DYNAMIC) {
-            *n = p->p_filesz / sizeof(ElfW(Dyn));
-            return p->p_offset % sizeof(void *) ? NULL : part(f, p->p_offset, p->p_filesz);
-        }
-    }
-    return NULL;
-}
-
-/* A Fortran or C++ program may name only that language's library, which then loads the one of C. */
-static bool is_mpi(const char *name)
-{
-    static const char *const others[] = {
-        /* of MPICH and those that share its ABI; of Open MPI; both begin with libmpi.so. */
-        "libmpi.so.",        "libmpich.so.",         "libmpifort.so.",
-        "libmpichfort.so.",  "libmpicxx.so.",        "libmpichcxx.so.",
-        "libmpi_mpifh.so.",  "libmpi_usempif08.so.", "libmpi_usempi_ignore_tkr.so.",
-        "libmpi_usempi.so.", "libmpi_cxx.so.",
+    const struct {
+        int kind;
+        const char *name;
+        int value;
+    } vars[] = {
+        { ABI_OMPI, "OMPI_COMM_WORLD_NODE_RANK", (int)(r - job->ranks) },
+        { ABI_MPICH, "PMI_RANK", r->rank },
+        { ABI_MPICH, "PMI_SIZE", job->total },
     };
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (!strncmp(name, others[i], strlen(others[i])))
-            return true;
-    return !strcmp(name, STANDARD);
-}
+    const struct launch_app *app = &job->opts->apps[r->app];
+    char text[16];
+    int err = 0;
 
-/* Reads the dynamic section.  False: the program itself is not linked with an MPI library. */
-static bool read_links(const struct file *f, struct linked *out)
-{
-    const ElfW(Ehdr) *elf = part(f, 0, sizeof *elf);
-    size_t n = 0, strings = SIZE_MAX;
-
-    if (!elf || memcmp(elf->e_ident, ELFMAG, SELFMAG) ||
-        elf->e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) ||
-        elf->e_phentsize != sizeof(ElfW(Phdr)) || elf->e_phoff % sizeof(void *))
-        return false;
-    const ElfW(Dyn) *dyn = dynamic_of(f, elf, &n);
-    for (size_t i = 0; dyn && i < n; i++)
-        if (dyn[i].d_tag == DT_STRTAB)
-            strings = offset_of(f, elf, dyn[i].d_un.d_ptr);
-    for (size_t i = 0; dyn && i < n && dyn[i].d_tag != DT_NULL && strings != SIZE_MAX; i++) {
-        const char *text = text_at(f, strings + dyn[i].d_un.d_val);
-        if (dyn[i].d_tag == DT_NEEDED && text && is_mpi(text))
-            out->mpi = text;
-        else if (dyn[i].d_tag == DT_RPATH)
-            out->rpath = text;
-        else if (dyn[i].d_tag == DT_RUNPATH)
-            out->runpath = text;
+    for (int i = 0; i < app->foreign_env.n && !err; i++) {
+        char *eq = strchr(app->foreign_env.v[i], '=');
+        *eq = '\0';
+        err = launch_list_setenv(env, app->foreign_env.v[i], eq + 1);
+        *eq = '=';
     }
-    return out->mpi;
-}
-
-/* Finds the first of the folders, separated by ":", that contains the library.  `program` gives the
- * value of $ORIGIN. */
-static bool find_in(const char *folders, const char *program, const char *name, char *path)
-{
-    int origin = strrchr(program, '/') ? (int)(strrchr(program, '/') - program) : 0;
-
-    for (const char *p = folders; p && *p; p += strcspn(p, ":"), p += *p == ':') {
-        int skip = !strncmp(p, "$ORIGIN", 7) ? 7 : !strncmp(p, "${ORIGIN}", 9) ? 9 : 0;
-        int len = (int)strcspn(p, ":") - skip;
-        if (len + skip == 0)
+    for (size_t i = 0; i < sizeof vars / sizeof vars[0] && !err; i++) {
+        if (vars[i].kind != app->foreign)
             continue;
-        int n = snprintf(path, PATH_MAX, "%.*s%.*s/%s", skip ? origin : 0, program, len, p + skip,
-                         name);
-        if (n < PATH_MAX && access(path, R_OK) == 0)
-            return true;
+        snprintf(text, sizeof text, "%d", vars[i].value);
+        err = launch_list_setenv(env, vars[i].name, text);
     }
-    return false;
-}
-
-static bool is_ours(const char *path)
-{
-    struct file f = map_file(path);
-    bool ours = f.base && memmem(f.base, f.len, OURS, sizeof OURS - 1);
-    unmap_file(&f);
-    return ours;
-}
-
-void launch_warn_foreign(const struct launch_job *job, const struct launch_app *app,
-                         const char *library_path)
-{
-    struct file f = map_file(app->path);
-    struct linked l = { NULL, NULL, NULL };
-    char path[PATH_MAX];
-
-    if (job->opts->quiet || !read_links(&f, &l))
-        goto done;
-    bool by_rpath = !l.runpath && find_in(l.rpath, app->path, l.mpi, path);
-    bool found = by_rpath || find_in(library_path, app->path, l.mpi, path) ||
-                 find_in(l.runpath, app->path, l.mpi, path);
-    if (strcmp(l.mpi, STANDARD))
-        launch_say(job,
-                   "warning: '%s' is linked with %s%s%s, a library of another MPI and not of the "
-                   "standard ABI: each process may be rank 0 of 1; compile it with Weft's mpicc or "
-                   "mpifort, or start it with that MPI's mpirun",
-                   app->path, l.mpi, found ? ", " : "", found ? path : "");
-    else if (found && !is_ours(path))
-        launch_say(
-            job,
-            "warning: '%s' loads %s, which belongs to another MPI: each process may be rank 0 of "
-            "1; %s, or start it with that MPI's mpirun",
-            app->path, path,
-            by_rpath ? "link it with Weft's mpicc, or remove its RPATH (patchelf "
-                       "--remove-rpath)"
-                     : "put the folder of Weft's " STANDARD " first in LD_LIBRARY_PATH");
-done:
-    unmap_file(&f);
+    return err;
 }

@@ -102,18 +102,54 @@ static char *seen_from(const char *wdir, char *path)
     return whole;
 }
 
+static bool is_kept(const struct launch_envs *from, const char *var)
+{
+    size_t len = strcspn(var, "=");
+    if (from->from != LAUNCH_ENV_LIST)
+        return from->from == LAUNCH_ENV_ALL;
+    for (int i = 0; i < from->keep.n; i++)
+        if (strlen(from->keep.v[i]) == len && !strncmp(from->keep.v[i], var, len))
+            return true;
+    return false;
+}
+
+static const char *value_in(const struct launch_list *vars, const char *name)
+{
+    size_t len = strlen(name);
+    for (int i = 0; i < vars->n; i++)
+        if (!strncmp(vars->v[i], name, len) && vars->v[i][len] == '=')
+            return vars->v[i] + len + 1;
+    return NULL;
+}
+
+static const struct launch_envs *envs_of(const struct launch_job *job, const struct launch_app *app)
+{
+    return app->env_given ? &app->env : &job->opts->env;
+}
+
 /* Value of a variable in the environment of the application; NULL: not set. */
 static const char *value_of(const struct launch_job *job, const struct launch_app *app,
                             const char *name)
 {
     size_t len = strlen(name);
-    for (int i = 0; i < app->env.set.n; i++)
-        if (!strncmp(app->env.set.v[i], name, len) && app->env.set.v[i][len] == '=')
-            return app->env.set.v[i] + len + 1;
-    for (char **e = job->env; *e; e++)
-        if (!strncmp(*e, name, len) && (*e)[len] == '=')
-            return *e + len + 1;
-    return NULL;
+    const char *value = value_in(&app->env.set, name);
+    if (!value)
+        value = value_in(&job->opts->env.set, name);
+    for (char **e = job->env; *e && !value; e++)
+        if (!strncmp(*e, name, len) && (*e)[len] == '=' && is_kept(envs_of(job, app), *e))
+            value = *e + len + 1;
+    return value;
+}
+
+struct app_of_job {
+    const struct launch_job *job;
+    const struct launch_app *app;
+};
+
+static const char *value_for(const void *arg, const char *name)
+{
+    const struct app_of_job *a = arg;
+    return value_of(a->job, a->app, name);
 }
 
 /* The folders in which the program is searched: those of --path, then those of PATH. */
@@ -141,7 +177,11 @@ int launch_check_programs(struct launch_job *job)
         app->path = seen_from(app->wdir, find_program(name, app->wdir, search, &why));
         free(search);
         if (app->path) {
-            launch_warn_foreign(job, app, value_of(job, app, "LD_LIBRARY_PATH"));
+            const struct app_of_job both = { job, app };
+            const struct abi_env env = { value_for, &both, app->wdir };
+            int code = launch_choose_foreign(job, app, &env);
+            if (code)
+                return code;
             continue;
         }
         if (why == ENOENT) {
@@ -156,18 +196,22 @@ int launch_check_programs(struct launch_job *job)
     return 0;
 }
 
-/* ---- environment ---- */
-
-static bool is_kept(const struct launch_envs *from, const char *var)
+void launch_show_programs(struct launch_job *job, FILE *out)
 {
-    size_t len = strcspn(var, "=");
-    if (from->from != LAUNCH_ENV_LIST)
-        return from->from == LAUNCH_ENV_ALL;
-    for (int i = 0; i < from->keep.n; i++)
-        if (strlen(from->keep.v[i]) == len && !strncmp(from->keep.v[i], var, len))
-            return true;
-    return false;
+    for (int i = 0; i < job->opts->napps; i++) {
+        struct launch_app *app = &job->opts->apps[i];
+        const struct app_of_job both = { job, app };
+        const struct abi_env env = { value_for, &both, app->wdir };
+        const char *search = value_of(job, app, "PATH");
+        int why;
+        app->path = seen_from(app->wdir, find_program(app->argv.v[0], app->wdir,
+                                                      search ? search : "/usr/bin:/bin", &why));
+        if (app->path)
+            launch_show_foreign(job, app, &env, out);
+    }
 }
+
+/* ---- environment ---- */
 
 static int add_all(struct launch_list *env, const struct launch_list *vars)
 {
@@ -210,7 +254,7 @@ static int add_rank_vars(const struct launch_job *job, const struct launch_rank 
 static int make_env(struct launch_job *job, const struct launch_rank *r, struct launch_list *env)
 {
     const struct launch_app *app = &job->opts->apps[r->app];
-    const struct launch_envs *from = app->env_given ? &app->env : &job->opts->env;
+    const struct launch_envs *from = envs_of(job, app);
     int err = 0;
     for (char **e = job->env; *e && !err; e++)
         if (is_kept(from, *e))
@@ -221,6 +265,8 @@ static int make_env(struct launch_job *job, const struct launch_rank *r, struct 
         err = add_all(env, &app->env.set);
     if (!err)
         err = add_rank_vars(job, r, env);
+    if (!err)
+        err = launch_foreign_vars(job, r, env);
     if (!err)
         err = launch_server_env(job, r->rank, env);
     return err;

@@ -7,6 +7,8 @@
 
 /* Finds the programs; 0 or an exit code after a message. */
 int launch_check_programs(struct launch_job *job);
+/* Prints what they were built for, for --dry-run. */
+void launch_show_programs(struct launch_job *job, FILE *out);
 /* Raises the limits of open files and of the stack for the ranks of this host; called before this
  * process opens many files. */
 int launch_raise_limits(const struct launch_job *job);

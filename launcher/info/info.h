@@ -14,6 +14,7 @@ int info_tool(bool verbose);           /* tool.c: variables and events for tools
 int info_gpu(void);                    /* gpus.c: devices and the links between them */
 void info_gpu_paths(void);             /* gpus.c: the part of --paths about devices */
 int info_io(const char *path);         /* io.c: the file system of a file, access to it */
+int info_abi(const char *program);     /* abi.c: the MPI for which a program was built */
 int info_rma(const char *self);        /* rma.c: paths of one-sided communication */
 int info_net(bool verbose);            /* net.c: transports between hosts */
 int info_doctor(void);                 /* doctor.c: what limits the speed */

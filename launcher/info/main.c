@@ -21,7 +21,8 @@ struct request {
     bool verbose;
     int nranks, nhosts;
     const char *self;
-    const char *io; /* file or folder of --io */
+    const char *io;      /* file or folder of --io */
+    const char *program; /* of --abi; NULL: none */
 };
 
 static int show_version(const struct request *q)
@@ -93,6 +94,7 @@ static int show_tool(const struct request *q) { return info_tool(q->verbose); }
 static int show_net(const struct request *q) { return info_net(q->verbose); }
 static int show_io(const struct request *q) { return info_io(q->io); }
 static int show_rma(const struct request *q) { return info_rma(q->self); }
+static int show_abi(const struct request *q) { return info_abi(q->program); }
 static int show_doctor(const struct request *q)
 {
     (void)q;
@@ -122,6 +124,9 @@ static const struct section {
       show_io },
     { "rma", "One-sided communication",
       "path to each kind of window, and the reason; under mpirun for its ranks", show_rma },
+    { "abi", "Programs of other MPIs",
+      "which MPI a program was built for: --abi PROGRAM; without one, the libraries for them",
+      show_abi },
     { "api", "Procedures", "procedures of MPI, implemented or not", show_api },
     { "tool", "Tool interface", "variables, events and categories of MPI_T; -v explains each",
       show_tool },
@@ -209,6 +214,10 @@ static int parse_word(const char *word, struct request *q)
         q->io = plain + 3;
         plain = "io";
     }
+    if (!strncmp(plain, "abi=", 4) && plain[4]) {
+        q->program = plain + 4;
+        plain = "abi";
+    }
     for (int i = 0; i < NSECTIONS; i++)
         if (!strcmp(plain, sections[i].name) || (i == 0 && !strcmp(plain, "V")))
             return 1 << i;
@@ -233,6 +242,8 @@ int main(int argc, char **argv)
         wanted |= bits;
         if (!strcmp(argv[i], "--io") && i + 1 < argc && *argv[i + 1] != '-')
             q.io = argv[++i];
+        if (!strcmp(argv[i], "--abi") && i + 1 < argc && *argv[i + 1] != '-')
+            q.program = argv[++i];
     }
     if (!wanted)
         wanted = 1 << 0 | 1 << 1 | 1 << (NSECTIONS - 1);

@@ -210,7 +210,9 @@ int main(int argc, char **argv)
     } else {
         launch_server_tune();
         code = plan(&job);
-        if (!code && !opts.dry_run)
+        if (!code && opts.dry_run)
+            launch_show_programs(&job, stdout);
+        else if (!code)
             code = launch_check_programs(&job);
         if (!code && !opts.dry_run)
             code = run(&job);

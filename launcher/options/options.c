@@ -2,6 +2,7 @@
 /* Every option of mpirun.  A new option is a row and, if no function here fits, a function of a few
  * lines.  The names are those that users of Open MPI and MPICH know.  One dash and two dashes mean
  * the same; so do "-" and "_" inside a name. */
+#include "launcher/abi/abi.h"
 #include "launcher/strings.h"
 #include "launcher/options/options.h"
 #include "launcher/options/parse.h"
@@ -64,6 +65,16 @@ SETTER(set_host)
         return launch_usage("out of memory");
     free(app->where);
     app->where = both;
+    return 0;
+}
+
+SETTER(set_abi)
+{
+    enum abi_kind kind;
+    (void)app;
+    if (!abi_parse(f->arg, &kind))
+        return launch_usage("%s: '%s' is not auto, ompi, mpich or none", f->name, f->arg);
+    o->abi = kind;
     return 0;
 }
 
@@ -558,6 +569,10 @@ const struct launch_option launch_options[] = {
     { "rsh launch-agent launcher-exec", "COMMAND", 1,
       "Start the agents of other hosts with COMMAND HOST ..., which takes the arguments of ssh.",
       set_rsh },
+    { "abi", "auto|ompi|mpich|none", 1,
+      "Which MPI the programs were built for: auto (default) reads their libraries; those of Open "
+      "MPI and MPICH are replaced by libraries of Weft with the same names; none replaces nothing.",
+      set_abi },
     { "ppn npernode N", "N", 1, "Start N ranks on each host; same as --map-by ppr:N:node.",
       set_ppn },
     { "pernode", NULL, 0, NULL, set_pernode },

@@ -230,6 +230,7 @@ void launch_opts_fini(struct launch_opts *o)
         launch_list_fini(&o->apps[i].argv);
         launch_list_fini(&o->apps[i].env.set);
         launch_list_fini(&o->apps[i].env.keep);
+        launch_list_fini(&o->apps[i].foreign_env);
         free(o->apps[i].path);
         free(o->apps[i].where);
         free(o->apps[i].picks);

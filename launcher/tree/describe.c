@@ -2,6 +2,7 @@
 /* Writes and reads the description of a job: see describe.h.  Both directions stand side by side,
  * field by field in the same order.  A new field of launch_opts that agents need is a line in each
  * direction and a new FRAME_VERSION. */
+#include "launcher/abi/abi.h"
 #include "launcher/strings.h"
 #include "launcher/tree/describe.h"
 #include "runtime/base/err.h"
@@ -110,6 +111,7 @@ static void put_opts(struct frame_out *o, const struct launch_opts *opts)
     frame_put_int(o, opts->ppr);
     frame_put_int(o, opts->pe);
     frame_put_int(o, opts->stdin_rank);
+    frame_put_int(o, opts->abi);
     put_envs(o, &opts->env);
     frame_put_u32(o, (uint32_t)opts->napps);
     for (int a = 0; a < opts->napps; a++)
@@ -134,9 +136,12 @@ static void get_opts(struct frame_in *i, struct launch_opts *opts)
     opts->ppr = frame_get_int(i);
     opts->pe = frame_get_int(i);
     opts->stdin_rank = frame_get_int(i);
+    opts->abi = frame_get_int(i);
     get_envs(i, &opts->env);
     size_t n = frame_get_count(i, 32);
     opts->apps = calloc(n + 1, sizeof *opts->apps);
+    if (opts->abi < ABI_AUTO || opts->abi > ABI_MPICH)
+        i->bad = true;
     if (!opts->apps || n < 1 || opts->ppr < 0 || opts->pe < 1)
         i->bad = true;
     for (size_t a = 0; a < n && !i->bad; a++)

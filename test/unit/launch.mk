@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 check_PROGRAMS += test/unit/assign_test
-test_unit_assign_test_SOURCES = test/unit/assign_test.c launcher/options/hostlist.c launcher/options/hostfile.c \
+test_unit_assign_test_SOURCES = test/unit/assign_test.c launcher/abi/words.c launcher/options/hostlist.c launcher/options/hostfile.c \
 	launcher/options/hosts.c launcher/options/allocation.c launcher/options/assign.c launcher/strings.c \
 	launcher/options/options.c launcher/options/parse.c launcher/options/pingjob.c launcher/options/policy.c
 test_unit_assign_test_LDADD = $(unit_ldadd)
