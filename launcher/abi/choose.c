@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Weft's MPI_Get_library_version() begins with this. */
@@ -100,12 +101,19 @@ static bool append(char **list, const char *folder, const char *name)
     return true;
 }
 
+static bool same_file(const char *a, const char *b)
+{
+    struct stat sa, sb;
+    return a && stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
+           sa.st_ino == sb.st_ino;
+}
+
 /* Lists the shims of this kind that the program needs; false: one is not installed, or the name of
  * the folder has a character that LD_PRELOAD cannot contain. */
 static bool gather(const struct abi_found *f, enum abi_kind kind, struct abi_plan *p)
 {
     char folder[PATH_MAX], path[PATH_MAX];
-    int n = 0;
+    int n = 0, loaded = 0;
 
     if (!abi_folder(kind, folder, sizeof folder) || strpbrk(folder, ": ;$"))
         return false;
@@ -117,12 +125,18 @@ static bool gather(const struct abi_found *f, enum abi_kind kind, struct abi_pla
             !append(&p->preload, folder, f->needs[i].name))
             return false;
         n++;
+        loaded += same_file(f->needs[i].file, path);
     }
     const char *plain = kind == ABI_OMPI ? "libmpi.so.40" : "libmpi.so.12";
     snprintf(path, sizeof path, "%.*s/%s", PATH_MAX - 32, folder, plain);
     if (n == 0 && (access(path, R_OK) < 0 || !append(&p->preload, folder, plain)))
         return false;
     p->kind = kind;
+    if (n > 0 && loaded == n) { /* the program was linked with the shims, or finds them */
+        free(p->preload);
+        p->preload = NULL;
+        return true;
+    }
     return append(&p->folders, folder, "");
 }
 
@@ -159,7 +173,11 @@ static int explain(const struct abi_found *f, enum abi_kind want, struct abi_pla
     char *text = NULL;
     int n;
 
-    if (p->kind != ABI_NONE && a)
+    if (p->kind != ABI_NONE && a && !p->preload)
+        n = asprintf(&text,
+                     "'%s' needs %s of %s (named by '%s') and finds Weft's: nothing is replaced",
+                     f->program, a->name, abi_name(a->kind), a->by);
+    else if (p->kind != ABI_NONE && a)
         n = asprintf(&text, "'%s' needs %s of %s (named by '%s')%s: Weft loads %s instead",
                      f->program, a->name, abi_name(a->kind), a->by,
                      want == ABI_AUTO ? "" : ", and --abi was given", p->preload);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Starts the mpirun of a job that a rank has spawned: the command line, the hosts with the slots
  * that are free, and the cores that are free.  Main thread. */
+#include "launcher/abi/abi.h"
 #include "launcher/mpirun/family_state.h"
 #include "launcher/options/hosts.h"
 #include "runtime/base/err.h"
@@ -290,7 +291,8 @@ static int add_globals(struct start *s, int number)
             err = add(s, flags[i].option);
     err = err || add2(s, "--stdin", "none") || add_number(s, "--weft-control", CONTROL_FD) ||
           add_number(s, "--weft-job", number) || add2(s, "--weft-separator", SEPARATOR) ||
-          add_number(s, "--weft-universe", s->job->universe) || add2(s, "--rsh", o->rsh);
+          add_number(s, "--weft-universe", s->job->universe) || add2(s, "--rsh", o->rsh) ||
+          add2(s, "--abi", abi_word((enum abi_kind)o->abi));
     if (!err && o->output_dir) {
         err = add(s, "--output-filename") ||
               launch_list_addf(&s->argv, "%s%s", o->output_dir, o->output_nocopy ? ":nocopy" : "");
