@@ -175,16 +175,15 @@ int wm_api_file_open(struct wm_comm *comm, const char *filename, int amode, stru
     return MPI_SUCCESS;
 }
 
-/* A file that could be written is closed by all ranks before any returns: programs then read it by
- * other means.  Of a file that was only read, the ranks do not wait for each other. */
+/* All ranks close the file before any returns: programs then read by other means what was written,
+ * or open the file anew and truncate it, which must not cut short what another rank is reading. */
 int wm_api_file_close(struct wm_file *fh)
 {
     int err = rt_io_close(fh->fd);
     fh->fd = -1;
     if (err < 0)
         err = wm_file_err(fh, err, "could not close");
-    if (fh->amode & MPI_MODE_DELETE_ON_CLOSE || !(fh->amode & MPI_MODE_RDONLY))
-        err = wm_file_agree(fh, err); /* all have closed it */
+    err = wm_file_agree(fh, err); /* all have closed it */
     if (fh->amode & MPI_MODE_DELETE_ON_CLOSE) {
         int gone = fh->comm->rank || err ? 0 : rt_io_unlink(fh->name);
         if (gone < 0)

@@ -186,6 +186,34 @@ static void closed_by_all(void)
     CHECK_EQ((long)n, 100L * mt_size);
 }
 
+/* When a rank has closed a file that all were reading, no rank is still reading it: the file is
+ * made anew.  Rank 0 closes it first. */
+static void read_then_replaced(void)
+{
+    const size_t n = 4 << 20;
+    char *buf = malloc(n);
+    int round;
+
+    for (round = 0; round < 4; round++) {
+        MPI_Status s;
+        MPI_File f;
+        int got;
+
+        io_make(n, 7);
+        f = io_open(MPI_COMM_WORLD, MPI_MODE_RDONLY);
+        if (mt_rank) {
+            OK(MPI_File_read(f, buf, (int)n, MPI_BYTE, &s));
+            OK(MPI_Get_count(&s, MPI_BYTE, &got));
+            CHECK_EQ(got, (int)n);
+        }
+        OK(MPI_File_close(&f));
+        if (mt_rank == 0)
+            CHECK(truncate(io_name, 0) == 0);
+    }
+    free(buf);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 static void append(void)
 {
     MPI_File f;
@@ -417,6 +445,7 @@ int main(int argc, char **argv)
     MT_RUN(sizes);
     MT_RUN(pointers_and_end);
     MT_RUN(closed_by_all);
+    MT_RUN(read_then_replaced);
     MT_RUN(append);
     MT_RUN(wrong_direction);
     MT_RUN(views);
