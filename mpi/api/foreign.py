@@ -376,5 +376,8 @@ def files(table):
     for name in ABIS:
         abi = Abi(table, name)
         out["mpi/foreign/%s/values.h" % name] = values_h(abi)
+        out["test/foreign/arguments_%s.h" % name] = __import__("foreign_test").arguments_h(
+            abi, table
+        )
         out.update(__import__("foreign_" + name).files(abi, table))
     return out

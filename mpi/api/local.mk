@@ -5,7 +5,7 @@ api_inputs = \
 	mpi/api/gen.py mpi/api/table.py mpi/api/header.py mpi/api/bodies.py mpi/api/bind.py \
 	mpi/api/check.py mpi/api/fortran.py mpi/api/fortran_c.py mpi/api/fortran_ts.py mpi/api/fortran_f.py mpi/api/fortran.tsv mpi/api/functions.tsv mpi/api/kinds.tsv mpi/api/constants.tsv \
 	mpi/api/types.tsv mpi/api/datatype-sizes.tsv mpi/api/rules.tsv \
-	mpi/api/foreign.py mpi/api/foreign_mpich.py mpi/foreign/mpich/constants.tsv
+	mpi/api/foreign.py mpi/api/foreign_mpich.py mpi/api/foreign_test.py mpi/foreign/mpich/constants.tsv
 api_headers = mpi/include/mpi.h mpi/include/mpi-ext.h mpi/api/bodies.h
 api_bindings = \
 	mpi/api/bind_abi.c mpi/api/bind_buffer.c mpi/api/bind_coll.c mpi/api/bind_comm.c \
@@ -19,7 +19,7 @@ core_built += $(api_bindings) mpi/api/api_table.c
 EXTRA_DIST += $(api_inputs) mpi/api/README.md
 nodist_include_HEADERS = mpi/include/mpi.h mpi/include/mpi-ext.h
 BUILT_SOURCES += $(api_headers)
-CLEANFILES += $(api_headers) $(api_bindings) $(fortran_built) $(fortran_texts) $(foreign_built) mpi/api/api_table.c mpi/api/gen.stamp
+CLEANFILES += $(api_headers) $(api_bindings) $(fortran_built) $(fortran_texts) $(foreign_built) $(foreign_tests) mpi/api/api_table.c mpi/api/gen.stamp
 
 # Built in the source tree, the generated sources of mpi/fortran lie among the bodies.
 api_bodies = $(filter-out $(top_srcdir)/mpi/api/% $(addprefix $(top_srcdir)/,$(fortran_built) $(foreign_built)),$(wildcard $(top_srcdir)/mpi/*/*.c))
@@ -29,5 +29,5 @@ mpi/api/gen.stamp: $(api_inputs) $(api_bodies)
 
 # Unchanged files keep their time, so what includes them is not rebuilt; a file that was removed is made
 # again.
-$(api_headers) $(api_bindings) mpi/api/api_table.c $(fortran_built) $(fortran_texts) $(foreign_built): mpi/api/gen.stamp
+$(api_headers) $(api_bindings) mpi/api/api_table.c $(fortran_built) $(fortran_texts) $(foreign_built) $(foreign_tests): mpi/api/gen.stamp
 	@test -f $@ || { rm -f mpi/api/gen.stamp; $(MAKE) $(AM_MAKEFLAGS) mpi/api/gen.stamp; }

@@ -5,8 +5,9 @@ foreign_sources = mpi/foreign/convert.h mpi/foreign/load.c mpi/foreign/callback.
 foreign_built = \
 	mpi/foreign/weft.h mpi/foreign/calls_1.c mpi/foreign/calls_2.c mpi/foreign/calls_3.c mpi/foreign/calls_4.c \
 	mpi/foreign/mpich/values.h mpi/foreign/mpich/handles.c
+foreign_tests = test/foreign/mpich/mpi.h test/foreign/arguments_mpich.h
 EXTRA_DIST += mpi/foreign/README.md
-BUILT_SOURCES += $(foreign_built)
+BUILT_SOURCES += $(foreign_built) $(foreign_tests)
 
 noinst_LTLIBRARIES += libweft_mpich.la
 libweft_mpich_la_SOURCES = $(foreign_sources) \

@@ -7,13 +7,13 @@
 /* ---- contents of datatypes ---- */
 
 /* The integers of subarrays and arrays distributed over processes contain constants
- * (MPI-5.0 section 5.1.13).  `n` integers are there. */
-static void integers_out(int combiner, int *v, MPI_Count n)
+ * (MPI-5.0 section 5.1.13).  `n` integers are there; `large`: sizes are among the large counts. */
+static void integers_out(int combiner, int *v, MPI_Count n, bool large)
 {
     if (combiner == MPI_COMBINER_SUBARRAY && n > 0) {
         v[n - 1] = wx_order_out(v[n - 1]);
     } else if (combiner == MPI_COMBINER_DARRAY && n > 3) {
-        int dims = v[2], *distribs = v + 3 + dims, *dargs = distribs + dims;
+        int dims = v[2], *distribs = v + 3 + (large ? 0 : dims), *dargs = distribs + dims;
         wx_ints_out(distribs, dims, wx_distrib_out);
         wx_ints_out(dargs, dims, wx_darg_out);
         v[n - 1] = wx_order_out(v[n - 1]);
@@ -43,7 +43,7 @@ WX_PROC(int, Type_get_contents,
     ret = WX(Type_get_contents)(type, max_integers, max_addresses, max_datatypes, integers,
                                 addresses, w);
     if (!ret)
-        integers_out(combiner, integers, n);
+        integers_out(combiner, integers, n, false);
     types_out(datatypes, w, ret || !w ? 0 : nt);
     return wx_error_out(ret);
 }
@@ -55,7 +55,7 @@ WX_PROC(int, Type_get_contents_c,
 {
     wx_ready();
     MPI_Datatype type = wx_type_in(datatype), *w = NULL;
-    MPI_Count n = 0, na, nl, nt = 0;
+    MPI_Count n = 0, na, nl = 0, nt = 0;
     int combiner = 0;
     int ret = WX(Type_get_envelope_c)(type, &n, &na, &nl, &nt, &combiner);
     if (ret)
@@ -65,7 +65,7 @@ WX_PROC(int, Type_get_contents_c,
     ret = WX(Type_get_contents_c)(type, max_integers, max_addresses, max_large_counts,
                                   max_datatypes, integers, addresses, large_counts, w);
     if (!ret)
-        integers_out(combiner, integers, n);
+        integers_out(combiner, integers, n, nl > 0);
     types_out(datatypes, w, ret || !w ? 0 : nt);
     return wx_error_out(ret);
 }

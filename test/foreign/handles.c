@@ -276,6 +276,15 @@ static void contents(void)
     CHECK_EQ(w[7], MPI_DISTRIBUTE_DFLT_DARG);
     CHECK_EQ(w[11], MPI_ORDER_C);
     OK(MPI_Type_free(&type));
+    /* The sizes are large counts, so the integers begin elsewhere. */
+    MPI_Count large[2] = { 4, 6 }, got[2];
+    OK(MPI_Type_create_darray_c(2, 0, 2, large, distribs, dargs, procs, MPI_ORDER_C, MPI_DOUBLE,
+                                &type));
+    OK(MPI_Type_get_contents_c(type, 10, 0, 2, 1, w, NULL, got, &inner));
+    CHECK_EQ(w[3], MPI_DISTRIBUTE_BLOCK);
+    CHECK_EQ(w[5], MPI_DISTRIBUTE_DFLT_DARG);
+    CHECK_EQ(w[9], MPI_ORDER_C);
+    OK(MPI_Type_free(&type));
 }
 
 static void removed(void)

@@ -22,6 +22,13 @@ test/foreign/handles_fixed: test/foreign/handles.c $(foreign_inputs)
 test/foreign/handles.so: test/foreign/handles.c $(foreign_inputs)
 	$(foreign_cc) -fPIC -shared -fvisibility=default -Dmain=handles_main $(srcdir)/test/foreign/handles.c $(foreign_link)
 
+# Weft's procedures are stubs.
+check_PROGRAMS += test/foreign/arguments
+test_foreign_arguments_SOURCES = test/foreign/arguments.c test/foreign/arguments.h
+test_foreign_arguments_CPPFLAGS = $(AM_CPPFLAGS) -DWX_ABI='"mpi/foreign/mpich/abi.h"'
+test_foreign_arguments_LDFLAGS = $(AM_LDFLAGS) -no-install
+test_foreign_arguments_LDADD = libweft_mpich.la -ldl -lpthread
+
 # Has no MPI; it opens handles.so.
 check_PROGRAMS += test/foreign/opener
 test_foreign_opener_SOURCES = test/foreign/opener.c

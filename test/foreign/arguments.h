@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the generated checks of arguments call; included after the samples THEIRS_ and OURS_. */
+#include <stdio.h>
+
+static char memory[4096]; /* pointers that are passed on */
+static const char *now;
+static int calls, bad, failure;
+
+#define WANT(expr, value) \
+    do { \
+        if ((expr) != (value)) { \
+            printf("# %s: %s is not %s\n", now, #expr, #value); \
+            bad++; \
+        } \
+    } while (0)
+
+static void begin(const char *name)
+{
+    now = name;
+    calls = failure = 0;
+    memset(memory, 0, sizeof memory);
+}
+
+static void begin_failure(void)
+{
+    WANT(calls > 0, true);
+    calls = 0;
+    failure = OURS_error;
+}
+
+static void end(void)
+{
+    WANT(calls > 0, true);
+    failure = 0;
+}
+
+/* A status that says: 3 * 2^32 + 5 bytes from MPI_PROC_NULL's like, cancelled, with an error. */
+#define BYTES (((int64_t)3 << 32) + 5)
+
+static void store_status(MPI_Status *s)
+{
+    wm_status_set(s, OURS_rank, OURS_tag, BYTES, true);
+    s->MPI_ERROR = OURS_error;
+}
+
+static void want_our_status(const MPI_Status *s)
+{
+    WANT(s->MPI_SOURCE, OURS_rank);
+    WANT(s->MPI_TAG, OURS_tag);
+    WANT(s->MPI_ERROR, OURS_error);
+    WANT(wm_status_len(s), BYTES);
+    WANT(wm_status_cancelled(s), true);
+}
+
+static void set_status(wx_MPI_Status *s)
+{
+    s->MPI_SOURCE = THEIRS_rank;
+    s->MPI_TAG = THEIRS_tag;
+    s->MPI_ERROR = THEIRS_error;
+    theirs_set_bytes(s);
+}
+
+static void want_status(const wx_MPI_Status *s)
+{
+    wx_MPI_Status bytes;
+    theirs_set_bytes(&bytes);
+    WANT(s->MPI_SOURCE, THEIRS_rank);
+    WANT(s->MPI_TAG, THEIRS_tag);
+    WANT(s->MPI_ERROR, THEIRS_error);
+    WANT(s->count_lo, bytes.count_lo);
+    WANT(s->count_hi_and_cancelled, bytes.count_hi_and_cancelled);
+}
