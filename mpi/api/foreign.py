@@ -104,10 +104,11 @@ PLAIN = set(
 )
 # Parameters that are not translated as their kind says, "": as they are.  Ranks of groups are
 # numbers from 0 on, and the strides of ranges may be negative; the exit code of MPI_Abort is no
-# error code; no control variable or event of Weft is bound to an object.
+# error code; MPI_Get_address(MPI_IN_PLACE) is the constant; no control variable or event of Weft is bound to an object.
 SPECIAL = (
     (r"MPI_Abort", "errorcode", ""),
     (r"MPI_File_set_view", "disp", "disp"),
+    (r"MPI_Get_address", "location", ""),
     (r"MPI_Group_(range_)?(in|ex)cl", "ranks|ranges", ""),
     (r"MPI_Graph_.*", "edges|neighbors", ""),
     (r"MPI_T_(cvar|event)_handle_alloc", "obj_handle", ""),
@@ -119,6 +120,7 @@ BY_HAND = re.compile(
     r"MPI_(Op_create(_c)?|Register_datarep(_c)?|Grequest_start|Keyval_create|Pcontrol|"
     r"(Comm|Type|Win)_(create_keyval|get_attr)|Attr_get|Type_get_contents(_c)?|"
     r"(Comm|Win|File|Session)_create_errhandler|\w+_(to|from)int|Abi_get_version|"
+    r"Status_[gs]et_error|"
     r"Comm_spawn(_multiple)?|Get_processor_name|Open_port|Lookup_name|T_pvar_handle_alloc|"
     r"T_event_(register_callback|set_dropped_handler|handle_free|get_info))"
 )
@@ -160,7 +162,7 @@ class Argument:
             return self.handles() if p.is_array else self.handle()
         if p.base == "MPI_Status":
             return self.statuses() if p.is_array else self.status()
-        if p.kind == "BUFFER":
+        if p.kind == "BUFFER" and how is None:
             return "wx_buf_in(%s)" % self.name
         if p.kind == "C_BUFFER2":
             self.after.append("if (!ret)")
@@ -311,6 +313,10 @@ def weft_h(table):
     )
 
 
+# Datatypes that the standard does not have.
+TYPES = {"MPIX_C_FLOAT16": 0x28A, "MPIX_BFLOAT16": 0x28B}
+
+
 class Abi:
     """The constants of a foreign ABI beside those of Weft's."""
 
@@ -323,6 +329,9 @@ class Abi:
         self.ours = {
             c["name"]: int(c["value"]) for c in table.constants if re.fullmatch(r"-?\d+", c["value"])
         }
+        self.ours.update(TYPES)
+        self.kinds = {c["name"]: c["c_type"] for c in table.constants}
+        self.kinds.update(dict.fromkeys(TYPES, "MPI_Datatype"))
         for name in self.theirs:
             if name not in self.ours:
                 raise SystemExit("foreign.py: %s is no constant of Weft" % name)

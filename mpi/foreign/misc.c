@@ -4,6 +4,25 @@
 #include <string.h>
 #include "mpi/foreign/convert.h"
 
+/* ---- statuses ---- */
+
+/* The caller's error codes, which may be any numbers, stay as they are. */
+WX_PROC(int, Status_set_error, (wx_MPI_Status * status, int error))
+{
+    if (!status || status == WX_STATUS_IGNORE)
+        return wx_error_out(MPI_ERR_ARG);
+    status->MPI_ERROR = error;
+    return MPI_SUCCESS;
+}
+
+WX_PROC(int, Status_get_error, (const wx_MPI_Status *status, int *error))
+{
+    if (!status || status == WX_STATUS_IGNORE || !error)
+        return wx_error_out(MPI_ERR_ARG);
+    *error = status->MPI_ERROR;
+    return MPI_SUCCESS;
+}
+
 /* ---- contents of datatypes ---- */
 
 /* The integers of subarrays and arrays distributed over processes contain constants

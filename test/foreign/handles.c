@@ -66,6 +66,9 @@ static const struct {
     T(MPI_AINT),
     T(MPI_OFFSET),
     T(MPI_COUNT),
+#ifdef MPIX_BFLOAT16
+    T(MPIX_BFLOAT16),
+#endif
 };
 
 static void check_type(MPI_Datatype type, const char *name)
@@ -138,6 +141,16 @@ static void objects(void)
 
 static void handles_of_strangers(void)
 {
+    MPI_Aint at;
+    OK(MPI_Get_address(MPI_IN_PLACE, &at));
+    CHECK_EQ(at, (MPI_Aint)MPI_IN_PLACE);
+#if MPI_VERSION >= 5
+    MPI_Status st;
+    int code;
+    OK(MPI_Status_set_error(&st, 333));
+    OK(MPI_Status_get_error(&st, &code));
+    CHECK_EQ(code, 333);
+#endif
     FAILS(MPI_Comm_size((MPI_Comm)0x101, &(int){ 0 }), MPI_ERR_COMM);
     FAILS(MPI_Comm_size(MPI_COMM_NULL, &(int){ 0 }), MPI_ERR_COMM);
     FAILS(MPI_Send(NULL, 0, MPI_INT, -4, 0, mt_comm), MPI_ERR_RANK);

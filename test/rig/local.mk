@@ -47,6 +47,9 @@ check-kill: all $(fake_cuda)
 	@TEST_BUILDDIR=$(abs_top_builddir) $(run_python) $(abs_top_srcdir)/test/rig/kill $(KILL)
 .PHONY: check-kill
 
+# Programs built for MPICH: test/rig/foreign in the build tree.
+EXTRA_DIST += test/rig/foreign
+
 # MPICH's test suite: test/rig/mpich SOURCES [FOLDER ...] in the build tree.
 EXTRA_DIST += test/rig/mpich test/rig/mpich.known
 
