@@ -66,9 +66,12 @@ static int allocate(struct wm_rma_plan *p, struct wm_comm *comm, int failed, voi
 int wm_api_win_allocate(MPI_Aint size, MPI_Aint disp_unit, struct wm_info *info,
                         struct wm_comm *comm, void *baseptr, struct wm_win **win)
 {
-    struct wm_rma_plan p = {
-        .flavor = MPI_WIN_FLAVOR_ALLOCATE, .nbytes = size, .unit = disp_unit, .info = info
-    };
+    const char *kind = wm_info_find(info, "weft_memory_kind");
+    struct wm_rma_plan p = { .flavor = MPI_WIN_FLAVOR_ALLOCATE,
+                             .device = kind && wm_rma_is_device_kind(kind),
+                             .nbytes = size,
+                             .unit = disp_unit,
+                             .info = info };
     return allocate(&p, comm, check(comm, size, disp_unit), baseptr, win);
 }
 
@@ -198,7 +201,7 @@ int wm_api_win_detach(struct wm_win *win, const void *base)
 /* ---- shared memory ---- */
 
 /* The memory of a rank as this process can address it; NULL: it cannot, or there is none. */
-static char *address_of(const struct wm_rma *r, const struct wm_rma_target *t)
+static char *address_of(struct wm_rma *r, struct wm_rma_target *t)
 {
     if (!t->nbytes)
         return NULL;
@@ -206,6 +209,8 @@ static char *address_of(const struct wm_rma *r, const struct wm_rma_target *t)
         return r->base;
     if (!t->ctl)
         return NULL;
+    if (rt_unlikely(rt_load_acquire(&t->ctl->on_device)))
+        return wm_rma_map_address(r, t);
     return t->ctl->where == WM_RMA_IN_FILE   ? r->file.base + t->ctl->off
            : t->ctl->where == WM_RMA_IN_NODE ? (char *)rt_node_at(t->ctl->off)
                                              : NULL;

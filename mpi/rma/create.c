@@ -223,6 +223,24 @@ static int share(struct wm_rma *r, const struct wm_rma_plan *p, struct wm_rma_ho
     return 0;
 }
 
+/* Memory of the window on a device, if the thread has one; else in the window's file.  MPI_SUCCESS
+ * or an error class. */
+static int take_device(struct wm_rma *r, struct wm_rma_plan *p)
+{
+    void *base;
+    int err = p->nbytes ? rt_gpu_take((size_t)p->nbytes, &base) : -RT_ENOTSUP;
+    if (err == -RT_ENOTSUP)
+        return MPI_SUCCESS;
+    if (err == -RT_ENOMEM)
+        return wm_err(MPI_ERR_NO_MEM, "the device has no room for %lld bytes",
+                      (long long)p->nbytes);
+    if (err < 0)
+        return wm_err_rt(err, "allocating device memory for a window");
+    r->base = p->base = r->taken = base;
+    p->allocates = false;
+    return MPI_SUCCESS;
+}
+
 /* ---- agreement ---- */
 
 struct vote {
@@ -305,6 +323,8 @@ static void rma_free(struct wm_rma *r)
     wm_rma_targets_free(r);
     wm_rma_origins_free(r);
     wm_rma_map_withdraw(r);
+    if (r->taken)
+        rt_gpu_give(r->taken);
     rt_share_close(&r->file);
     wm_info_destroy(r->hints);
     free(r->region);
@@ -314,18 +334,21 @@ static void rma_free(struct wm_rma *r)
 }
 
 /* The part of creation under the domain's lock.  `failed`: an error class of this process. */
-static int build(struct wm_win *w, struct wm_comm *c, const struct wm_rma_plan *p, int failed)
+static int build(struct wm_win *w, struct wm_comm *c, const struct wm_rma_plan *plan, int failed)
 {
     struct wm_rma_host h = { 0 };
-    struct wm_rma *r = rma_new(w, c, p);
+    struct wm_rma_plan p = *plan;
+    struct wm_rma *r = rma_new(w, c, &p);
     if (!r)
         rt_boot_abort(1, "out of memory for a window"); /* the others wait in the agreement */
     bool device = false;
-    if (!failed && !p->allocates)
-        failed = wm_rma_look(p->base, p->nbytes, &device);
-    int err = share(r, p, &h, device);
+    if (!failed && p.device)
+        failed = take_device(r, &p);
+    if (!failed && !p.allocates)
+        failed = wm_rma_look(p.base, p.nbytes, &device);
+    int err = share(r, &p, &h, device);
     if (err < 0 && !failed)
-        failed = shared_error(err, p);
+        failed = shared_error(err, &p);
     enlist(r);
     err = agree(r, failed);
     rt_share_unlink(&r->file);

@@ -10,6 +10,7 @@ struct wm_rma_plan {
     bool allocates;  /* the memory is in the window's file */
     bool contiguous; /* from process to process of a host */
     bool dynamic;
+    bool device; /* memory of the current device is wanted: hint weft_memory_kind */
     char *base;
     MPI_Aint nbytes, unit, align;
     const struct wm_info *info;

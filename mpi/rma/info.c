@@ -36,6 +36,8 @@ static bool is_ordering(const char *v)
     }
 }
 
+bool wm_rma_is_device_kind(const char *v) { return !strcmp(v, "cuda:device"); }
+
 enum { ALL_FLAVORS, SHARED_ONLY, ALLOCATED_ONLY };
 
 static const struct {
@@ -51,12 +53,16 @@ static const struct {
     { "same_disp_unit", "false", is_bool, ALL_FLAVORS },
     { "alloc_shared_noncontig", "false", is_bool, SHARED_ONLY },
     { "mpi_minimum_memory_alignment", NULL, is_number, ALLOCATED_ONLY },
+    { "weft_memory_kind", NULL, wm_rma_is_device_kind, ALLOCATED_ONLY },
     { "mpi_assert_memory_alloc_kinds", NULL, wm_memory_kinds_known, ALL_FLAVORS },
 };
 #define NHINTS (sizeof hints / sizeof hints[0])
 
-static bool applies(size_t i, int flavor)
+static bool applies(const struct wm_rma *r, size_t i)
 {
+    int flavor = r->win->flavor;
+    if (hints[i].accepts == wm_rma_is_device_kind)
+        return r->taken != NULL; /* it is in use */
     if (hints[i].flavors == SHARED_ONLY)
         return flavor == MPI_WIN_FLAVOR_SHARED;
     if (hints[i].flavors == ALLOCATED_ONLY)
@@ -72,7 +78,7 @@ int wm_rma_set_hints(struct wm_rma *r, const struct wm_info *info)
         const char *v = given && hints[i].accepts(given) ? given : NULL;
         if (!v && !wm_info_find(r->hints, hints[i].key))
             v = hints[i].value;
-        if (v && applies(i, r->win->flavor))
+        if (v && applies(r, i))
             err = wm_info_put(r->hints, hints[i].key, v);
     }
     return err;
@@ -81,7 +87,8 @@ int wm_rma_set_hints(struct wm_rma *r, const struct wm_info *info)
 /* What was fixed at creation is not changed later. */
 static bool is_fixed(const char *key)
 {
-    return !strcmp(key, "alloc_shared_noncontig") || !strcmp(key, "mpi_minimum_memory_alignment");
+    return !strcmp(key, "alloc_shared_noncontig") || !strcmp(key, "mpi_minimum_memory_alignment") ||
+           !strcmp(key, "weft_memory_kind");
 }
 
 int wm_api_win_set_info(struct wm_win *win, struct wm_info *info)

@@ -69,15 +69,21 @@ void wm_rma_map_withdraw(struct wm_rma *r)
 
 /* ---- the origin ---- */
 
-void wm_rma_maps_free(struct wm_rma_target *t)
+static void maps_free(struct wm_rma_map **maps)
 {
-    for (struct wm_rma_map *m = t->maps, *next; m; m = next) {
+    for (struct wm_rma_map *m = *maps, *next; m; m = next) {
         next = m->next;
         if (m->att)
             m->ops->detach(m->att);
         free(m);
     }
-    t->maps = NULL;
+    *maps = NULL;
+}
+
+void wm_rma_maps_free(struct wm_rma_target *t)
+{
+    maps_free(&t->maps);
+    maps_free(&t->shown);
 }
 
 /* The mapping for a device; NULL: no memory for it. */
@@ -85,7 +91,7 @@ static struct wm_rma_map *map_of(struct wm_rma_target *t, struct rt_gpu *g)
 {
     /* a context has been released: its mappings are invalid */
     if (rt_unlikely(t->map_era != rt_gpu_era) && !t->ncopies) {
-        wm_rma_maps_free(t);
+        maps_free(&t->maps);
         t->map_era = rt_gpu_era;
     }
     if (rt_unlikely(t->map_era != rt_gpu_era))
@@ -122,6 +128,24 @@ static int attach(struct wm_rma *r, struct wm_rma_target *t, struct wm_rma_map *
     log_debug(MPI, "window %u: device memory of rank %d cannot be mapped: operations by messages",
               r->comm->ctx, t->rank);
     return err;
+}
+
+/* With a reference of its own, because those of copies end with their context. */
+char *wm_rma_map_address(struct wm_rma *r, struct wm_rma_target *t)
+{
+    struct rt_gpu_ptr near;
+    if (t->shown)
+        return t->shown->att->ptr;
+    if (t->path != WM_PATH_DEVICE || !r->ctl->on_device || !r->base ||
+        rt_gpu_query(r->base, 1, &near) < 0)
+        return NULL;
+    struct wm_rma_map *m = calloc(1, sizeof *m);
+    if (!m || attach(r, t, m, &near) < 0) {
+        free(m);
+        return NULL;
+    }
+    t->shown = m;
+    return m->att->ptr;
 }
 
 static void copied(struct rt_gpu_op *copy, int err)

@@ -72,6 +72,7 @@ struct wm_rma_target {
     struct rt_list active;      /* link in wm_rma.active: not flushed */
     struct wm_rma_types *types; /* layouts that the target has: type.c */
     struct wm_rma_map *maps;    /* DEVICE: map.c */
+    struct wm_rma_map *shown;   /* DEVICE: whose address the program has */
     uint32_t map_era;           /* rt_gpu_era of them */
     unsigned ncopies;           /* in progress by them */
     unsigned nfolds;            /* long accumulates that are not complete; others wait */
@@ -144,6 +145,7 @@ struct wm_rma {
     struct rt_list deferred;     /* messages that have come meanwhile: serve.c */
 
     /* The own memory, if it is device memory that other processes may map: map.c. */
+    void *taken; /* it has been allocated by the library; NULL */
     struct btl_mem *mem;
     const struct btl_ops *mem_ops;
 
@@ -246,6 +248,9 @@ void wm_rma_map_offer(struct wm_rma *r, const int *ranks);
 void wm_rma_map_withdraw(struct wm_rma *r);
 /* Starts a put or get by a mapping.  -RT_ENOTSUP: it has to go by messages. */
 int wm_rma_map_start(struct wm_rma_op *op);
+/* The memory of a target as the device of the own memory addresses it, until the window ends; NULL:
+ * that is not possible. */
+char *wm_rma_map_address(struct wm_rma *r, struct wm_rma_target *t);
 void wm_rma_maps_free(struct wm_rma_target *t);
 
 /* epoch.c: MPI_SUCCESS, or MPI_ERR_RMA_SYNC with a text. */
@@ -418,5 +423,6 @@ void wm_rma_helper_leave(struct wm_rma *r);
 
 /* info.c */
 int wm_rma_set_hints(struct wm_rma *r, const struct wm_info *info);
+bool wm_rma_is_device_kind(const char *v); /* a value of the hint weft_memory_kind */
 
 #endif

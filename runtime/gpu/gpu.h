@@ -115,6 +115,10 @@ void rt_gpu_init(void); /* sets rt_gpu_watch; costs an access(2) */
  * current context, if there is one, because that takes long and waits for the device (streams,
  * kernels).  A context that no such call has seen is prepared by its first message. */
 void rt_gpu_prepare(void);
+/* Memory of the device of the calling thread's current context, which other processes can map.
+ * -RT_ENOTSUP: the thread has no context; -RT_ENOMEM, not logged; -RT_EGPU. */
+int rt_gpu_take(size_t len, void **out);
+void rt_gpu_give(void *p); /* freed later: the free waits for the device */
 /* Waits for operations in progress and frees everything; tolerates that the application has
  * destroyed its contexts already. */
 void rt_gpu_fini(void);

@@ -295,6 +295,44 @@ static void without_the_target(void)
     close_device_window();
 }
 
+/* Memory of MPI_Win_allocate on devices.  Each rank writes to the memory of the next through the
+ * address that MPI_Win_shared_query gives, and the next finds it. */
+static void addresses(void)
+{
+    enum { LEN = 3 << 20, PART = 70000 };
+    int next = (mt_rank + 1) % mt_size, prev = (mt_rank + mt_size - 1) % mt_size, unit, flag;
+    char *base, *theirs, text[32];
+    MPI_Aint n;
+    MPI_Info info, used;
+    OK(MPI_Info_create(&info));
+    OK(MPI_Info_set(info, "weft_memory_kind", "cuda:device"));
+    OK(MPI_Win_allocate(LEN, 4, info, mt_comm, &base, &win));
+    OK(MPI_Win_get_info(win, &used));
+    OK(MPI_Info_get(used, "weft_memory_kind", 31, text, &flag));
+    CHECK(flag && !strcmp(text, "cuda:device"));
+    OK(MPI_Info_free(&used));
+    OK(MPI_Win_shared_query(win, next, &n, &unit, &theirs));
+    CHECK(n == LEN && unit == 4 && theirs && (next == mt_rank) == (theirs == base));
+    OK(MPI_Win_lock_all(0, win));
+    cu_stream s;
+    char *from = rr_take(GT_CUDA, PART);
+    gt_fill((unsigned char *)from, PART, (uint64_t)mt_rank);
+    CHECK_EQ(cu.stream_create(&s, CU_STREAM_NON_BLOCKING), CU_OK);
+    CHECK_EQ(cu.memcpy_async((cu_ptr)(uintptr_t)theirs, (cu_ptr)(uintptr_t)from, PART, s), CU_OK);
+    CHECK_EQ(cu.stream_synchronize(s), CU_OK);
+    mt_sync();
+    GT_CHECK_DATA((unsigned char *)base, PART, (uint64_t)prev);
+    OK(MPI_Get(base + LEN / 2, PART, MPI_BYTE, next, 0, PART, MPI_BYTE, win));
+    OK(MPI_Win_unlock_all(win));
+    GT_CHECK_DATA((unsigned char *)base + LEN / 2, PART, (uint64_t)mt_rank);
+    OK(MPI_Win_free(&win));
+    rr_give(from);
+    OK(MPI_Win_allocate_shared(8, 1, info, mt_comm, &base, &win)); /* the hint is not for these */
+    memset(base, 0, 8);
+    OK(MPI_Win_free(&win));
+    OK(MPI_Info_free(&info));
+}
+
 /* A copy of the origin fails: an error, and the next operation works. */
 static void broken_mapping(void)
 {
@@ -399,6 +437,7 @@ int main(int argc, char **argv)
         MT_RUN(broken);
     if (maps) {
         MT_RUN(without_the_target);
+        MT_RUN(addresses);
         if (gt_is_fake())
             MT_RUN(broken_mapping);
     }
