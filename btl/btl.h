@@ -93,6 +93,7 @@ struct btl_ops {
     /* Reaches other hosts: opened only if the job has other hosts, or if cfg.btl names no other
      * transport that carries messages between processes. */
     bool remote;
+    bool other_jobs; /* reaches processes of other jobs (rt_proc.ns > 0), by their cards */
     /* Makes up to max instances from the hardware of this host.  Returns their number, 0 if there
      * is no hardware, or an error. */
     int (*open)(const struct btl_up *up, struct btl **out, int max);

@@ -4,9 +4,10 @@
  *
  * If two processes connect to each other at once, one connection is kept.  A process that has sent
  * its hello refuses the connection of a higher rank (TCP_BUSY); the higher rank then waits for the
- * lower rank's connection.  A process whose own attempt has not sent its hello gives up the attempt
- * and accepts the peer's connection.  A refused process tries again later, in case the other
- * attempt fails.  This file makes no upward calls. */
+ * lower rank's connection.  Processes of two jobs compare the ids of their jobs instead.  A process
+ * whose own attempt has not sent its hello gives up the attempt and accepts the peer's connection.
+ * A refused process tries again later, in case the other attempt fails.  This file makes no upward
+ * calls. */
 #include "btl/tcp/accept.h"
 #include "btl/tcp/addr.h"
 #include "btl/tcp/connect.h"
@@ -135,12 +136,20 @@ void tcp_reject(struct tcp_conn *c, const char *what)
     tcp_conn_close(c);
 }
 
+/* Whether this process is the lower of the two: by rank, or by job; both come to the same answer.
+ */
+static bool is_lower(const struct tcp_peer *p)
+{
+    struct rt_name own = tcp_own_name(), other = rt_boot_name(p->base.proc);
+    return own.job != other.job ? own.job < other.job : own.rank < other.rank;
+}
+
 /* The peer is authenticated.  Returns whether this connection is kept. */
 static bool main_welcome(struct tcp_peer *p)
 {
     if (p->lost || p->up || p->losing_ns)
         return false;
-    if (p->main && p->main->state != TCP_CONNECTING && (uint32_t)rt_boot.rank < p->base.proc.rank)
+    if (p->main && p->main->state != TCP_CONNECTING && is_lower(p))
         return false; /* this process's own attempt is further */
     return true;
 }
@@ -153,7 +162,11 @@ static bool lane_welcome(const struct tcp_peer *p)
 static void proved(struct tcp_conn *c)
 {
     const struct tcp_hello *h = &c->shake->hello;
-    struct tcp_peer *p = tcp_peer_get(c->tcp, h->from);
+    struct rt_proc from;
+    /* A process of another job may have met this process before this one has its card: it tries
+     * again. */
+    bool known = rt_boot_proc((struct rt_name){ h->job, h->from, 0 }, &from) == 0;
+    struct tcp_peer *p = known ? tcp_peer_get(c->tcp, from) : NULL;
     bool is_main = h->purpose == TCP_FOR_MAIN;
     c->purpose = h->purpose;
     bool welcome = p && (is_main ? main_welcome(p) : lane_welcome(p));
@@ -224,7 +237,7 @@ static void connected(struct tcp_conn *c)
     }
     c->state = TCP_WAIT_CHALLENGE;
     tcp_conn_watch(c, EPOLLIN);
-    if (tcp_shake_send_hello(c, c->peer->base.proc.rank) < 0)
+    if (tcp_shake_send_hello(c, c->peer->base.proc) < 0)
         tcp_attempt_failed(c, errno);
 }
 

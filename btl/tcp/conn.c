@@ -20,29 +20,34 @@
 
 /* ---- peers ---- */
 
-struct tcp_peer *tcp_peer_find(struct btl_tcp *b, uint32_t rank)
+static struct tcp_peer **bucket(struct btl_tcp *b, struct rt_proc proc)
 {
-    struct tcp_peer *p = b->peers[rank % TCP_BUCKETS];
-    while (p && p->base.proc.rank != rank)
+    return &b->peers[(proc.rank + proc.ns * 31) % TCP_BUCKETS];
+}
+
+struct tcp_peer *tcp_peer_find(struct btl_tcp *b, struct rt_proc proc)
+{
+    struct tcp_peer *p = *bucket(b, proc);
+    while (p && (p->base.proc.rank != proc.rank || p->base.proc.ns != proc.ns))
         p = p->next;
     return p;
 }
 
-struct tcp_peer *tcp_peer_get(struct btl_tcp *b, uint32_t rank)
+struct tcp_peer *tcp_peer_get(struct btl_tcp *b, struct rt_proc proc)
 {
-    struct tcp_peer *p = tcp_peer_find(b, rank);
+    struct tcp_peer *p = tcp_peer_find(b, proc);
     if (p)
         return p;
     p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
     p->base.btl = &b->base;
-    p->base.proc.rank = rank;
+    p->base.proc = proc;
     rt_list_init(&p->xfers);
     rt_list_init(&p->work);
     rt_list_init(&p->cork);
-    p->next = b->peers[rank % TCP_BUCKETS];
-    b->peers[rank % TCP_BUCKETS] = p;
+    p->next = *bucket(b, proc);
+    *bucket(b, proc) = p;
     return p;
 }
 

@@ -108,8 +108,8 @@ static inline bool tcp_is_accepted(const struct tcp_conn *c)
 {
     return c->state == TCP_WAIT_HELLO || c->state == TCP_WAIT_PROOF;
 }
-struct tcp_peer *tcp_peer_find(struct btl_tcp *b, uint32_t rank);
-struct tcp_peer *tcp_peer_get(struct btl_tcp *b, uint32_t rank); /* creates it if needed */
+struct tcp_peer *tcp_peer_find(struct btl_tcp *b, struct rt_proc proc);
+struct tcp_peer *tcp_peer_get(struct btl_tcp *b, struct rt_proc proc); /* creates it if needed */
 void tcp_need_work(struct tcp_peer *p); /* a timer of the peer has been started */
 void tcp_set_option(int fd, int level, int name, int value);
 void tcp_set_options(int fd);

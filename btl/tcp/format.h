@@ -46,7 +46,7 @@ struct tcp_address { /* the address of a process; only naddrs of `ifs` are publi
 };
 #define TCP_ADDRESS_VERSION 1
 
-#define TCP_MAGIC "wefttcp4" /* the last character is the version */
+#define TCP_MAGIC "wefttcp5" /* the last character is the version */
 #define TCP_ORDER 0x01020304u
 
 enum tcp_purpose { TCP_FOR_MAIN = 1, TCP_FOR_LANE };
@@ -56,7 +56,8 @@ struct tcp_hello {
     uint32_t order;    /* TCP_ORDER */
     uint32_t purpose;  /* enum tcp_purpose */
     uint32_t from, to; /* ranks */
-    uint64_t token;    /* HMAC of the name of the job with the listener's key */
+    uint64_t job;      /* id of the connector's job: runtime/boot/jobs.h */
+    uint64_t token;    /* HMAC of the name of the listener's job with its key */
     uint8_t nonce[32];
 };
 

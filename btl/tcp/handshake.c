@@ -86,23 +86,25 @@ static int write_all(struct tcp_conn *c, const void *buf, size_t len)
     return -RT_ESYS;
 }
 
-uint64_t tcp_shake_token(const uint8_t *key)
+uint64_t tcp_shake_token(const uint8_t *key, uint32_t ns)
 {
     uint8_t mac[RT_SHA256_LEN];
     uint64_t token;
-    rt_hmac(key, RT_SHA256_LEN, rt_boot.nspace, strlen(rt_boot.nspace), mac);
+    const char *name = rt_boot_nspace(ns);
+    rt_hmac(key, RT_SHA256_LEN, name, strlen(name), mac);
     memcpy(&token, mac, sizeof token);
     return token;
 }
 
-int tcp_shake_send_hello(struct tcp_conn *c, uint32_t to)
+int tcp_shake_send_hello(struct tcp_conn *c, struct rt_proc to)
 {
     struct tcp_hello *h = &c->shake->hello;
     *h = (struct tcp_hello){ .order = TCP_ORDER,
                              .purpose = c->purpose,
                              .from = (uint32_t)rt_boot.rank,
-                             .to = to,
-                             .token = tcp_shake_token(c->peer->addr->key) };
+                             .to = to.rank,
+                             .job = tcp_own_name().job,
+                             .token = tcp_shake_token(c->peer->addr->key, to.ns) };
     memcpy(h->magic, TCP_MAGIC, sizeof h->magic);
     int err = rt_random(h->nonce, sizeof h->nonce);
     return err < 0 ? err : write_all(c, h, sizeof *h);
@@ -111,8 +113,8 @@ int tcp_shake_send_hello(struct tcp_conn *c, uint32_t to)
 bool tcp_shake_hello_ok(const struct btl_tcp *b, const struct tcp_hello *h)
 {
     return h->order == TCP_ORDER && (h->purpose == TCP_FOR_MAIN || h->purpose == TCP_FOR_LANE) &&
-           h->to == (uint32_t)rt_boot.rank && h->from < (uint32_t)rt_boot.size &&
-           h->from != h->to && h->token == b->token;
+           h->to == (uint32_t)rt_boot.rank && h->token == b->token &&
+           (h->job != tcp_own_name().job || (h->from < (uint32_t)rt_boot.size && h->from != h->to));
 }
 
 int tcp_shake_send_challenge(struct tcp_conn *c)

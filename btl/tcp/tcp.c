@@ -175,10 +175,10 @@ static int tcp_add_peer(struct btl *btl, const struct rt_proc *proc, const void 
                         struct btl_peer **out)
 {
     struct btl_tcp *b = tcp_of(btl);
-    if (proc->ns != 0 || proc->rank >= (uint32_t)rt_boot.size ||
-        proc->rank == (uint32_t)rt_boot.rank)
+    if (proc->ns == 0 &&
+        (proc->rank >= (uint32_t)rt_boot.size || proc->rank == (uint32_t)rt_boot.rank))
         return -RT_EUNREACH;
-    struct tcp_peer *p = tcp_peer_find(b, proc->rank);
+    struct tcp_peer *p = tcp_peer_find(b, *proc);
     struct tcp_address *a = NULL;
     if (!p || (!p->addr && !p->up)) {
         struct tcp_route r[TCP_ADDRS_MAX + 1];
@@ -197,7 +197,7 @@ static int tcp_add_peer(struct btl *btl, const struct rt_proc *proc, const void 
             return -RT_EUNREACH;
         }
     }
-    p = tcp_peer_get(b, proc->rank);
+    p = tcp_peer_get(b, *proc);
     if (!p) {
         free(a);
         return -RT_ENOMEM;
@@ -358,7 +358,7 @@ static int tcp_start(struct btl_tcp *b)
         return -RT_ESYS;
     }
     int err = rt_random(b->key, sizeof b->key);
-    b->token = tcp_shake_token(b->key);
+    b->token = tcp_shake_token(b->key, 0);
     if (!err)
         err = tcp_ifs_find(b);
     if (!err)
@@ -368,8 +368,8 @@ static int tcp_start(struct btl_tcp *b)
 
 static int tcp_open(const struct btl_up *up, struct btl **out, int max)
 {
-    if (max < 1 || rt_boot.size < 2)
-        return 0; /* no peers */
+    if (max < 1)
+        return 0;
     struct btl_tcp *b = calloc(1, sizeof *b);
     if (!b)
         return -RT_ENOMEM;
@@ -407,6 +407,7 @@ const struct btl_ops btl_tcp_ops = {
     .name = "tcp",
     .help = "TCP connections between any two processes",
     .remote = true,
+    .other_jobs = true,
     .open = tcp_open,
     .close = tcp_close,
     .address = tcp_address,

@@ -107,7 +107,8 @@ static inline void wm_comm_unref(struct wm_comm *c)
 /* The context ids in use from the start in every process. */
 #define WM_CTX_WORLD 2u
 #define WM_CTX_SELF 4u
-#define WM_CTX_JOB 6u /* of mpi/core/session_comm.c, for agreements without a communicator */
+#define WM_CTX_JOB 6u    /* of mpi/core/session_comm.c, for agreements without a communicator */
+#define WM_CTX_BRIDGE 8u /* of mpi/dynamic/link.c, for the roots of two groups that meet */
 
 /* Tags on a collective context.  Collectives use tags 0 and up, and 0x40000000 to COLL_TAG_END.
  * Partitioned communication (mpi/p2p/part.c) uses the tags from here on. */

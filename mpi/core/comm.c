@@ -304,12 +304,6 @@ int wm_api_comm_set_info(struct wm_comm *comm, struct wm_info *info)
     return wm_comm_set_info(comm, info);
 }
 
-int wm_api_comm_get_parent(struct wm_comm **parent)
-{
-    *parent = NULL; /* MPI_Comm_spawn is not implemented, so no process has a parent */
-    return MPI_SUCCESS;
-}
-
 int wm_comm_copy_topo(const struct wm_comm *from, struct wm_comm *to)
 {
     to->topo_ops = from->topo_ops;

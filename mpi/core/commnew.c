@@ -16,6 +16,7 @@
 #include "mpi/core/session.h"
 #include "mpi/core/split.h"
 #include "mpi/p2p/domain.h"
+#include "runtime/boot/jobs.h"
 #include "runtime/gpu/gpu.h"
 #include <stdlib.h>
 
@@ -136,8 +137,10 @@ static uint64_t mix(uint64_t h) /* the finaliser of MurmurHash3, which is in the
 static uint64_t group_hash(const struct wm_group *g)
 {
     uint64_t h = mix(0x9e3779b97f4a7c15ull + (uint64_t)g->size); /* not 0 if empty */
-    for (int i = 0; i < g->size; i++)
-        h = mix(h ^ ((uint64_t)wm_group_proc(g, i).ns << 32 | wm_group_proc(g, i).rank));
+    for (int i = 0; i < g->size; i++) {
+        struct rt_name n = rt_boot_name(wm_group_proc(g, i));
+        h = mix(h ^ n.job ^ n.rank * 0x9e3779b97f4a7c15ull);
+    }
     return h;
 }
 

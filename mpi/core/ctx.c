@@ -224,6 +224,7 @@ void wm_ctx_init(void)
 {
     memset(used, 0, sizeof used[0] * WORDS);
     first_window = 0;
-    used[0] = 1u | 1u << WM_CTX_WORLD / 2 | 1u << WM_CTX_SELF / 2 | 1u << WM_CTX_JOB / 2;
+    used[0] = 1u | 1u << WM_CTX_WORLD / 2 | 1u << WM_CTX_SELF / 2 | 1u << WM_CTX_JOB / 2 |
+              1u << WM_CTX_BRIDGE / 2;
     /* id 0 is never used */
 }

@@ -9,6 +9,7 @@
 #include "mpi/core/errh.h"
 #include "mpi/core/idup.h"
 #include "mpi/core/info.h"
+#include "mpi/core/init.h"
 #include "mpi/core/life.h"
 #include "mpi/p2p/p2p.h"
 #include "runtime/base/clock.h"
@@ -18,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+int (*wm_init_parent)(void);
 static pthread_t main_thread; /* the thread that called MPI_Init */
 
 /* Creates the predefined communicators, once the library is up. */
@@ -55,6 +57,8 @@ int wm_api_init_thread(int *argc, char ***argv, int required, int *provided)
     if (err)
         return err;
     err = start_world(level);
+    if (!err && wm_init_parent)
+        err = wm_init_parent();
     if (err)
         wm_life_leave("MPI_Init");
     else

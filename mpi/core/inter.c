@@ -12,6 +12,7 @@
 #include "mpi/core/group.h"
 #include "mpi/p2p/domain.h"
 #include "runtime/base/err.h"
+#include "runtime/boot/jobs.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,11 +35,12 @@ static uint64_t order_of(const struct hello *a, const struct hello *b)
     return (uint64_t)lo->ctx << 32 | ORDER_BASE | (rest & ~ORDER_BASE);
 }
 
-static int overlap(const struct wm_group *a, const struct rt_proc *b, int n)
+static int overlap(const struct wm_group *a, const struct rt_name *b, int n)
 {
     for (int i = 0; i < n; i++)
         for (int j = 0; j < a->size; j++)
-            if (wm_group_proc(a, j).ns == b[i].ns && wm_group_proc(a, j).rank == b[i].rank)
+            if (rt_boot_name(wm_group_proc(a, j)).job == b[i].job &&
+                wm_group_proc(a, j).rank == b[i].rank)
                 return wm_err(MPI_ERR_COMM,
                               "rank %d of the remote group is in the local group, too; the groups "
                               "must have no process in common",
@@ -46,10 +48,10 @@ static int overlap(const struct wm_group *a, const struct rt_proc *b, int n)
     return MPI_SUCCESS;
 }
 
-/* The two leaders' part: *procs (malloc'ed) are the processes of the other group.  Returns an error
+/* The two leaders' part: *names (malloc'ed) are the processes of the other group.  Returns an error
  * class, or 0.  A leader without memory notifies the other leader. */
 static int meet(const struct wm_exch *x, const struct wm_group *group, struct hello *hello,
-                struct rt_proc **procs)
+                struct rt_name **names)
 {
     struct hello mine = { .n = group->size, .ctx = x->comm->ctx }, his;
     mine.first = wm_group_proc(group, 0).rank;
@@ -57,14 +59,15 @@ static int meet(const struct wm_exch *x, const struct wm_group *group, struct he
     int err = wm_exch_swap(x, &mine, sizeof mine, &his, sizeof his);
     if (err)
         return wm_err_rt(err, "meeting the leader of the other group");
-    struct rt_proc *own = malloc((size_t)group->size * sizeof *own);
-    *procs = malloc((size_t)his.n * sizeof **procs);
-    ok = own && *procs;
+    struct rt_name *own = malloc((size_t)group->size * sizeof *own);
+    *names = malloc((size_t)his.n * sizeof **names);
+    ok = own && *names;
     err = wm_exch_swap(x, &ok, sizeof ok, &his_ok, sizeof his_ok);
     if (!err && ok && his_ok) {
-        wm_group_list(group, own);
-        err = wm_exch_swap(x, own, group->size * (int64_t)sizeof **procs, *procs,
-                           his.n * (int64_t)sizeof **procs);
+        for (int i = 0; i < group->size; i++)
+            own[i] = rt_boot_name(wm_group_proc(group, i));
+        err = wm_exch_swap(x, own, group->size * (int64_t)sizeof **names, *names,
+                           his.n * (int64_t)sizeof **names);
     }
     free(own);
     if (err)
@@ -73,7 +76,7 @@ static int meet(const struct wm_exch *x, const struct wm_group *group, struct he
         return wm_err(MPI_ERR_NO_MEM, "no memory for the groups at a leader");
     hello->n = his.n;
     hello->order = order_of(&mine, &his);
-    return overlap(group, *procs, his.n);
+    return overlap(group, *names, his.n);
 }
 
 static int check_peer(const struct wm_comm *peer, int peer_leader)
@@ -89,35 +92,52 @@ static int check_peer(const struct wm_comm *peer, int peer_leader)
     return MPI_SUCCESS;
 }
 
-/* Both groups exchange their processes and agree on the ids; *procs is malloc'ed. */
+/* The processes behind `n` names, malloc'ed. */
+static int find_procs(const struct rt_name *names, int n, struct rt_proc **procs)
+{
+    *procs = malloc((size_t)n * sizeof **procs);
+    if (!*procs)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for a remote group of %d processes", n);
+    for (int i = 0; i < n; i++)
+        if (rt_boot_proc(names[i], &(*procs)[i]) < 0)
+            return wm_err(MPI_ERR_GROUP,
+                          "rank %d of the remote group is a process of another job that this "
+                          "process has not met; connect the two jobs first (MPI_Comm_connect)",
+                          i);
+    return MPI_SUCCESS;
+}
+
+/* Both groups exchange their processes and agree on the ids; *procs is malloc'ed.  The names come
+ * before the agreement, in which a process that does not know one of them makes all fail. */
 static int introduce(const struct wm_exch *x, const struct wm_group *group, struct rt_proc **procs,
                      struct hello *h, uint32_t *ctx)
 {
     int err = MPI_SUCCESS;
     bool leader = x->me == x->leader;
+    struct rt_name *names = NULL;
     *procs = NULL;
     *h = (struct hello){ 0 };
     if (leader) {
         err = check_peer(x->across, x->far);
-        h->err = err = err ? err : meet(x, group, h, procs);
+        h->err = err = err ? err : meet(x, group, h, &names);
     }
     int berr = wm_exch_bcast(x, h, sizeof *h);
-    if (berr)
-        return wm_err_rt(berr, "receiving from the leader of the local group");
-    if (h->err)
-        return leader ? err
-                      : wm_err(h->err, "the leader of the local group failed; its own message "
-                                       "says why");
+    if (berr || h->err) {
+        free(names);
+        return berr     ? wm_err_rt(berr, "receiving from the leader of the local group")
+               : leader ? err
+                        : wm_err(h->err, "the leader of the local group failed; its own message "
+                                         "says why");
+    }
     struct wm_ctx_search s = { .order = h->order, .want = 2 };
     if (!leader)
-        *procs = malloc((size_t)h->n * sizeof **procs);
-    if (!*procs)
-        s.err = wm_err(MPI_ERR_NO_MEM, "no memory for a remote group of %d processes", h->n);
-    err = wm_ctx_find(x, &s, ctx);
-    if (err)
-        return err;
-    berr = wm_exch_bcast(x, *procs, h->n * (int64_t)sizeof **procs);
-    return berr ? wm_err_rt(berr, "hearing of the remote group") : MPI_SUCCESS;
+        names = malloc((size_t)h->n * sizeof *names);
+    if (!names)
+        RT_BUG("out of memory: the names of %d processes", h->n);
+    berr = wm_exch_bcast(x, names, h->n * (int64_t)sizeof *names);
+    s.err = berr ? wm_err_rt(berr, "hearing of the remote group") : find_procs(names, h->n, procs);
+    free(names);
+    return wm_ctx_find(x, &s, ctx);
 }
 
 int wm_inter_connect(struct wm_comm *local, int leader, struct wm_comm *peer, int peer_leader,
@@ -167,8 +187,9 @@ int wm_api_intercomm_create(struct wm_comm *local_comm, int local_leader, struct
  * same answer. */
 static bool local_is_lower(const struct wm_comm *c)
 {
-    struct rt_proc a = wm_group_proc(c->group, 0), b = wm_group_proc(c->remote, 0);
-    return a.ns != b.ns ? a.ns < b.ns : a.rank < b.rank;
+    struct rt_name a = rt_boot_name(wm_group_proc(c->group, 0)),
+                   b = rt_boot_name(wm_group_proc(c->remote, 0));
+    return a.job != b.job ? a.job < b.job : a.rank < b.rank;
 }
 
 static void merge_bits(void *inout, const void *in) { *(uint32_t *)inout |= *(const uint32_t *)in; }

@@ -25,6 +25,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/boot/jobs.h"
 #include "runtime/mem/segment.h"
 
 #define ADDRESS_MAX 1024 /* bytes a transport may publish */
@@ -83,6 +84,8 @@ static void address_key(char *key, size_t len, const struct wm_domain *d, int i)
  * transport is wanted that carries messages between processes. */
 static bool remote_wanted(const struct btl_ops *const *all)
 {
+    if (rt_boot.size < 2)
+        return false; /* processes of other jobs: wm_domain_open_jobs() */
     if (rt_boot.nnodes > 1)
         return true;
     for (int i = 0; all[i]; i++)
@@ -92,10 +95,11 @@ static bool remote_wanted(const struct btl_ops *const *all)
     return true;
 }
 
-static int publish(struct wm_domain *d)
+/* The addresses of the transports from `first` on. */
+static int publish(struct wm_domain *d, int first)
 {
     bool any = false;
-    for (int i = 0; i < d->nbtl; i++) {
+    for (int i = first; i < d->nbtl; i++) {
         char blob[ADDRESS_MAX], key[64];
         int len = d->btl[i]->ops->address ? d->btl[i]->ops->address(d->btl[i], blob, sizeof blob)
                                           : 0;
@@ -140,8 +144,8 @@ static void on_down(void *arg, struct btl_peer *bp, int err)
     /* A process that has said good-bye, and with which nothing is under way, may leave. */
     bool ended = said_last(p) && rt_list_empty(&p->pending) && rt_list_empty(&p->rndv);
     log_at(MPI, ended ? RT_LOG_INFO : RT_LOG_ERROR,
-           "lost contact with rank %u: %s; operations with it fail from now on", p->proc.rank,
-           rt_err_text(err));
+           "lost contact with rank %u%s: %s; operations with it fail from now on", p->proc.rank,
+           rt_boot_of_job(p->proc.ns), rt_err_text(err));
     p->err = err;
     p->blocked = true;
     wm_flow_hold(p);
@@ -156,22 +160,59 @@ static void on_down(void *arg, struct btl_peer *bp, int err)
         d->rma_down(d, p);
 }
 
-static int open_transports(struct wm_domain *d, const struct btl_ops *const *all)
+static int open_transport(struct wm_domain *d, const struct btl_ops *ops)
 {
     struct btl_up up = { .recv = wm_on_recv, .down = on_down, .arg = d };
+    int n = ops->open(&up, d->btl + d->nbtl, WM_BTL_MAX - d->nbtl);
+    if (n < 0)
+        return n; /* the transport has logged why */
+    for (int k = 0; k < n; k++)
+        if (btl_check(d->btl[d->nbtl + k]) < 0)
+            return -RT_EINTERN;
+    d->has_fds = d->has_fds || (n && ops->sleep_fd);
+    d->nbtl += n;
+    return 0;
+}
+
+static bool is_open(const struct wm_domain *d, const struct btl_ops *ops)
+{
+    for (int i = 0; i < d->nbtl; i++)
+        if (d->btl[i]->ops == ops)
+            return true;
+    return false;
+}
+
+int wm_domain_open_jobs(struct wm_domain *d)
+{
+    bool any = false;
+    for (int i = 0; btl_all[i]; i++) {
+        if (!btl_all[i]->other_jobs || !btl_wanted(btl_all[i]->name))
+            continue;
+        int first = d->nbtl, err = is_open(d, btl_all[i]) ? 0 : open_transport(d, btl_all[i]);
+        if (!err)
+            err = publish(d, first);
+        if (err)
+            return err;
+        any = any || is_open(d, btl_all[i]);
+    }
+    if (!any)
+        log_error(MPI,
+                  "no transport that reaches processes of other jobs is open: tcp does, and "
+                  "WEFT_BTL is \"%s\"",
+                  cfg.btl);
+    return any ? 0 : -RT_EUNREACH;
+}
+
+static int open_transports(struct wm_domain *d, const struct btl_ops *const *all)
+{
     for (int i = 0; all[i]; i++) {
         if (all == btl_all && !btl_wanted(all[i]->name))
             continue;
         if (all[i]->remote && !remote_wanted(all))
             continue;
-        int n = all[i]->open(&up, d->btl + d->nbtl, WM_BTL_MAX - d->nbtl);
-        if (n < 0)
-            return n; /* the transport has logged why */
-        for (int k = 0; k < n; k++)
-            if (btl_check(d->btl[d->nbtl + k]) < 0)
-                return -RT_EINTERN;
-        d->has_fds = d->has_fds || (n && all[i]->sleep_fd);
-        d->nbtl += n;
+        int err = open_transport(d, all[i]);
+        if (err)
+            return err;
     }
     if (d->nbtl)
         return 0;
@@ -202,7 +243,7 @@ int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **o
     if (!err)
         err = open_transports(d, all);
     if (!err)
-        err = publish(d);
+        err = publish(d, 0);
     if (err) {
         wm_domain_destroy(d);
         return err;
@@ -414,7 +455,8 @@ static int connect_peer(struct wm_domain *d, struct rt_proc proc, struct btl_pee
     for (int i = 0; i < d->nbtl; i++)
         snprintf(tried + strlen(tried), sizeof tried - strlen(tried), "%s%s", i ? ", " : "",
                  d->btl[i]->ops->name);
-    log_error(MPI, "no transport leads to rank %u; tried %s; see WEFT_BTL", proc.rank, tried);
+    log_error(MPI, "no transport leads to rank %u%s; tried %s; see WEFT_BTL", proc.rank,
+              rt_boot_of_job(proc.ns), tried);
     return -RT_EUNREACH;
 }
 

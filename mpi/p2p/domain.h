@@ -140,6 +140,9 @@ struct wm_domain {
 int wm_domain_create(struct wm_domain **out);
 /* The same over the caller's own table of transports, for tests. */
 int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **out);
+/* Opens the transports that reach processes of other jobs, where they are not open yet, and
+ * publishes their addresses.  -RT_EUNREACH, logged: cfg.btl excludes them. */
+int wm_domain_open_jobs(struct wm_domain *d);
 void wm_domain_destroy(struct wm_domain *d);
 /* The one domain of the library; NULL until MPI is first used. */
 extern struct wm_domain *wm_main_domain;

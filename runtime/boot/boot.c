@@ -4,8 +4,10 @@
  * server has sent with it, and are read with PMIX_OPTIONAL, so that a key which a server does not
  * offer costs no round trip.  Called by one thread at a time. */
 #include "runtime/boot/boot.h"
+#include "runtime/boot/jobs.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+#include "runtime/base/hmac.h"
 #include "runtime/base/hwloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/stdio.h"
@@ -217,14 +219,18 @@ static void warn_if_one_of_several(void)
 static int become_singleton(void)
 {
     char self[16];
+    uint32_t random; /* a later process of this number is another job */
 
+    int err = rt_random(&random, sizeof random);
+    if (err < 0)
+        return err;
     warn_if_one_of_several();
     rt_boot.singleton = true;
     rt_boot.size = rt_boot.universe_size = rt_boot.nnodes = 1;
-    snprintf(rt_boot.nspace, sizeof rt_boot.nspace, "singleton-%.200s-%ld", rt_boot.host,
-             (long)getpid());
+    snprintf(rt_boot.nspace, sizeof rt_boot.nspace, "singleton-%.200s-%ld-%08x", rt_boot.host,
+             (long)getpid(), random);
     snprintf(self, sizeof self, "%d", rt_boot.rank);
-    int err = find_local_peers(self);
+    err = find_local_peers(self);
     rt_boot.ncpus = guess_ncpus();
     return err;
 }
@@ -339,6 +345,15 @@ const char *rt_boot_host_name(void)
     return rt_boot.host[0] ? rt_boot.host : getenv("PMIX_HOSTNAME");
 }
 
+char *rt_boot_take_parent(void)
+{
+    const char *port = getenv(RT_BOOT_PARENT_PORT);
+    char *copy = port && *port ? strdup(port) : NULL;
+    if (port)
+        unsetenv(RT_BOOT_PARENT_PORT);
+    return copy;
+}
+
 int rt_boot_init(void)
 {
     int err;
@@ -373,6 +388,7 @@ void rt_boot_fini(void)
 {
     rt_boot_leave();
     rt_boot_nodes_fini();
+    rt_boot_jobs_fini();
     free(rt_boot.local_procs);
     rt_boot.local_procs = NULL;
 }
@@ -381,8 +397,9 @@ int rt_boot_put(const char *key, const void *val, size_t len)
 {
     pmix_value_t v;
 
-    if (rt_boot.singleton)
-        return 0;
+    int err = rt_boot_keep(key, val, len);
+    if (err < 0 || rt_boot.singleton)
+        return err;
     v.type = PMIX_BYTE_OBJECT;
     v.data.bo.bytes = (char *)val; /* PMIx_Put copies it */
     v.data.bo.size = len;
@@ -481,7 +498,9 @@ int rt_boot_get(struct rt_proc peer, const char *key, void **val, size_t *len, i
     pmix_value_t *v = NULL;
     pmix_proc_t proc;
 
-    if (peer.ns != 0 || rt_boot.singleton || peer.rank >= (uint32_t)rt_boot.size)
+    if (peer.ns != 0)
+        return rt_boot_card_get(peer, key, val, len);
+    if (rt_boot.singleton || peer.rank >= (uint32_t)rt_boot.size)
         return -RT_ENOENT;
     PMIX_LOAD_PROCID(&proc, boot.me.nspace, peer.rank);
     pmix_status_t rc = get_patiently(&proc, key, timeout_s, &v);

@@ -10,15 +10,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Any process.  `ns` is an index in this process's table of namespaces (jobs); 0 is its own. */
+/* Any process.  `ns` is an index in this process's table of namespaces (jobs.h); 0 is its own. */
 struct rt_proc {
     uint32_t ns, rank;
 };
 
 struct rt_boot {
-    char nspace[256];           /* PMIx namespace; "singleton-<host>-<pid>" without a server */
-    char host[256];             /* as the launcher names it, otherwise gethostname(2) */
-    int rank, size;             /* in the job */
+    char nspace[256]; /* PMIx namespace; "singleton-<host>-<pid>-<random>" without a server */
+    char host[256];   /* as the launcher names it, otherwise gethostname(2) */
+    int rank, size;   /* in the job */
     int local_rank, local_size; /* among the job's processes on this host */
     int node, nnodes;           /* index of this host in the job, and number of hosts */
     /* Job ranks on this host in local-rank order, which is ascending; local_size of them. */
@@ -45,6 +45,11 @@ void rt_boot_nodes_fini(void); /* called by rt_boot_fini() */
  * to start, 0: unknown; the launcher's name of this host, NULL: unknown. */
 int rt_boot_maxprocs(void);
 const char *rt_boot_host_name(void);
+/* Environment of started processes (MPI_Comm_spawn): the port at which their parents accept.  The
+ * second call returns it in malloc'ed memory, NULL if there is none, and removes the variable:
+ * programs that this process starts itself have no parent. */
+#define RT_BOOT_PARENT_PORT "WEFT_PARENT_PORT"
+char *rt_boot_take_parent(void);
 /* Connects to the PMIx server named in the environment, or becomes a singleton.  -RT_EBOOT after
  * logging the cause.  After rt_boot_leave() it connects again and rt_boot is unchanged. */
 int rt_boot_init(void);

@@ -32,11 +32,11 @@ static void tell(struct btl_op *op, int err)
 }
 
 static struct btl_tcp *tcp(void) { return (struct btl_tcp *)raw.b; }
-static struct tcp_peer *one(void) { return tcp_peer_find(tcp(), 1); }
+static struct tcp_peer *one(void) { return tcp_peer_find(tcp(), (struct rt_proc){ 0, 1 }); }
 
 static bool is_lost(void *arg)
 {
-    const struct tcp_peer *p = tcp_peer_find(tcp(), *(uint32_t *)arg);
+    const struct tcp_peer *p = tcp_peer_find(tcp(), (struct rt_proc){ 0, *(uint32_t *)arg });
     return p && p->lost;
 }
 

@@ -17,6 +17,10 @@
 #include <unistd.h>
 
 static struct btl_tcp *tcp(void) { return (struct btl_tcp *)raw.b; }
+static struct tcp_peer *peer_of(uint32_t rank)
+{
+    return tcp_peer_find(tcp(), (struct rt_proc){ 0, rank });
+}
 
 static uint32_t rnd(void)
 {
@@ -74,7 +78,7 @@ static void wrong_key(void)
     close(fd);
     CHECK(strstr(capture_end(), "does not know the key") != NULL);
     nothing_happened();
-    CHECK(!tcp_peer_find(tcp(), 1));
+    CHECK(!peer_of(1));
     raw_close();
 }
 
@@ -159,7 +163,7 @@ static void cut_at_every_byte_of_the_handshake(void)
     }
     nothing_happened();
     capture_end();
-    CHECK(!tcp_peer_find(tcp(), 1));
+    CHECK(!peer_of(1));
     raw_close();
 }
 
@@ -325,7 +329,7 @@ static void a_long_frame_across_two_reads(void)
         return;
     int fd = raw_join(1, TCP_FOR_MAIN);
     raw_pump();
-    int in = tcp_peer_find(tcp(), 1)->main->fd;
+    int in = peer_of(1)->main->fd;
     tcp_set_option(in, SOL_SOCKET, SO_RCVBUF, 1 << 20);
     for (int i = 0; i < FRAMES; i++) {
         for (size_t k = 0; k < sizeof data; k++)
@@ -356,7 +360,7 @@ static bool holds(void)
 {
     int nodelay = -1;
     socklen_t len = sizeof nodelay;
-    int fd = tcp_peer_find(tcp(), 1)->main->fd;
+    int fd = peer_of(1)->main->fd;
     CHECK_EQ(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &nodelay, &len), 0);
     CHECK_EQ(nodelay == 0, tcp()->burst_holds);
     return nodelay == 0;
@@ -403,7 +407,7 @@ static void ends_of_frames_wait_in_bursts_only(void)
     raw_pump();
     CHECK_EQ(raw.b->ops->add_peer(raw.b, &one, NULL, 0, &peer), 0);
     peer->up = &raw;
-    tcp_set_option(tcp_peer_find(tcp(), 1)->main->fd, SOL_SOCKET, SO_SNDBUF, 1 << 20);
+    tcp_set_option(peer_of(1)->main->fd, SOL_SOCKET, SO_SNDBUF, 1 << 20);
     tcp_set_option(fd, SOL_SOCKET, SO_RCVBUF, 1 << 20);
 
     size_t len = burst(peer, 3); /* no frame follows */
@@ -429,7 +433,7 @@ static void ends_of_frames_wait_in_bursts_only(void)
 
     raw.b->ops->progress(raw.b);
     burst(peer, 2); /* the connection ends during a burst */
-    tcp_conn_close(tcp_peer_find(tcp(), 1)->main);
+    tcp_conn_close(peer_of(1)->main);
     CHECK(!tcp()->burst && !tcp()->burst_holds);
     close(fd);
     raw_close();
@@ -437,7 +441,7 @@ static void ends_of_frames_wait_in_bursts_only(void)
 
 static bool is_lost(void *arg)
 {
-    const struct tcp_peer *p = tcp_peer_find(tcp(), *(uint32_t *)arg);
+    const struct tcp_peer *p = peer_of(*(uint32_t *)arg);
     return p && p->lost;
 }
 
@@ -654,7 +658,7 @@ static void poll_reads_lanes(void)
     struct tcp_lane_frame f = { TCP_LANE_MAGIC, 1, key.region, key.gen, 0, sizeof data, { 0 } };
     int fd = raw_join(1, TCP_FOR_MAIN), lane = raw_join(1, TCP_FOR_LANE);
     raw_pump();
-    struct tcp_peer *p = tcp_peer_find(tcp(), 1);
+    struct tcp_peer *p = peer_of(1);
     CHECK(p && p->up && p->nlanes == 1);
     CHECK_EQ(send(lane, &f, sizeof f, MSG_NOSIGNAL), sizeof f);
     CHECK_EQ(send(lane, data, sizeof data, MSG_NOSIGNAL), sizeof data);

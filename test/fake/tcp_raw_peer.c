@@ -2,6 +2,7 @@
 /* A hand-made peer for the tests of btl/tcp: see tcp_raw_peer.h.  It has its own code for the
  * handshake, so that an error in the transport's code is not repeated. */
 #include "test/fake/tcp_raw_peer.h"
+#include "btl/tcp/handshake.h"
 #include "test/check.h"
 #include "test/fake/btl_pair.h"
 #include "test/patience.h"
@@ -118,6 +119,7 @@ bool raw_ended(int fd)
 void raw_hello(struct tcp_hello *h, uint32_t from, enum tcp_purpose purpose)
 {
     *h = (struct tcp_hello){ .order = TCP_ORDER,
+                             .job = tcp_own_name().job,
                              .purpose = purpose,
                              .from = from,
                              .to = (uint32_t)rt_boot.rank,

@@ -53,3 +53,11 @@ include test/mpi/check.mk
 include test/mpi/conf.mk
 include test/mpi/io.mk
 include test/mpi/rma.mk
+
+# Jobs that meet.
+check_PROGRAMS += test/mpi/dyn_local test/mpi/dyn_victim
+test_mpi_dyn_local_SOURCES = test/mpi/dyn_local.c test/mpi/dyn_meet.h test/mpi/mpitest.h
+test_mpi_dyn_local_LDADD = libmpi_abi.la
+test_mpi_dyn_victim_SOURCES = test/mpi/dyn_victim.c test/mpi/dyn_meet.h test/mpi/mpitest.h
+test_mpi_dyn_victim_LDADD = libmpi_abi.la
+EXTRA_DIST += test/mpi/dyn_meet.py

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Two groups of processes that share nothing yet but a connection between their roots become an
+ * intercommunicator. */
+#ifndef WM_DYNAMIC_LINK_H
+#define WM_DYNAMIC_LINK_H
+
+#include "mpi/base/comm.h"
+
+/* How the root gets the connection; returns MPI_SUCCESS or what wm_err() returned. */
+struct wm_dial {
+    int (*dial)(const struct wm_dial *how, int *fd);
+    bool accepts; /* this side is the first of the two; the other side is not */
+    const char *name;
+    int (*stop)(void *arg);
+    void *arg;
+    int fd;
+};
+
+/* Collective over the intracommunicator `comm`; `how` counts at the root.  Closes the connection.
+ * Without the domain's lock. */
+int wm_link(struct wm_comm *comm, int root, const struct wm_dial *how, struct wm_comm **out);
+
+#endif

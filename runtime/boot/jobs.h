@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Processes of other jobs that this process has met.  A job has a number here, rt_proc.ns, which is
+ * this process's own; between processes a job is named by its id.  A process introduces itself by
+ * its card: who it is, and all values that it has published.  rt_boot_get() answers for processes
+ * of other jobs from their cards, without any server.  Called by one thread at a time, like
+ * boot.h. */
+#ifndef RT_BOOT_JOBS_H
+#define RT_BOOT_JOBS_H
+
+#include "runtime/boot/boot.h"
+
+struct rt_name {  /* a process, as all processes name it */
+    uint64_t job; /* of the text of its namespace */
+    uint32_t rank, zero;
+};
+
+struct rt_name rt_boot_name(struct rt_proc p);
+/* The process of that name.  -RT_ENOENT: of a job of which this process has met no member. */
+int rt_boot_proc(struct rt_name n, struct rt_proc *out);
+/* The PMIx namespace of job `ns`. */
+const char *rt_boot_nspace(uint32_t ns);
+/* " of job NAME" for messages about a process; "" for one of this job. */
+const char *rt_boot_of_job(uint32_t ns);
+
+/* This process's card, malloc'ed. */
+int rt_boot_card(void **card, size_t *len);
+/* Bytes of the card that begins at `card`, of at most `max` bytes.  -RT_EINVAL: not a card of this
+ * version of Weft. */
+int64_t rt_boot_card_len(const void *card, size_t max);
+/* Keeps the card, which rt_boot_card_len() accepts; *out is its process.  A card of the own job is
+ * not needed and not kept.  0, -RT_ENOMEM. */
+int rt_boot_meet(const void *card, struct rt_proc *out);
+
+/* For boot.c. */
+int rt_boot_keep(const char *key, const void *val, size_t len); /* for this process's card */
+int rt_boot_card_get(struct rt_proc p, const char *key, void **val, size_t *len);
+void rt_boot_jobs_fini(void);
+
+#endif

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Jobs that meet by ports: two mpiruns, singletons, several clients, a client that dies, a wrong secret, a port that is closed."""
+
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from faultlib import SCALE, builddir, main, mpirun
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tool"))
+from patience import Stopwatch
+
+victim = os.path.join(builddir, "test/mpi/dyn_victim")
+LIMIT = 30
+
+
+def start(ranks, *args):
+    """Ranks 0: without mpirun."""
+    command = ([mpirun, "-n", str(ranks)] if ranks else []) + [victim, *args]
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def together(*jobs, status=None):
+    """Runs jobs (ranks, mode, more arguments) that share a port; all end with 0, or as `status` says."""
+    with tempfile.TemporaryDirectory(prefix="weft-meet-") as folder:
+        file = os.path.join(folder, "port")
+        running = [start(ranks, mode, file, *map(str, more)) for ranks, mode, *more in jobs]
+        watch = Stopwatch()
+        texts = []
+        for i, p in enumerate(running):
+            try:
+                texts.append(p.communicate(timeout=max(1, 4 * LIMIT * SCALE))[0])
+            except subprocess.TimeoutExpired:
+                for q in running:
+                    q.kill()
+                raise AssertionError(f"job {i} {jobs[i]} did not end; output:\n{p.communicate()[0]}")
+        for i, p in enumerate(running):
+            wanted = (status or {}).get(i, 0)
+            assert p.returncode == wanted, f"job {i} {jobs[i]} ended with {p.returncode}, expected {wanted}:\n{texts[i]}"
+        assert watch.own() < LIMIT * SCALE, f"took {watch.own():.1f} s"
+        return texts
+
+
+def two_mpiruns():
+    for a, b in (1, 1), (1, 3), (3, 2), (5, 3):
+        together((a, "accept", 2), (b, "connect", 2))
+
+
+def singletons():
+    together((0, "accept", 2), (0, "connect", 2))
+    together((0, "accept", 1), (3, "connect", 1))
+    together((2, "accept", 1), (0, "connect", 1))
+
+
+def many_times():
+    """50 meetings of the same jobs: no more descriptors."""
+    together((2, "accept", 50), (1, "connect", 50))
+
+
+def many_clients():
+    """They queue at one port."""
+    together((2, "accept", 5), *[(n, "connect", 1) for n in (1, 0, 2, 1, 0)])
+
+
+def client_dies():
+    texts = together((2, "survive"), (2, "die"), status={1: 137})
+    assert "lost contact" in texts[0] and "of job" in texts[0], texts[0]
+
+
+def wrong_secret():
+    """Refused, while an accept waits, which then takes the right one."""
+    together((1, "accept", 1), (2, "wrong"), (1, "connect", 1))
+
+
+def closed_while_waiting():
+    together((1, "late"), (2, "failing"))
+
+
+main([two_mpiruns, singletons, many_times, many_clients, client_dies, wrong_secret, closed_while_waiting])

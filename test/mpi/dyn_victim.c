@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The program that dyn_meet.py starts, several times.
+ *     accept FILE N     opens a port, writes its name to FILE, and accepts N times
+ *     connect FILE N    waits for FILE and connects N times
+ *     die FILE          connects, and rank 0 kills itself
+ *     survive FILE      accepts, receives from the dead, and gets an error
+ *     wrong FILE        connects with another secret, which the acceptor refuses
+ *     late FILE         accepts nothing: opens a port, writes FILE, closes it after a while
+ *     failing FILE      connects to that port and expects MPI_ERR_PORT */
+#include "test/mpi/dyn_meet.h"
+
+#include <dirent.h>
+#include <string.h>
+
+static char port[MPI_MAX_PORT_NAME];
+static int rank;
+
+static void publish(const char *file)
+{
+    char tmp[512];
+    if (rank)
+        return;
+    OK(MPI_Open_port(MPI_INFO_NULL, port));
+    snprintf(tmp, sizeof tmp, "%s.tmp", file);
+    FILE *f = fopen(tmp, "w");
+    CHECK(f && fputs(port, f) >= 0 && fclose(f) == 0);
+    CHECK_EQ(rename(tmp, file), 0);
+}
+
+static void find(const char *file)
+{
+    FILE *f;
+    if (rank)
+        return;
+    while (!(f = fopen(file, "r")))
+        usleep(1000);
+    CHECK(fgets(port, sizeof port, f) != NULL);
+    fclose(f);
+}
+
+static int descriptors(void)
+{
+    int n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    while (d && readdir(d))
+        n++;
+    if (d)
+        closedir(d);
+    return n;
+}
+
+/* Meets n times; descriptors do not become more. */
+static void meet(bool accepts, int n)
+{
+    int before = 0;
+    for (int i = 0; i < n; i++) {
+        MPI_Comm c;
+        if (accepts)
+            OK(MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &c));
+        else
+            OK(MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &c));
+        if (n < 50 || i < 2) /* the other side may have made fewer */
+            use(c, accepts);
+        else
+            OK(MPI_Comm_disconnect(&c));
+        if (i == 2)
+            before = descriptors();
+    }
+    if (n >= 50) /* the same two jobs */
+        CHECK_EQ(descriptors(), before);
+}
+
+static void survive(void)
+{
+    MPI_Comm c;
+    int x, err;
+    OK(MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &c));
+    OK(MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN));
+    if (rank) /* a process that has no connection with the dead one is not notified */
+        return;
+    err = MPI_Recv(&x, 1, MPI_INT, 0, 1, c, MPI_STATUS_IGNORE);
+    CHECK(err != MPI_SUCCESS);
+}
+
+static void die(void)
+{
+    MPI_Comm c;
+    OK(MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &c));
+    if (rank == 0)
+        raise(SIGKILL);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void wrong(void)
+{
+    MPI_Comm c;
+    char *digit = port + strlen("weft1:");
+    *digit = *digit == '0' ? '1' : '0';
+    FAILS(MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &c), MPI_ERR_PORT);
+    *digit = *digit == '0' ? '1' : '0';
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 2 ? argv[1] : "", *file = argc > 2 ? argv[2] : "";
+    int n = argc > 3 ? atoi(argv[3]) : 1;
+    MPI_Init(NULL, NULL);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    bool serves = !strcmp(what, "accept") || !strcmp(what, "survive") || !strcmp(what, "late");
+    serves ? publish(file) : find(file);
+    if (!strcmp(what, "accept") || !strcmp(what, "connect"))
+        meet(serves, n);
+    else if (!strcmp(what, "survive"))
+        survive();
+    else if (!strcmp(what, "die"))
+        die();
+    else if (!strcmp(what, "wrong"))
+        wrong();
+    else if (!strcmp(what, "failing"))
+        FAILS(MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &(MPI_Comm){ 0 }),
+              MPI_ERR_PORT);
+    else if (!strcmp(what, "late"))
+        usleep(300000);
+    if (serves && rank == 0 && *port)
+        OK(MPI_Close_port(port));
+    MPI_Finalize();
+    return check_failed_case;
+}
