@@ -6,6 +6,7 @@
 #include "runtime/base/err.h"
 #include "test/check.h"
 
+enum { FIRST = WM_CTX_BRIDGE / 2 + 1 }; /* the first id that is free */
 enum { IDS = 1 << 20, WINDOW = 64 * WM_CTX_WORDS };
 static uint64_t other_used[IDS / 64];
 static uint32_t other_first; /* window where the other member's search starts */
@@ -55,7 +56,7 @@ static void many_with_different_members(void)
     begin();
     for (int i = 0; i < N; i++) {
         int64_t id = find();
-        CHECK_EQ(id, i + 4);
+        CHECK_EQ(id, i + FIRST);
         other_first = (uint32_t)(id / WINDOW);
         if (i % 2) {
             wm_comm_release_ctx((uint32_t)(2 * id));
@@ -63,7 +64,7 @@ static void many_with_different_members(void)
         }
     }
     CHECK_MSG(nrounds <= N + N / WINDOW + 1, "%d rounds for %d ids", nrounds, N);
-    for (int64_t id = 4; id < N + 4; id += 2)
+    for (int64_t id = FIRST; id < N + FIRST; id += 2)
         wm_comm_release_ctx((uint32_t)(2 * id));
 }
 
@@ -71,11 +72,11 @@ static void lowest_that_was_given_back(void)
 {
     begin();
     for (int i = 0; i < 3 * WINDOW; i++)
-        CHECK_EQ(find(), i + 4);
+        CHECK_EQ(find(), i + FIRST);
     wm_comm_release_ctx(2 * 100);
     CHECK_EQ(find(), 100);
-    CHECK_EQ(find(), 3 * WINDOW + 4);
-    for (int64_t id = 4; id <= 3 * WINDOW + 4; id++)
+    CHECK_EQ(find(), 3 * WINDOW + FIRST);
+    for (int64_t id = FIRST; id <= 3 * WINDOW + FIRST; id++)
         wm_comm_release_ctx((uint32_t)(2 * id));
 }
 
@@ -84,14 +85,14 @@ static void begins_again(void)
 {
     begin();
     other_first = IDS / WINDOW;
-    CHECK_EQ(find(), 4);
-    wm_comm_release_ctx(2 * 4);
+    CHECK_EQ(find(), FIRST);
+    wm_comm_release_ctx(2 * FIRST);
 }
 
 static void all_used(void)
 {
     begin();
-    for (int i = 4; i < IDS; i++)
+    for (int i = FIRST; i < IDS; i++)
         if (find() != i) {
             CHECK_MSG(false, "id %d is another", i);
             return;
