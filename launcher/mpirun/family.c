@@ -19,6 +19,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* The numbers of ranks of the jobs spawned last can be looked up although these have ended.  Their
+ * names belong to the negative number of the job. */
+#define COUNTS_KEPT 64
 #define OWN 1 /* number of the job of the first mpirun itself */
 
 static void take_frames(struct launch_job *job, struct member *m);
@@ -130,7 +133,14 @@ static int find_edge(const struct family *f, int a, int b)
 
 static int join(struct family *f, int a, int b)
 {
-    if (a == 0 || b == 0 || a == b || find_edge(f, a, b) >= 0)
+    struct member *ma = member_of(f, a), *mb = member_of(f, b);
+    if (a == 0 || b == 0 || a == b)
+        return 0;
+    if (ma)
+        ma->met = true;
+    if (mb)
+        mb->met = true;
+    if (find_edge(f, a, b) >= 0)
         return 0;
     struct edge *edges = realloc(f->edges, (size_t)(f->nedges + 1) * sizeof *edges);
     if (!edges)
@@ -157,10 +167,19 @@ static void end_member(struct member *m)
     send_on(&m->chan, &o);
 }
 
+/* Ends the jobs that a failed job has spawned and that have not been connected yet. */
+static void fall_early(struct family *f, int number)
+{
+    for (struct member *m = f->members; m; m = m->next)
+        if (!m->met && !m->asker.gone && number == (m->asker.via ? m->asker.via->number : OWN))
+            end_member(m);
+}
+
 /* Ends the jobs that are connected to a job that has failed, and removes its connections. */
 static void fall(struct launch_job *job, int number, int code)
 {
     struct family *f = job->family;
+    fall_early(f, number);
     for (int i = 0; i < f->nedges;) {
         struct edge e = f->edges[i];
         if (e.a != number && e.b != number) {
@@ -342,7 +361,8 @@ static void on_up(struct launch_job *job, struct member *m, struct frame *f)
               launch_list_addf(&words, "%s%s", RT_BOOT_KEY_COUNTS, nspace) ||
               launch_list_add(&words, counts);
     if (!err)
-        names_ask(&job->family->names, m->number, &words, &result);
+        names_ask(&job->family->names, -m->number, &words, &result);
+    names_drop(&job->family->names, COUNTS_KEPT - m->number);
     launch_list_fini(&words);
     if (!err)
         err = launch_list_add(&words, nspace);

@@ -26,6 +26,7 @@ struct member {
     pid_t pid;
     struct frame_chan chan;
     bool up;     /* its ranks run */
+    bool met;    /* it has been connected to another job */
     bool ending; /* FRAME_QUIT has been sent */
     char nspace[200];
     struct asker asker;
