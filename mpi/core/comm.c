@@ -365,6 +365,8 @@ static bool no_pending(void *comm)
     return c->obj.refs <= 1 + k.n;
 }
 
+void (*wm_comm_part)(const struct wm_comm *c);
+
 int wm_api_comm_disconnect(struct wm_comm *comm)
 {
     if (comm_predefined(comm))
@@ -373,5 +375,7 @@ int wm_api_comm_disconnect(struct wm_comm *comm)
     rt_lock(&dom->lock);
     wm_domain_until(dom, no_pending, comm);
     rt_unlock(&dom->lock);
+    if (wm_comm_part)
+        wm_comm_part(comm);
     return wm_comm_free(comm);
 }

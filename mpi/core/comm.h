@@ -30,4 +30,8 @@ int wm_comm_copy_topo(const struct wm_comm *from, struct wm_comm *to);
 /* Stores the hints of `info` (NULL: none) that Weft knows. */
 int wm_comm_set_info(struct wm_comm *comm, const struct wm_info *info);
 
+/* Set by mpi/dynamic: called by MPI_Comm_disconnect before the communicator is freed, without the
+ * domain's lock. */
+extern void (*wm_comm_part)(const struct wm_comm *c);
+
 #endif

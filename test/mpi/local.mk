@@ -5,12 +5,13 @@ check_PROGRAMS += test/mpi/init test/mpi/p2p_modes test/mpi/p2p_persist test/mpi
 	test/mpi/p2p_huge test/mpi/p2p_late test/mpi/comm_make test/mpi/comm_group test/mpi/comm_attr \
 	test/mpi/coll_move test/mpi/coll_reduce test/mpi/coll_nb test/mpi/coll_persist test/mpi/coll_hosts \
 	test/mpi/thread_multi \
-	test/mpi/dyn_names test/mpi/oversub test/mpi/fault_victim test/mpi/fault_nocma test/mpi/fault_stdio
+	test/mpi/dyn_names test/mpi/dyn_spawn test/mpi/oversub test/mpi/fault_victim test/mpi/fault_nocma test/mpi/fault_stdio
 EXTRA_DIST += test/mpi/mpitest.h test/mpi/hosts.h test/mpi/faultlib.py test/mpi/fault_ranks.py \
 	test/mpi/fault_memory.py test/mpi/fault_input.py test/mpi/fault_finalize.py test/mpi/fault_stdio.py
 
 test_mpi_init_LDADD = libmpi_abi.la
 test_mpi_dyn_names_LDADD = libmpi_abi.la
+test_mpi_dyn_spawn_LDADD = libmpi_abi.la
 test_mpi_p2p_modes_LDADD = libmpi_abi.la
 test_mpi_p2p_persist_LDADD = libmpi_abi.la
 test_mpi_p2p_sendrecv_LDADD = libmpi_abi.la

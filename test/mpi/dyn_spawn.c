@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* MPI_Comm_spawn and MPI_Comm_spawn_multiple (MPI-5.0 section 11.8).  The program is also the
+ * children, whose first argument says what they do. */
+#include <malloc.h>
+#include <string.h>
+#include "test/descriptors.h"
+#include "test/mpi/mpitest.h"
+
+static char program[4096];
+static int nspawns;
+static const char *alone; /* the only case: children that die so */
+
+static MPI_Info make_info(const char *key, const char *value)
+{
+    MPI_Info info = MPI_INFO_NULL;
+    OK(MPI_Info_create(&info));
+    OK(MPI_Info_set(info, key, value));
+    return info;
+}
+
+/* ---- what both sides do ---- */
+
+/* Messages between all pairs of the two groups, and collective calls over both. */
+static void talk(MPI_Comm inter, bool parent)
+{
+    int rank, n, far, sum = -1, got = -1;
+    MPI_Comm merged;
+    if (inter == MPI_COMM_NULL)
+        return;
+    OK(MPI_Comm_rank(inter, &rank));
+    OK(MPI_Comm_size(inter, &n));
+    OK(MPI_Comm_remote_size(inter, &far));
+    for (int r = 0; r < far; r++) {
+        int mine = 100 * rank + r;
+        OK(MPI_Sendrecv(&mine, 1, MPI_INT, r, 3, &got, 1, MPI_INT, r, 3, inter, MPI_STATUS_IGNORE));
+        CHECK_EQ(got, 100 * r + rank);
+    }
+    int one = 1;
+    OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, inter));
+    CHECK_EQ(sum, far);
+    OK(MPI_Intercomm_merge(inter, !parent, &merged));
+    int all, me, order;
+    OK(MPI_Comm_size(merged, &all));
+    OK(MPI_Comm_rank(merged, &me));
+    CHECK_EQ(all, n + far);
+    order = parent ? rank : far + rank;
+    CHECK_EQ(me, order);
+    OK(MPI_Allreduce(&me, &sum, 1, MPI_INT, MPI_SUM, merged));
+    CHECK_EQ(sum, all * (all - 1) / 2);
+    OK(MPI_Comm_free(&merged));
+}
+
+/* ---- children ---- */
+
+static int child(int argc, char **argv)
+{
+    MPI_Comm parent;
+    char text[64] = "";
+    int *number, flag, n, rank;
+    const char *what = argv[1];
+
+    if (!strcmp(what, "exit-before"))
+        exit(3);
+    if (!strcmp(what, "quiet-before"))
+        exit(0);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    OK(MPI_Comm_get_parent(&parent));
+    CHECK(parent != MPI_COMM_NULL);
+    OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
+    OK(MPI_Comm_size(MPI_COMM_WORLD, &n));
+    mt_rank = rank;
+    mt_size = n;
+    if (!strcmp(what, "talk")) {
+        talk(parent, false);
+    } else if (!strcmp(what, "report")) { /* argument and number of the command, to parent 0 */
+        OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &number, &flag));
+        CHECK(flag);
+        snprintf(text, sizeof text, "%d of %d: %s, %d", rank, n, argv[2], *number);
+        OK(MPI_Send(text, sizeof text, MPI_CHAR, 0, 5, parent));
+    } else if (!strcmp(what, "env")) {
+        snprintf(text, sizeof text, "%s", getenv("DYN_SPAWN") ? getenv("DYN_SPAWN") : "unset");
+        OK(MPI_Send(text, sizeof text, MPI_CHAR, 0, 5, parent));
+    } else if (!strcmp(what, "die-apart")) {
+        OK(MPI_Comm_disconnect(&parent));
+        _exit(3);
+    } else if (!strcmp(what, "die")) {
+        OK(MPI_Barrier(parent));
+        _exit(5);
+    } else if (!strcmp(what, "abort")) {
+        OK(MPI_Barrier(parent));
+        MPI_Abort(MPI_COMM_WORLD, 6);
+    }
+    OK(MPI_Comm_disconnect(&parent));
+    MPI_Finalize();
+    return check_failed_case;
+}
+
+/* ---- cases ---- */
+
+static void spawn(const char *what, int n, int root, MPI_Comm comm, MPI_Comm *inter)
+{
+    char *argv[] = { (char *)what, "x", NULL };
+    int codes[8];
+    bool at_root;
+    int rank, far = 0;
+    OK(MPI_Comm_rank(comm, &rank));
+    at_root = rank == root; /* other ranks may give anything */
+    OK(MPI_Comm_spawn(at_root ? program : NULL, at_root ? argv : NULL, at_root ? n : -5,
+                      MPI_INFO_NULL, root, comm, inter, codes));
+    if (*inter == MPI_COMM_NULL)
+        return;
+    OK(MPI_Comm_remote_size(*inter, &far));
+    CHECK_EQ(far, n);
+    for (int i = 0; i < n; i++)
+        CHECK_EQ(codes[i], MPI_SUCCESS);
+}
+
+static void one_child(void)
+{
+    MPI_Comm inter = MPI_COMM_NULL;
+    spawn("talk", 1, 0, mt_comm, &inter);
+    talk(inter, true);
+    OK(MPI_Comm_disconnect(&inter));
+}
+
+static void three_children(void)
+{
+    MPI_Comm inter = MPI_COMM_NULL;
+    spawn("talk", 3, mt_size - 1, mt_comm, &inter);
+    talk(inter, true);
+    OK(MPI_Comm_disconnect(&inter));
+}
+
+static void by_each_rank(void)
+{
+    MPI_Comm inter = MPI_COMM_NULL, parent;
+    OK(MPI_Comm_get_parent(&parent));
+    CHECK(parent == MPI_COMM_NULL);
+    spawn("talk", 1, 0, MPI_COMM_SELF, &inter);
+    talk(inter, true);
+    OK(MPI_Comm_disconnect(&inter));
+}
+
+static void several_commands(void)
+{
+    char *first[] = { "report", "first", NULL }, *second[] = { "report", "second", NULL };
+    char *commands[] = { program, program }, **argvs[] = { first, second };
+    int n[] = { 2, 1 }, codes[3], far;
+    MPI_Info infos[] = { MPI_INFO_NULL, MPI_INFO_NULL };
+    char text[64];
+    MPI_Comm inter;
+    OK(MPI_Comm_spawn_multiple(2, commands, argvs, n, infos, 0, mt_comm, &inter, codes));
+    OK(MPI_Comm_remote_size(inter, &far));
+    CHECK_EQ(far, 3);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(codes[i], MPI_SUCCESS);
+    for (int i = 0; i < 3 && mt_rank == 0; i++) {
+        const char *expected[] = { "0 of 3: first, 0", "1 of 3: first, 0", "2 of 3: second, 1" };
+        OK(MPI_Recv(text, sizeof text, MPI_CHAR, i, 5, inter, MPI_STATUS_IGNORE));
+        CHECK_MSG(!strcmp(text, expected[i]), "child %d sent '%s'", i, text);
+    }
+    OK(MPI_Comm_disconnect(&inter));
+}
+
+static void info_keys(void)
+{
+    char *argv[] = { "env", NULL }, text[64];
+    MPI_Comm inter;
+    MPI_Info info = make_info("env", "DYN_SPAWN=a b\nOTHER=1");
+    OK(MPI_Info_set(info, "unknown-key", "x"));
+    OK(MPI_Info_set(info, "mpi_initial_errhandler", "mpi_errors_return"));
+    OK(MPI_Comm_spawn(program, argv, 1, info, 0, mt_comm, &inter, MPI_ERRCODES_IGNORE));
+    if (mt_rank == 0) {
+        OK(MPI_Recv(text, sizeof text, MPI_CHAR, 0, 5, inter, MPI_STATUS_IGNORE));
+        CHECK(!strcmp(text, "a b"));
+    }
+    OK(MPI_Comm_disconnect(&inter));
+    OK(MPI_Info_free(&info));
+}
+
+static void wrong_requests(void)
+{
+    MPI_Comm inter = MPI_COMM_NULL;
+    int codes[2] = { -1, -1 };
+    MPI_Info info = make_info("add-host", "elsewhere"), wrong = make_info("env", "no value");
+    FAILS(MPI_Comm_spawn("./no-such-program", MPI_ARGV_NULL, 2, MPI_INFO_NULL, 0, mt_comm, &inter,
+                         codes),
+          MPI_ERR_SPAWN);
+    CHECK_EQ(codes[0], MPI_ERR_SPAWN);
+    CHECK_EQ(codes[1], MPI_ERR_SPAWN);
+    FAILS(MPI_Comm_spawn(program, MPI_ARGV_NULL, 0, MPI_INFO_NULL, 0, mt_comm, &inter, codes),
+          MPI_ERR_ARG);
+    FAILS(MPI_Comm_spawn(mt_rank ? program : NULL, MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, mt_comm,
+                         &inter, codes),
+          MPI_ERR_ARG);
+    FAILS(MPI_Comm_spawn(program, MPI_ARGV_NULL, 1, info, 0, mt_comm, &inter, codes),
+          MPI_ERR_SPAWN);
+    CHECK(inter == MPI_COMM_NULL);
+    FAILS(MPI_Comm_spawn(program, MPI_ARGV_NULL, 2, wrong, 0, mt_comm, &inter, codes),
+          MPI_ERR_INFO_VALUE);
+    OK(MPI_Info_free(&info));
+    OK(MPI_Info_free(&wrong));
+}
+
+static void children_that_end_before_init(void)
+{
+    char *quiet[] = { "quiet-before", NULL };
+    MPI_Comm inter = MPI_COMM_NULL;
+    int codes[2] = { -1, -1 };
+    FAILS(MPI_Comm_spawn(program, quiet, 2, MPI_INFO_NULL, 0, mt_comm, &inter, codes),
+          MPI_ERR_SPAWN);
+    CHECK_EQ(codes[1], MPI_ERR_SPAWN);
+    CHECK(inter == MPI_COMM_NULL);
+}
+
+/* mpirun runs with 4 slots. */
+static void soft_numbers(void)
+{
+    char *argv[] = { "talk", NULL };
+    MPI_Comm inter = MPI_COMM_NULL;
+    int codes[9], far = 4 - mt_size;
+    MPI_Info info = make_info("soft", "1:9");
+    OK(MPI_Comm_spawn(program, argv, 9, info, 0, mt_comm, &inter, codes));
+    talk(inter, true);
+    for (int i = 0; i < 9; i++)
+        CHECK_EQ(codes[i], i < far ? MPI_SUCCESS : MPI_ERR_SPAWN);
+    OK(MPI_Comm_disconnect(&inter));
+    FAILS(MPI_Comm_spawn(program, argv, 9, MPI_INFO_NULL, 0, mt_comm, &inter, codes),
+          MPI_ERR_SPAWN);
+    OK(MPI_Info_free(&info));
+}
+
+/* Children that die when they have disconnected; or while they are connected: then mpirun ends this
+ * job. */
+static void dying_children(void)
+{
+    MPI_Comm inter = MPI_COMM_NULL;
+    spawn(alone, 2, 0, mt_comm, &inter);
+    if (strcmp(alone, "die-apart")) {
+        OK(MPI_Barrier(inter));
+        pause();
+    }
+    OK(MPI_Comm_disconnect(&inter));
+    for (int i = 0; i < 3; i++) { /* this job continues */
+        MPI_Comm one = MPI_COMM_NULL;
+        spawn("talk", 1, 0, mt_comm, &one);
+        talk(one, true);
+        OK(MPI_Comm_disconnect(&one));
+    }
+}
+
+/* Open descriptors, and memory in use, do not grow with the number of spawns. */
+static void many(void)
+{
+    int before = 0;
+    size_t used = 0;
+    for (int i = 0; i < nspawns; i++) {
+        MPI_Comm inter = MPI_COMM_NULL;
+        spawn("talk", 1, 0, mt_comm, &inter);
+        talk(inter, true);
+        OK(MPI_Comm_disconnect(&inter));
+        if (i == nspawns / 2) {
+            before = descriptors();
+            used = mallinfo2().uordblks;
+        }
+    }
+    printf("# %d descriptors, then %d; %zu bytes, then %zu\n", before, descriptors(), used,
+           mallinfo2().uordblks);
+}
+
+int main(int argc, char **argv)
+{
+    /* libtool runs the program in .libs; the children need the script before it, which sets the
+     * path of the library */
+    const char *libs = strstr(argv[0], "/.libs/");
+    snprintf(program, sizeof program, "%.*s%s", libs ? (int)(libs - argv[0]) : 0, argv[0],
+             libs ? libs + 6 : argv[0]);
+    nspawns = argc > 1 && !strncmp(argv[1], "many=", 5) ? atoi(argv[1] + 5) : 0;
+    alone = argc > 1 && !strncmp(argv[1], "child=", 6) ? argv[1] + 6 : NULL;
+    if (argc > 1 && !nspawns && !alone)
+        return child(argc, argv);
+    mt_init(argc, argv);
+    if (nspawns)
+        MT_RUN(many);
+    else if (alone && !strcmp(alone, "soft"))
+        MT_RUN(soft_numbers);
+    else if (alone)
+        MT_RUN(dying_children);
+    if (nspawns || alone)
+        return mt_end();
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MT_RUN(one_child);
+    MT_RUN(three_children);
+    MT_RUN(by_each_rank);
+    MT_RUN(several_commands);
+    MT_RUN(info_keys);
+    MT_RUN(wrong_requests);
+    MT_RUN(children_that_end_before_init);
+    return mt_end();
+}
