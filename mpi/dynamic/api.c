@@ -10,13 +10,9 @@
 #include "mpi/dynamic/link.h"
 #include "mpi/dynamic/port.h"
 #include "mpi/p2p/domain.h"
-#include "runtime/base/err.h"
-#include "runtime/base/hmac.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 /* ---- ports ---- */
 
@@ -38,12 +34,6 @@ static int dial_accept(const struct wm_dial *how, int *fd)
 static int dial_connect(const struct wm_dial *how, int *fd)
 {
     return wm_port_connect(wm_main_domain, how->name, fd);
-}
-
-static int dial_given(const struct wm_dial *how, int *fd)
-{
-    *fd = how->fd;
-    return MPI_SUCCESS;
 }
 
 int wm_dyn_accept(const char *name, int root, struct wm_comm *comm, int (*stop)(void *arg),
@@ -81,41 +71,6 @@ int wm_api_comm_connect(const char *port_name, struct wm_info *info, int root, s
     (void)info; /* no key is known */
     int err = check_comm(comm);
     return err ? err : wm_dyn_connect(port_name, root, comm, newcomm);
-}
-
-/* ---- join ---- */
-
-/* Both ends draw a number; the lower one is the first side. */
-static int draw(int fd, bool *first)
-{
-    uint64_t mine, theirs;
-    do {
-        int err = rt_random(&mine, sizeof mine);
-        if (!err)
-            err = wm_port_swap(wm_main_domain, fd, &mine, sizeof mine, &theirs, sizeof theirs);
-        if (err)
-            return wm_err(MPI_ERR_OTHER, "argument fd: exchanging data over the socket failed: %s",
-                          rt_err_text(err));
-    } while (mine == theirs);
-    *first = mine < theirs;
-    return MPI_SUCCESS;
-}
-
-int wm_api_comm_join(int fd, struct wm_comm **intercomm)
-{
-    int type = 0;
-    socklen_t len = sizeof type;
-    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) < 0 || type != SOCK_STREAM)
-        return wm_err(MPI_ERR_ARG, "argument fd: %d is not a connected stream socket", fd);
-    struct wm_dial how = { .dial = dial_given, .fd = dup(fd) };
-    if (how.fd < 0)
-        return wm_err(MPI_ERR_OTHER, "argument fd: no descriptor is left");
-    int err = draw(fd, &how.accepts);
-    if (err) {
-        close(how.fd);
-        return err;
-    }
-    return wm_link(wm_comm_self, 0, &how, intercomm);
 }
 
 /* ---- the parent ---- */
