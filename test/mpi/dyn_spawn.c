@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MPI_Comm_spawn and MPI_Comm_spawn_multiple (MPI-5.0 section 11.8).  The program is also the
  * children, whose first argument says what they do. */
-#include <malloc.h>
 #include <string.h>
 #include "test/descriptors.h"
 #include "test/mpi/mpitest.h"
@@ -250,23 +249,20 @@ static void dying_children(void)
     }
 }
 
-/* Open descriptors, and memory in use, do not grow with the number of spawns. */
+/* Open descriptors do not grow with the number of spawns. */
 static void many(void)
 {
     int before = 0;
-    size_t used = 0;
     for (int i = 0; i < nspawns; i++) {
         MPI_Comm inter = MPI_COMM_NULL;
         spawn("talk", 1, 0, mt_comm, &inter);
         talk(inter, true);
         OK(MPI_Comm_disconnect(&inter));
-        if (i == nspawns / 2) {
+        if (i == nspawns / 2)
             before = descriptors();
-            used = mallinfo2().uordblks;
-        }
     }
-    printf("# %d descriptors, then %d; %zu bytes, then %zu\n", before, descriptors(), used,
-           mallinfo2().uordblks);
+    /* the connection to a child that is still ending may be open at either moment */
+    CHECK_MSG(descriptors() <= before + 1, "%d descriptors, then %d", before, descriptors());
 }
 
 int main(int argc, char **argv)
