@@ -2,7 +2,7 @@
 /* Opening, closing and deleting files (MPI-5.0 section 14.2).  The ranks agree once on a context of
  * their own; the same messages carry what rank 0 found when it opened the file, wrong arguments of
  * any rank, and a checksum of the access modes.  Then all others open the file, and all agree on
- * the result. */
+ * the result.  A new file is created between the two. */
 #include "mpi/api/bodies.h"
 #include "mpi/core/commnew.h"
 #include "mpi/core/ctx.h"
@@ -125,10 +125,20 @@ static int64_t identity(const struct wm_file *f)
                      2);
 }
 
+/* Rank 0 creates a file only after all ranks have begun to open it: each may have deleted the old
+ * one just before. */
+static int create(struct wm_file *f)
+{
+    return wm_file_agree(f, f->comm->rank ? MPI_SUCCESS : open_fd(f, true));
+}
+
 /* The rest, once all ranks know that rank 0 has opened the file. */
 static int complete(struct wm_file *f)
 {
-    int err = f->comm->rank ? open_fd(f, false) : MPI_SUCCESS;
+    int err = f->amode & MPI_MODE_CREATE ? create(f) : MPI_SUCCESS;
+    if (err)
+        return err;
+    err = f->comm->rank ? open_fd(f, false) : MPI_SUCCESS;
     if (!err) {
         rt_io_fs_look(f->fd, &f->fs);
         int64_t end = f->amode & MPI_MODE_APPEND ? rt_io_size(f->fd) : 0;
@@ -151,7 +161,7 @@ int wm_api_file_open(struct wm_comm *comm, const char *filename, int amode, stru
     int err = check_amode(amode);
     if (!err)
         err = create_object(filename, amode, info, &f);
-    if (!err && comm->rank == 0)
+    if (!err && comm->rank == 0 && !(amode & MPI_MODE_CREATE))
         err = open_fd(f, true);
     err = agree(comm, err, amode, &ctx);
     if (!err)

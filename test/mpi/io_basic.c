@@ -214,6 +214,22 @@ static void read_then_replaced(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* All ranks delete the file and then create it anew. */
+static void deleted_then_created(void)
+{
+    int flags = MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_RDWR;
+    MPI_File f;
+
+    io_make(10, 0);
+    if (mt_rank == mt_size - 1)
+        usleep(50000); /* late, so that a file that rank 0 has created alone is deleted */
+    MPI_File_delete(io_name, MPI_INFO_NULL);
+    f = io_open(MPI_COMM_WORLD, flags);
+    io_check_size(f, 0);
+    OK(MPI_File_close(&f));
+    FAILS(MPI_File_open(MPI_COMM_WORLD, io_name, flags, MPI_INFO_NULL, &f), MPI_ERR_FILE_EXISTS);
+}
+
 static void append(void)
 {
     MPI_File f;
@@ -446,6 +462,7 @@ int main(int argc, char **argv)
     MT_RUN(pointers_and_end);
     MT_RUN(closed_by_all);
     MT_RUN(read_then_replaced);
+    MT_RUN(deleted_then_created);
     MT_RUN(append);
     MT_RUN(wrong_direction);
     MT_RUN(views);
