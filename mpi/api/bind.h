@@ -17,6 +17,7 @@
 #include "mpi/core/win.h"
 #include "mpi/datatype/type.h"
 #include "mpi/core/file.h"
+#include "mpi/io/refuse.h"
 
 #define WM_EXPORT __attribute__((visibility("default")))
 /* Profiling: PMPI_X is the function, MPI_X a weak name for it that a tool may define anew. */

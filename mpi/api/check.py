@@ -156,6 +156,9 @@ class Writer:
         )
 
     def test(self, cond, expr):
+        refuse = self.table.rule(self.proc.name, "-", "refuse=")
+        if refuse:
+            expr = "wm_io_refuse(%s_obj, %s, %s)" % (self.subject.name, refuse, expr)
         self.lines += ["if (rt_unlikely(%s))" % cond, "    return %s;" % self.raise_(expr)]
 
     def declare_objects(self):

@@ -9,6 +9,7 @@
 #include "mpi/core/life.h"
 #include "mpi/base/status.h"
 #include "mpi/io/datarep.h"
+#include "mpi/io/refuse.h"
 #include "mpi/io/shared.h"
 #include "mpi/io/twophase.h"
 #include "mpi/p2p/device.h"
@@ -273,6 +274,20 @@ int wm_io_run_all(const struct wm_access *a, MPI_Status *status)
         wm_status_set(status, MPI_ANY_SOURCE, MPI_ANY_TAG, op.moved, false);
         wm_view_unref(op.view);
     }
+    return err;
+}
+
+int wm_io_refuse(struct wm_file *f, unsigned flags, int err)
+{
+    bool write = flags & WM_REFUSE_WRITE;
+    struct wm_plan plan;
+    int64_t at;
+    if (!f)
+        return err;
+    if (flags & WM_REFUSE_ORDERED)
+        wm_shared_ordered(f, 0, &at);
+    if (wm_plan_wanted(f, write))
+        wm_plan_agree(f, NULL, err, &plan);
     return err;
 }
 
