@@ -86,6 +86,31 @@ static void wrong_argument_of_one(void)
     OK(MPI_File_close(&f));
 }
 
+/* The same where the arguments of one rank are wrong in themselves. */
+static void refused_argument_of_one(void)
+{
+    int bad = mt_rank == mt_size - 1;
+    MPI_Datatype none = bad ? MPI_DATATYPE_NULL : MPI_BYTE;
+    MPI_Status st;
+    MPI_File f;
+
+    io_make(0, 0);
+    f = open_with(hints("500", NULL));
+    set_rows(f, 0);
+    fill();
+    FAILS(MPI_File_write_at_all(f, 0, mine, bad ? -1 : PIECE, MPI_BYTE, &st), MPI_ERR_COUNT);
+    FAILS(MPI_File_write_all(f, mine, PIECE, none, &st), MPI_ERR_TYPE);
+    FAILS(MPI_File_read_all(f, bad ? NULL : mine, PIECE, MPI_BYTE, &st), MPI_ERR_BUFFER);
+    FAILS(MPI_File_read_at_all(f, 0, mine, PIECE, none, &st), MPI_ERR_TYPE);
+    io_check_size(f, 0);
+    OK(MPI_File_write_all(f, mine, sizeof mine, MPI_BYTE, &st));
+    io_check_count(&st, MPI_BYTE, sizeof mine);
+    OK(MPI_File_set_view(f, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+    FAILS(MPI_File_write_ordered(f, mine, PIECE, none, &st), MPI_ERR_TYPE);
+    FAILS(MPI_File_read_ordered(f, mine, bad ? -1 : PIECE, MPI_BYTE, &st), MPI_ERR_COUNT);
+    OK(MPI_File_close(&f));
+}
+
 /* Ranks without data, with an empty view, and all without data. */
 static void no_data(void)
 {
@@ -289,6 +314,7 @@ int main(int argc, char **argv)
 {
     io_init(argc, argv);
     MT_RUN(wrong_argument_of_one);
+    MT_RUN(refused_argument_of_one);
     MT_RUN(no_data);
     MT_RUN(end_of_file);
     MT_RUN(shown_hints);
