@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Files and device memory: every kind of memory, contiguous and spread layouts, lengths around
- * the length of a staging piece, blocking and nonblocking calls, views with holes, and reads at the
- * end of the file.  Arguments: directory. */
+ * the length of a staging piece, blocking and nonblocking calls, views with holes, reads at the
+ * end of the file, and collective buffering.  Arguments: directory. */
 #include "test/gpu/gputest.h"
 #include "test/mpi/iotest.h"
 
@@ -116,6 +116,56 @@ static void end_of_file(void)
     gt_free(p);
 }
 
+/* Collective buffering: the pieces of the ranks alternate, and each passes device memory. */
+static void by_aggregators(void)
+{
+    enum { PIECE = 100, ROWS = 3000, LEN = PIECE * ROWS };
+    unsigned char *want = malloc(LEN), *got = malloc(LEN), *seen;
+    MPI_Datatype piece, row;
+    MPI_File g;
+    MPI_Info info;
+    MPI_Status st;
+    size_t n, wrong = 0;
+
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "romio_cb_write", "enable");
+    MPI_Info_set(info, "romio_cb_read", "enable");
+    MPI_Info_set(info, "cb_buffer_size", "50000");
+    OK(MPI_File_open(mt_comm, io_name, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &g));
+    MPI_Info_free(&info);
+    MPI_Type_contiguous(PIECE, MPI_BYTE, &piece);
+    MPI_Type_create_resized(piece, 0, PIECE * mt_size, &row);
+    MPI_Type_commit(&row);
+    OK(MPI_File_set_view(g, PIECE * mt_rank, MPI_BYTE, row, "native", MPI_INFO_NULL));
+    mt_fill(want, LEN, (unsigned)mt_rank + 1);
+    for (int k = 0; k < GT_KINDS; k++) {
+        unsigned char *p = gt_alloc((enum gt_kind)k, 0, LEN, 8);
+        gt_write(p, want, LEN);
+        OK(MPI_File_set_size(g, 0));
+        OK(MPI_File_write_at_all(g, 0, p, LEN, MPI_BYTE, &st));
+        io_check_count(&st, MPI_BYTE, LEN);
+        gt_set(p, GT_POISON, LEN);
+        OK(MPI_File_read_at_all(g, 0, p, LEN, MPI_BYTE, &st));
+        io_check_count(&st, MPI_BYTE, LEN);
+        gt_read(got, p, LEN);
+        CHECK_MSG(!memcmp(got, want, LEN), "%s: what was read differs", gt_kind_names[k]);
+        CHECK(gt_guards_intact(p));
+        gt_free(p);
+    }
+    OK(MPI_File_close(&g));
+    seen = io_load(&n);
+    CHECK_EQ((long)n, (long)LEN * mt_size);
+    for (size_t i = 0; i < LEN && n == (size_t)LEN * (size_t)mt_size; i++)
+        wrong += seen[(i / PIECE * (size_t)mt_size + (size_t)mt_rank) * PIECE + i % PIECE] !=
+                 want[i];
+    CHECK_EQ((long)wrong, 0);
+    MPI_Type_free(&piece);
+    MPI_Type_free(&row);
+    free(seen);
+    free(want);
+    free(got);
+}
+
 int main(int argc, char **argv)
 {
     gt_need(1);
@@ -131,5 +181,7 @@ int main(int argc, char **argv)
     OK(MPI_File_set_view(f, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
     MT_RUN(end_of_file);
     OK(MPI_File_close(&f));
+    *strrchr(io_name, '.') = 0; /* the name that the ranks share */
+    MT_RUN(by_aggregators);
     return io_end();
 }
