@@ -64,3 +64,9 @@ EXTRA_DIST += test/rig/fortran_apps
 check-fortran-apps: all
 	@TEST_BUILDDIR=$(abs_top_builddir) $(run_python) $(abs_top_srcdir)/test/rig/fortran_apps $(FORTRAN_APPS) || test $$? = 77
 .PHONY: check-fortran-apps
+
+# ROMIO's, PnetCDF's, HDF5's and mpi4py's tests of files; FILES='--work FOLDER hdf5' as the script's head says.  77 as above.
+EXTRA_DIST += test/rig/files
+check-files: all
+	@TEST_BUILDDIR=$(abs_top_builddir) $(run_python) $(abs_top_srcdir)/test/rig/files $(FILES) || test $$? = 77
+.PHONY: check-files
