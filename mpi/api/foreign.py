@@ -10,7 +10,9 @@ import re
 
 from table import HERE, wrap
 
-ABIS = ("mpich",)
+ABIS = ("mpich", "ompi")
+# Conversions of which an ABI has no constants: it does not have the procedures either.
+ABSENT = {"ompi": ("ordering", "safety")}
 
 # Handle types and the word in the names of their conversions.
 HANDLES = {
@@ -56,7 +58,8 @@ VALUES = {
     "VARIABLE_SCOPE": "scope",
 }
 # The constants of each conversion; "bits" combine by |.  What is not listed becomes WX_INVALID,
-# or stays: "nonneg" (numbers from 0 on), "all".
+# or stays: "nonneg" (numbers from 0 on), "all"; "class": becomes MPI_ERR_UNKNOWN, or stays if it
+# is no class of either side.
 CONSTANTS = {
     "amode": ("bits", "MPI_MODE_(APPEND|CREATE|DELETE_.*|EXCL|RD.*|SEQ.*|UNIQUE.*|WRONLY)"),
     "assertion": ("bits", "MPI_MODE_NO.*"),
@@ -66,7 +69,7 @@ CONSTANTS = {
     "darg": ("nonneg", "MPI_DISTRIBUTE_DFLT_DARG"),
     "disp": ("all", "MPI_DISPLACEMENT_CURRENT"),
     "distrib": ("", "MPI_DISTRIBUTE_(NONE|BLOCK|CYCLIC)"),
-    "error_class": ("", "MPI_SUCCESS|MPI_(T_)?ERR_(?!LASTCODE).*"),
+    "error_class": ("class", "MPI_SUCCESS|MPI_(T_)?ERR_(?!LASTCODE).*"),
     "flavor": ("", "MPI_WIN_FLAVOR_.*"),
     "keyval": ("all", "MPI_(KEYVAL_INVALID|TAG_UB|IO|HOST|WTIME_.*|APPNUM|LASTUSED.*|UNIV.*)"
                "|MPI_WIN_(BASE|DISP_UNIT|SIZE|CREATE_FLAVOR|MODEL)"),
@@ -86,6 +89,8 @@ CONSTANTS = {
     "verbosity": ("", "MPI_T_VERBOSITY_.*"),
     "whence": ("", "MPI_SEEK_.*"),
 }  # fmt: skip
+# Classes of errors that an older ABI lacks, and those that it raises instead.
+SUBSTITUTES = {"MPI_ERR_ERRHANDLER": "MPI_ERR_ARG", "MPI_ERR_SESSION": "MPI_ERR_ARG"}
 # Kinds that mean the same in every ABI.
 PLAIN = set(
     """ALLOC_MEM_NUM_BYTES ARGUMENT_COUNT ARGUMENT_LIST ARRAY_LENGTH ARRAY_LENGTH_NNI ARRAY_LENGTH_PI
@@ -108,8 +113,8 @@ PLAIN = set(
 SPECIAL = (
     (r"MPI_Abort", "errorcode", ""),
     (r"MPI_File_set_view", "disp", "disp"),
-    (r"MPI_Get_address", "location", ""),
     (r"MPI_Group_(range_)?(in|ex)cl", "ranks|ranges", ""),
+    (r"MPI_Get_address", "location", ""),
     (r"MPI_Graph_.*", "edges|neighbors", ""),
     (r"MPI_T_(cvar|event)_handle_alloc", "obj_handle", ""),
     (r"MPI_Dist_graph_.*", "sources|destinations", ""),
@@ -123,6 +128,14 @@ BY_HAND = re.compile(
     r"Status_[gs]et_error|"
     r"Comm_spawn(_multiple)?|Get_processor_name|Open_port|Lookup_name|T_pvar_handle_alloc|"
     r"T_event_(register_callback|set_dropped_handler|handle_free|get_info))"
+)
+# Strings that Weft writes without a limit, and the constant that says how long they may be.
+STRINGS = (
+    (r"MPI_Error_string|MPI_T_error_string", "string", "ERROR_STRING"),
+    (r"MPI_(Comm|Type|Win)_get_name", r"\w+_name", "OBJECT_NAME"),
+    (r"MPI_Get_library_version", "version", "LIBRARY_VERSION_STRING"),
+    (r"MPI_Info_get_nthkey", "key", "INFO_KEY"),
+    (r"MPI_File_get_view", "datarep", "DATAREP_STRING"),
 )
 # Lengths of arrays that functions.tsv gives as "*".
 LENGTHS = (
@@ -168,6 +181,8 @@ class Argument:
             self.after.append("if (!ret)")
             self.after.append("    wx_detached(%s);" % self.name)
             return self.name
+        if p.kind == "STRING" and p.direction == "out":
+            return self.string()
         if p.kind == "WEIGHT":
             return "wx_weights_in(%s)" % self.name
         if p.kind == "PVAR":
@@ -186,6 +201,22 @@ class Argument:
             if re.fullmatch(procs, self.proc.name) and re.fullmatch(params, self.name):
                 return how
         return None
+
+    def string(self):
+        name = self.name
+        for procs, param, limit in STRINGS:
+            if re.fullmatch(procs, self.proc.name) and re.fullmatch(param, name):
+                break
+        else:
+            return name  # another argument limits it
+        lens = [p.name for p in self.proc.params if p.name in ("resultlen", "len")]
+        self.before.append("char %s_w[MPI_MAX_%s];" % (name, limit))
+        self.after.append("if (!ret && WX_SHORTER(%s))" % limit)
+        self.after.append(
+            "    wx_string_out(%s, %s, %s_w, WX_MAX_%s);"
+            % (name, lens[0] if lens else "NULL", name, limit)
+        )
+        return "%s && WX_SHORTER(%s) ? %s_w : %s" % (name, limit, name, name)
 
     def length(self):
         if self.p.length not in ("*", None):
@@ -336,16 +367,23 @@ class Abi:
             if name not in self.ours:
                 raise SystemExit("foreign.py: %s is no constant of Weft" % name)
 
-    def pairs(self, pattern):
+    def pairs(self, pattern, conversion=None):
+        if conversion in ABSENT.get(self.name, ()):
+            return []
         names = [n for n in self.ours if re.fullmatch(pattern, n) and n in self.theirs]
+        pairs = [(n, self.theirs[n], self.ours[n]) for n in names]
+        for name, other in SUBSTITUTES.items():
+            if name not in self.theirs and re.fullmatch(pattern, name):
+                pairs.append((name, self.theirs[other], self.ours[name]))
         if not names:
             raise SystemExit("foreign.py: %s has no constants %s" % (self.name, pattern))
-        return [(n, self.theirs[n], self.ours[n]) for n in names]
+        return pairs
 
 
 def conversion(name, kind, pairs, mode):
     """wx_NAME_KIND(), which maps the first of each pair to the second."""
     c_type = "MPI_Offset" if name == "disp" else "int"
+    top = unknown = 0
     lines = ["static inline %s wx_%s_%s(%s v)" % (c_type, name, kind, c_type), "{"]
     if mode == "bits":
         known = 0
@@ -359,21 +397,29 @@ def conversion(name, kind, pairs, mode):
         mode = "all"
     if mode == "nonneg":
         lines += ["    if (__builtin_expect(v >= 0, 1))", "        return v;"]
+    if mode == "class":
+        top = max(max(a, b) for _, a, b in pairs if max(a, b) < 0x3000)
+        unknown = next(b for n, a, b in pairs if n == "MPI_ERR_UNKNOWN")
     lines.append("    switch (v) {")
     seen = set()
     for text, a, b in pairs:
         if a not in seen:
             lines += ["    case %d:" % a, "        return %d; /* %s */" % (b, text)]
         seen.add(a)
-    lines += ["    default:", "        return %s;" % ("v" if mode == "all" else "WX_INVALID")]
+    rest = {"all": "v", "class": "v > %d ? v : %d" % (top, unknown)}.get(mode, "WX_INVALID")
+    lines += ["    default:", "        return %s;" % rest]
     return "\n".join(lines + ["    }", "}", ""])
 
 
 def values_h(abi):
     text = "/* SPDX-License-Identifier: BSD-3-Clause */\n/* Generated by foreign.py. */\n"
     text += "/* Stands for a value without a meaning; Weft refuses it. */\n#define WX_INVALID (-32000)\n"
+    text += "/* The most that the ABI's strings hold, with the zero at their end. */\n"
+    text += "".join(
+        "#define WX_%s %d\n" % (n[4:], v) for n, v in abi.theirs.items() if n.startswith("MPI_MAX_")
+    )
     for name, (mode, pattern) in sorted(CONSTANTS.items()):
-        pairs = abi.pairs(pattern)
+        pairs = abi.pairs(pattern, name)
         text += "\n" + conversion(name, "in", pairs, mode)
         text += "\n" + conversion(name, "out", [(n, b, a) for n, a, b in pairs], mode)
     return text
@@ -385,8 +431,9 @@ def files(table):
     for name in ABIS:
         abi = Abi(table, name)
         out["mpi/foreign/%s/values.h" % name] = values_h(abi)
-        out["test/foreign/arguments_%s.h" % name] = __import__("foreign_test").arguments_h(
-            abi, table
-        )
+        if name == "mpich":  # the calls are generated alike for each ABI
+            out["test/foreign/arguments_mpich.h"] = __import__("foreign_test").arguments_h(
+                abi, table
+            )
         out.update(__import__("foreign_" + name).files(abi, table))
     return out

@@ -5,7 +5,8 @@ api_inputs = \
 	mpi/api/gen.py mpi/api/table.py mpi/api/header.py mpi/api/bodies.py mpi/api/bind.py \
 	mpi/api/check.py mpi/api/fortran.py mpi/api/fortran_c.py mpi/api/fortran_ts.py mpi/api/fortran_f.py mpi/api/fortran.tsv mpi/api/functions.tsv mpi/api/kinds.tsv mpi/api/constants.tsv \
 	mpi/api/types.tsv mpi/api/datatype-sizes.tsv mpi/api/rules.tsv \
-	mpi/api/foreign.py mpi/api/foreign_mpich.py mpi/api/foreign_test.py mpi/foreign/mpich/constants.tsv
+	mpi/api/foreign.py mpi/api/foreign_h.py mpi/api/foreign_mpich.py mpi/api/foreign_test.py mpi/foreign/mpich/constants.tsv \
+	mpi/api/foreign_ompi.py mpi/foreign/ompi/constants.tsv mpi/foreign/ompi/objects.tsv
 api_headers = mpi/include/mpi.h mpi/include/mpi-ext.h mpi/api/bodies.h
 api_bindings = \
 	mpi/api/bind_abi.c mpi/api/bind_buffer.c mpi/api/bind_coll.c mpi/api/bind_comm.c \

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include "mpi-ext.h"
 #include "mpi.h"
 #include "mpi/foreign/weft.h"
@@ -71,6 +72,25 @@ int *wx_weights_in(const int *weights);
 
 /* A handle or the ABI's MPI_T_PVAR_ALL_HANDLES. */
 MPI_T_pvar_handle wx_pvar_in(MPI_T_pvar_handle handle);
+
+/* Fortran's MPI_STATUS_IGNORE or MPI_STATUSES_IGNORE, as MPI_F_STATUS_IGNORE points to it. */
+bool wx_is_ignored(const void *status);
+
+/* ---- strings ---- */
+
+/* Whether the caller's buffers of a kind may be too short for Weft's strings.  Some ABIs count the
+ * zero at the end, others do not. */
+#define WX_SHORTER(limit) (WX_MAX_##limit + 1 < MPI_MAX_##limit)
+
+/* Stores what fits of a string of Weft. */
+static inline void wx_string_out(char *to, int *len, const char *from, size_t size)
+{
+    size_t n = strlen(from) < size ? strlen(from) : size - 1;
+    memcpy(to, from, n);
+    to[n] = '\0';
+    if (len)
+        *len = (int)n;
+}
 
 /* ---- arrays ---- */
 

@@ -91,23 +91,13 @@ WX_PROC(int, Type_get_contents_c,
 
 /* ---- strings ---- */
 
-/* Stores what fits of a string of Weft. */
-static void string_out(char *to, int *len, const char *from, size_t size)
-{
-    size_t n = strlen(from) < size ? strlen(from) : size - 1;
-    memcpy(to, from, n);
-    to[n] = '\0';
-    if (len)
-        *len = (int)n;
-}
-
 WX_PROC(int, Get_processor_name, (char *name, int *len))
 {
     char ours[MPI_MAX_PROCESSOR_NAME];
     wx_ready();
     int ret = WX(Get_processor_name)(name ? ours : NULL, len);
     if (!ret)
-        string_out(name, len, ours, WX_MAX_PROCESSOR_NAME);
+        wx_string_out(name, len, ours, WX_MAX_PROCESSOR_NAME);
     return wx_error_out(ret);
 }
 
@@ -117,7 +107,7 @@ static int port_out(int ret, char *to, const char *from)
     if (!ret && strlen(from) >= WX_MAX_PORT_NAME)
         ret = MPI_ERR_PORT;
     if (!ret)
-        string_out(to, NULL, from, WX_MAX_PORT_NAME);
+        wx_string_out(to, NULL, from, WX_MAX_PORT_NAME);
     return wx_error_out(ret);
 }
 

@@ -1,8 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program of MPICH's ABI: predefined handles, null handles, constants, error codes, attributes
+/* A program of a foreign ABI: predefined handles, null handles, constants, error codes, attributes
  * and removed procedures.  It is built position-independent, at a fixed address, and as a library
  * that a program without MPI opens. */
 #include "test/mpi/mpitest.h"
+#include <stdint.h>
+
+/* MPI_LB and MPI_UB, and handles of no object. */
+#ifdef TEST_ompi
+#define LB ((MPI_Datatype)(void *)&ompi_mpi_lb)
+#define UB ((MPI_Datatype)(void *)&ompi_mpi_ub)
+#define NO_TYPE ((MPI_Datatype)0x9fffffff)
+#define NO_COMM ((MPI_Comm)0x9fffffff)
+#else
+#define LB ((MPI_Datatype)0x4c000010)
+#define UB ((MPI_Datatype)0x4c000011)
+#define NO_TYPE ((MPI_Datatype)0x4c0000ff)
+#define NO_COMM ((MPI_Comm)0x101)
+#endif
 
 #define T(type) \
     { \
@@ -83,7 +97,7 @@ static void check_type(MPI_Datatype type, const char *name)
     OK(MPI_Type_contiguous(2, type, &pair));
     OK(MPI_Type_get_contents(pair, 1, 0, 1, &one, NULL, &inner));
     CHECK_EQ(one, 2);
-    CHECK_MSG(inner == type, "%s came back as %#x", name, (unsigned)inner);
+    CHECK_MSG(inner == type, "%s came back as %#jx", name, (uintmax_t)(uintptr_t)inner);
     OK(MPI_Type_free(&pair));
     CHECK_EQ(pair, MPI_DATATYPE_NULL);
 }
@@ -95,7 +109,7 @@ static void types(void)
     MPI_Datatype f90;
     OK(MPI_Type_create_f90_integer(9, &f90));
     CHECK(f90 != MPI_DATATYPE_NULL);
-    FAILS(MPI_Type_size((MPI_Datatype)0x4c0000ff, &(int){ 0 }), MPI_ERR_TYPE);
+    FAILS(MPI_Type_size(NO_TYPE, &(int){ 0 }), MPI_ERR_TYPE);
     FAILS(MPI_Type_size(MPI_DATATYPE_NULL, &(int){ 0 }), MPI_ERR_TYPE);
 }
 
@@ -151,7 +165,7 @@ static void handles_of_strangers(void)
     OK(MPI_Status_get_error(&st, &code));
     CHECK_EQ(code, 333);
 #endif
-    FAILS(MPI_Comm_size((MPI_Comm)0x101, &(int){ 0 }), MPI_ERR_COMM);
+    FAILS(MPI_Comm_size(NO_COMM, &(int){ 0 }), MPI_ERR_COMM);
     FAILS(MPI_Comm_size(MPI_COMM_NULL, &(int){ 0 }), MPI_ERR_COMM);
     FAILS(MPI_Send(NULL, 0, MPI_INT, -4, 0, mt_comm), MPI_ERR_RANK);
     FAILS(MPI_Send(NULL, 0, MPI_INT, MPI_ANY_SOURCE, 0, mt_comm), MPI_ERR_RANK);
@@ -182,6 +196,10 @@ static void error_codes(void)
     CHECK(!strcmp(text, "own text"));
     OK(MPI_Error_class(code, &back));
     CHECK_EQ(back, class);
+    for (int known = 0; known <= MPI_ERR_RMA_SYNC; known++) {
+        OK(MPI_Error_string(known, text, &len));
+        OK(MPI_Error_class(known, &back));
+    }
     OK(MPI_Error_class(MPI_ERR_RMA_SYNC, &back));
     CHECK_EQ(back, MPI_ERR_RMA_SYNC);
     OK(MPI_Comm_get_attr(mt_comm, MPI_LASTUSEDCODE, &last, &flag));
@@ -304,7 +322,7 @@ static void removed(void)
 {
     int lengths[3] = { 1, 1, 1 };
     MPI_Aint displs[3] = { -8, 0, 24 }, lb, ub, extent, here;
-    MPI_Datatype types[3] = { (MPI_Datatype)0x4c000010, MPI_INT, (MPI_Datatype)0x4c000011 };
+    MPI_Datatype types[3] = { LB, MPI_INT, UB };
     MPI_Datatype type;
     OK(MPI_Type_struct(3, lengths, displs, types, &type));
     OK(MPI_Type_lb(type, &lb));
@@ -314,6 +332,8 @@ static void removed(void)
     CHECK_EQ(ub, 24);
     CHECK_EQ(extent, 32);
     OK(MPI_Type_free(&type));
+    OK(MPI_Get_address(MPI_IN_PLACE, &here));
+    CHECK_EQ(here, (MPI_Aint)MPI_IN_PLACE);
     OK(MPI_Address(lengths, &here));
     CHECK_EQ(here, (MPI_Aint)lengths);
 }

@@ -26,11 +26,13 @@ typedef struct {
 #define WX_STATUS_IGNORE ((wx_MPI_Status *)1)
 #define WX_IN_PLACE ((void *)-1)
 #define WX_BUFFER_AUTOMATIC ((void *)-2)
-#define WX_MAX_PROCESSOR_NAME 128
-#define WX_MAX_PORT_NAME 256
 /* Codes that users add begin with Weft's at MPI_ERR_LASTCODE + 1; here they follow MPICH's last. */
 #define WX_USER_CODE 0x40000000
 #define WX_LASTCODE 0x3fffffff /* MPI_ERR_LASTCODE */
+
+/* MPI_LB and MPI_UB, which mark a bound of a struct. */
+#define WX_IS_LB(type) ((type) == 0x4c000010)
+#define WX_IS_UB(type) ((type) == 0x4c000011)
 
 /* ---- handles ---- */
 
