@@ -45,8 +45,13 @@ bool abi_find(const char *word, const struct abi_env *env, char *path, size_t le
         return n < (int)len && is_program(path);
     }
     for (const char *p = search; p && *p; p += strcspn(p, ":"), p += *p == ':') {
-        n = snprintf(path, len, "%.*s/%s", (int)strcspn(p, ":"), p, word);
-        if (*p == '/' && n < (int)len && is_program(path))
+        size_t dir = strcspn(p, ":"), rest = strlen(word);
+        if (*p != '/' || dir + 1 + rest >= len)
+            continue;
+        memcpy(path, p, dir);
+        path[dir] = '/';
+        memcpy(path + dir + 1, word, rest + 1);
+        if (is_program(path))
             return true;
     }
     return false;
