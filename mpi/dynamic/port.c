@@ -345,11 +345,16 @@ int wm_port_swap(struct wm_domain *d, int fd, const void *out, size_t n_out, voi
 
 /* ---- accept ---- */
 
+static void forget(struct port *p, int i)
+{
+    p->npending--;
+    memmove(&p->pending[i], &p->pending[i + 1], (size_t)(p->npending - i) * sizeof p->pending[0]);
+}
+
 static void drop(struct port *p, int i)
 {
     close(p->pending[i].fd);
-    p->npending--;
-    memmove(&p->pending[i], &p->pending[i + 1], (size_t)(p->npending - i) * sizeof p->pending[0]);
+    forget(p, i);
 }
 
 static bool is_proved(const struct pending *c) { return c->have == sizeof c->proof; }
@@ -408,10 +413,11 @@ static int answer_one(struct port *p)
         struct answer a;
         memcpy(a.magic, magic, sizeof magic);
         sign(p->secret, "acceptor", &c->challenge, c->proof.nonce, a.mac);
-        int fd = send(c->fd, &a, sizeof a, MSG_NOSIGNAL) == sizeof a ? dup(c->fd) : -1;
-        drop(p, i--);
-        if (fd >= 0)
+        int fd = c->fd;
+        forget(p, i--);
+        if (send(fd, &a, sizeof a, MSG_NOSIGNAL) == sizeof a)
             return fd;
+        close(fd);
     }
     return -1;
 }
