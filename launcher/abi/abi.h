@@ -72,7 +72,7 @@ struct abi_plan {
     char *preload;      /* for LD_PRELOAD: shims by their path, separated by ":"; NULL: none */
     char *folders;      /* in front of LD_LIBRARY_PATH; NULL: none */
     bool warning;       /* each process may be rank 0 of 1; `text` says why */
-    char *text;         /* what was found and what follows; NULL: no MPI library was found */
+    char *text; /* the library found, and what is done; NULL: the program needs no MPI library */
 };
 
 /* Chooses: `want` is the user's choice.  0 or -RT_ENOMEM. */

@@ -166,7 +166,7 @@ static void drop(struct abi_plan *p)
     p->preload = p->folders = NULL;
 }
 
-/* What was found, if shims replace it or are missing. */
+/* Sets p->text if shims replace the library that the program needs, or are missing. */
 static int explain(const struct abi_found *f, enum abi_kind want, struct abi_plan *p)
 {
     const struct abi_need *a = need_of(f, p->kind != ABI_NONE ? p->kind : f->kind);

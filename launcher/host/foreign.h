@@ -11,7 +11,8 @@
  * after a message if the program cannot run on Weft. */
 int launch_choose_foreign(const struct launch_job *job, struct launch_app *app,
                           const struct abi_env *env);
-/* Prints what was found in each program, for --dry-run; nothing for programs without MPI. */
+/* Prints the MPI library that each program needs, for --dry-run; nothing for programs without MPI.
+ */
 void launch_show_foreign(const struct launch_job *job, const struct launch_app *app,
                          const struct abi_env *env, FILE *out);
 /* Variables that programs and scripts of that MPI read; 0 or -RT_ENOMEM. */

@@ -10,8 +10,8 @@
 
 struct member;
 
-/* Who has sent a request, and how it is answered: a rank of this host, the agent of another host,
- * or the mpirun of a member. */
+/* The sender of a request, to which the answer goes: a rank of this host, the agent of another
+ * host, or the mpirun of a member. */
 struct asker {
     struct launch_call *call;
     struct member *via;

@@ -28,7 +28,7 @@ struct slot {
     int slots, used; /* slots 0: no limit */
 };
 
-/* What is made for a new mpirun. */
+/* The data from which the command of a member's mpirun is built. */
 struct start {
     const struct launch_job *job;
     const struct launch_list *words;

@@ -16,7 +16,7 @@ struct wm_domain;
 void wm_port_poll(struct wm_domain *d, struct pollfd *f, int n, unsigned *quiet);
 
 /* Makes a port; its name (MPI_MAX_PORT_NAME bytes) holds addresses and a secret.  Closing it
- * disconnects who waits there.  Return MPI_SUCCESS or what wm_err() returned. */
+ * ends the connections that wait there.  Return MPI_SUCCESS or what wm_err() returned. */
 int wm_port_open(char *name);
 int wm_port_close(const char *name);
 /* The descriptor of a connection whose other end knows the port's secret.  Return MPI_SUCCESS or

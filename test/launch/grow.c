@@ -15,8 +15,8 @@
  * exit=N */
 #include "runtime/base/err.h"
 #include "runtime/boot/boot.h"
+#include "test/descriptors.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,17 +115,6 @@ static char *keep(const char *text)
     return memcpy(store + used - len, text, len);
 }
 
-static int count_fds(void)
-{
-    DIR *d = opendir("/proc/self/fd");
-    int n = 0;
-    while (d && readdir(d))
-        n++;
-    if (d)
-        closedir(d);
-    return n - 3; /* ".", "..", and the folder itself */
-}
-
 static int act(char *w)
 {
     char *v = strchr(w, '='), *eq, value[1024];
@@ -157,7 +146,7 @@ static int act(char *w)
         while (!rt_boot_ended(last))
             usleep(1000);
     else if (IS("fds"))
-        printf("%d\n", count_fds());
+        printf("%d\n", descriptors());
     else if (IS("sleep"))
         usleep((useconds_t)atoi(v) * 1000);
     else if (IS("exit"))

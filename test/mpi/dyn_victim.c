@@ -7,9 +7,9 @@
  *     wrong FILE        connects with another secret, which the acceptor refuses
  *     late FILE         accepts nothing: opens a port, writes FILE, closes it after a while
  *     failing FILE      connects to that port and expects MPI_ERR_PORT */
+#include "test/descriptors.h"
 #include "test/mpi/dyn_meet.h"
 
-#include <dirent.h>
 #include <string.h>
 
 static char port[MPI_MAX_PORT_NAME];
@@ -36,17 +36,6 @@ static void find(const char *file)
         usleep(1000);
     CHECK(fgets(port, sizeof port, f) != NULL);
     fclose(f);
-}
-
-static int descriptors(void)
-{
-    int n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    while (d && readdir(d))
-        n++;
-    if (d)
-        closedir(d);
-    return n;
 }
 
 /* Meets n times; descriptors do not become more. */
