@@ -12,10 +12,10 @@
  * reduction, from its first to its last byte.
  *
  * All copies of a side run at the same time, because the memory is pinned unless it is very long.
- * All other copies, of very long memory and of mirrors, go in parts through a few pinned buffers:
- * while the device fills or empties some of them, the CPU copies another.  No thread waits for the
- * device.  Data in several allocations, and all data where no memory can be pinned, go through one
- * buffer, one part for each poll, so the domain's lock is never held for more than a part. */
+ * All other copies, of very long memory and of mirrors, go in parts through a pipeline
+ * (mpi/p2p/pipe.h): while the device fills or empties some rooms, the CPU copies another.  No
+ * thread waits for the device.  Data in several allocations, and all data where no memory can be
+ * pinned, are copied a part or two for each poll, so the domain's lock is never held for more. */
 #include "mpi/coll/stage.h"
 #include <stdlib.h>
 #include <string.h>
@@ -36,8 +36,9 @@
 struct wm_stage_piece {
     struct rt_gpu_op op;
     struct wm_stage *s;
-    struct rt_gpu *g; /* NULL: host memory, or data in several allocations */
-    int64_t off;      /* in the side's host memory */
+    enum wm_memory memory;
+    struct rt_gpu *g;
+    int64_t off; /* in the side's host memory */
     /* For a copy in parts: */
     struct wm_stage_piece *next; /* in the list of waiting copies */
     struct coll_block b;
@@ -45,17 +46,6 @@ struct wm_stage_piece {
     bool mirror;
     int64_t begun, nbytes;
     bool in;
-};
-
-/* Parts of long data have 1 MiB: the CPU copies one within about 100 us, between two polls of the
- * device. */
-enum { SLOTS = 4 };
-struct wm_stage_slot {
-    struct rt_gpu_op op;
-    struct wm_stage *s;
-    struct wm_stage_piece *p; /* NULL: idle */
-    char *room;
-    int64_t at, len; /* the part's offset and length in the block's data */
 };
 
 bool wm_block_on_device(const struct coll_block *b)
@@ -152,14 +142,15 @@ static int place_block(struct wm_stage_side *side, int i, const struct coll_bloc
 {
     struct wm_stage_piece *p = &side->pieces[i];
     int64_t nbytes = coll_block_nbytes(b);
-    struct rt_gpu_ptr at;
-    bool scattered = true;
     if (found || wm_block_on_device(b)) {
+        struct rt_gpu_ptr at;
+        bool scattered;
         int err = wm_dev_query(b->at, b->n, b->l, &at, &scattered);
         if (err < 0)
             return err;
+        p->memory = scattered ? WM_MEMORY_SCATTERED : WM_MEMORY_DEVICE;
+        p->g = scattered ? NULL : at.g;
     }
-    p->g = scattered ? NULL : at.g;
     p->s->in_parts = p->s->in_parts || (nbytes && !p->g);
     *g = p->g ? p->g : *g;
     p->off = (int64_t)side->len;
@@ -195,29 +186,20 @@ static int make_side(struct wm_stage *s, enum coll_side which, bool always, stru
     return err;
 }
 
-/* Takes SLOTS pinned buffers; where no memory can be pinned, one other buffer. */
-static int take_slots(struct wm_stage *s, struct rt_gpu *g)
+static const struct wm_pipe_ops pipe_ops;
+
+/* Pinned rooms; where no memory can be pinned, others.  Parts of long data have 1 MiB: the CPU
+ * copies one within about 100 us, between two polls of the device. */
+static int take_rooms(struct wm_stage *s, struct rt_gpu *g)
 {
     size_t len = s->side[COLL_SEND].len + s->side[COLL_RECV].len;
-    char *room = NULL;
     len = len <= RT_GPU_STAGE_SMALL ? RT_GPU_STAGE_SMALL : RT_GPU_STAGE_LARGE;
-    if (g && rt_gpu_stage_take(g, true, len, &s->bounce) >= 0) {
-        s->nslots = SLOTS;
-        room = s->bounce->p;
-    } else {
-        s->nslots = 1;
-        room = s->heap = malloc(len / SLOTS);
-    }
-    s->slot_nbytes = (int64_t)len / SLOTS;
-    s->slots = room ? calloc((size_t)s->nslots, sizeof *s->slots) : NULL;
-    if (!s->slots)
-        return -RT_ENOMEM;
+    s->part_nbytes = (int64_t)len / WM_STAGING_ROOMS;
+    s->pipe = (struct wm_pipe){ .ops = &pipe_ops, .rooms.d = wm_main_domain };
     s->last = &s->first;
-    for (int i = 0; i < s->nslots; i++) {
-        s->slots[i].s = s;
-        s->slots[i].room = room + i * s->slot_nbytes;
-    }
-    return 0;
+    if (g && wm_staging_pinned(&s->pipe.rooms, g, s->part_nbytes, WM_STAGING_ROOMS) >= 0)
+        return 0;
+    return wm_staging_host(&s->pipe.rooms, s->part_nbytes);
 }
 
 /* One allocation for the packed blocks of both sides. */
@@ -255,10 +237,7 @@ void wm_stage_destroy(struct wm_stage *s)
     }
     if (s->pinned)
         rt_gpu_stage_give(s->pinned);
-    if (s->bounce)
-        rt_gpu_stage_give(s->bounce);
-    free(s->heap);
-    free(s->slots);
+    wm_staging_give(&s->pipe.rooms);
     free(s->plain);
     free(s);
 }
@@ -278,7 +257,7 @@ int wm_stage_create(const struct coll_args *a, const struct coll_team *t, struct
     if (!err)
         err = alloc_memory(s, g);
     if (!err && s->in_parts)
-        err = take_slots(s, g);
+        err = take_rooms(s, g);
     if (err) {
         wm_stage_destroy(s);
         return err;
@@ -330,67 +309,48 @@ static void start_copy(struct rt_gpu *g, const struct coll_block *b, bool in, in
         rt_layout_gpu_unpack(g, b->l, b->n, user, at, packed, len, op);
 }
 
-/* Copies a part between its buffer and the host memory of its block. */
-static void copy_here(struct wm_stage_slot *t)
+/* The next part of the first waiting copy. */
+static bool next_part(struct wm_pipe *pipe, struct wm_slot *t)
 {
-    const struct wm_stage_piece *p = t->p;
-    if (p->mirror && p->in)
-        rt_layout_unpack(p->b.l, p->b.n, p->here, t->at, t->room, t->len);
-    else if (p->mirror)
-        rt_layout_pack(p->b.l, p->b.n, p->here, t->at, t->room, t->len);
-    else if (p->in)
-        memcpy(p->here + t->at, t->room, (size_t)t->len);
-    else
-        memcpy(t->room, p->here + t->at, (size_t)t->len);
-}
-
-static bool is_async(const struct wm_stage_slot *t) { return t->s->bounce && t->p->g; }
-
-static void part_done(struct rt_gpu_op *op, int err);
-
-/* Starts the next part of the first waiting copy, if any. */
-static void start_part(struct wm_stage_slot *t)
-{
-    struct wm_stage *s = t->s;
-    struct wm_stage_piece *p = t->p = s->first;
+    struct wm_stage *s = rt_container(pipe, struct wm_stage, pipe);
+    struct wm_stage_piece *p = s->first;
     if (!p)
-        return;
-    t->at = p->begun;
-    t->len = p->nbytes - p->begun < s->slot_nbytes ? p->nbytes - p->begun : s->slot_nbytes;
-    p->begun += t->len;
+        return false;
+    t->m = (struct wm_packing){ .l = p->b.l,
+                                .count = p->b.n,
+                                .user = p->b.at,
+                                .pos = p->begun,
+                                .len = p->nbytes - p->begun,
+                                .pack = p->in };
+    if (t->m.len > s->part_nbytes)
+        t->m.len = s->part_nbytes;
+    t->memory = p->memory;
+    t->g = p->g;
+    t->up = p;
+    p->begun += t->m.len;
     if (p->begun == p->nbytes && !(s->first = p->next))
         s->last = &s->first;
-    if (!p->in)
-        copy_here(t);
-    s->npending++;
-    t->op.done = part_done;
-    if (is_async(t))
-        start_copy(p->g, &p->b, p->in, t->at, t->room, t->len, &t->op);
+    return true;
 }
 
-static void part_done(struct rt_gpu_op *op, int err)
+/* Copies a part between its room and the host memory of its block. */
+static int copy_here(struct wm_pipe *pipe, struct wm_slot *t)
 {
-    struct wm_stage_slot *t = rt_container(op, struct wm_stage_slot, op);
-    t->s->npending--;
-    if (err < 0)
-        t->s->err = err;
-    else if (t->p->in)
-        copy_here(t);
-    start_part(t);
+    const struct wm_stage_piece *p = t->up;
+    const struct wm_packing *m = &t->m;
+    (void)pipe;
+    if (p->mirror && p->in)
+        rt_layout_unpack(m->l, m->count, p->here, m->pos, m->packed, m->len);
+    else if (p->mirror)
+        rt_layout_pack(m->l, m->count, p->here, m->pos, m->packed, m->len);
+    else if (p->in)
+        memcpy(p->here + m->pos, m->packed, (size_t)m->len);
+    else
+        memcpy(m->packed, p->here + m->pos, (size_t)m->len);
+    return 1;
 }
 
-/* Copies the parts that no device copies by itself. */
-static void copy_sync_parts(struct wm_stage *s)
-{
-    for (int i = 0; i < s->nslots; i++) {
-        struct wm_stage_slot *t = &s->slots[i];
-        if (!t->p || is_async(t))
-            continue;
-        const struct coll_block *b = &t->p->b;
-        part_done(&t->op, wm_move_now(&(struct wm_packing){ b->l, b->n, b->at, t->at, t->room,
-                                                            t->len, t->p->in }));
-    }
-}
+static const struct wm_pipe_ops pipe_ops = { .next = next_part, .move = copy_here };
 
 static void start_in_parts(struct wm_stage *s, struct wm_stage_piece *p)
 {
@@ -398,9 +358,7 @@ static void start_in_parts(struct wm_stage *s, struct wm_stage_piece *p)
     p->begun = 0;
     *s->last = p;
     s->last = &p->next;
-    for (int i = 0; i < s->nslots && s->first; i++)
-        if (!s->slots[i].p)
-            start_part(&s->slots[i]);
+    wm_pipe_start(&s->pipe);
 }
 
 static void copy_block(struct wm_stage *s, const struct wm_stage_side *side,
@@ -439,9 +397,12 @@ void wm_stage_copy(struct wm_stage *s, enum coll_side which, bool in)
 
 bool wm_stage_copied(struct wm_stage *s)
 {
-    if (s->npending) {
-        copy_sync_parts(s);
+    struct wm_pipe *p = &s->pipe;
+    if (s->npending || p->running)
         rt_gpu_progress();
-    }
-    return s->npending == 0;
+    if (p->running)
+        wm_pipe_step(p);
+    if (p->err)
+        s->err = p->err;
+    return s->npending == 0 && p->running == 0;
 }

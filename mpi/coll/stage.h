@@ -5,10 +5,10 @@
 #define WM_COLL_STAGE_H
 
 #include "coll/coll.h"
+#include "mpi/p2p/pipe.h"
 #include "runtime/gpu/gpu.h"
 
 struct wm_stage_piece; /* the copy of one block */
-struct wm_stage_slot;  /* a pinned buffer for one part of a copy */
 
 struct wm_stage_side {
     int n;                         /* blocks; 0: the side is not staged */
@@ -28,14 +28,11 @@ struct wm_stage {
     struct wm_stage_side side[2];
     struct rt_gpu_stage *pinned; /* the memory, owned: pinned or plain, not both */
     char *plain;
-    bool in_parts;               /* some copies go in parts, through: */
-    struct rt_gpu_stage *bounce; /* pinned memory, owned; */
-    char *heap;                  /* or else this memory, owned */
-    int nslots;
-    int64_t slot_nbytes;
-    struct wm_stage_slot *slots;          /* parts of `bounce` or `heap` */
+    bool in_parts;       /* some copies go in parts, through: */
+    struct wm_pipe pipe; /* a slot's `up` is its copy */
+    int64_t part_nbytes;
     struct wm_stage_piece *first, **last; /* waiting copies, of which parts are not started yet */
-    int npending;                         /* copies in progress */
+    int npending;                         /* copies in progress, without parts */
     int err;                              /* of a failed copy */
 };
 

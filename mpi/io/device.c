@@ -6,49 +6,44 @@
 #include "mpi/base/comm.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/pack_any.h"
-#include "runtime/layout/pack_gpu.h"
-
-struct piece {
-    struct rt_gpu_stage *stage;
-    struct rt_gpu_wait wait;
-    bool busy; /* the device is packing or unpacking it */
-};
+#include "mpi/p2p/pipe.h"
 
 struct pipe {
     struct wm_iop *op;
     struct rt_gpu *g;
-    struct piece piece[2];
+    struct wm_staging rooms;
+    struct wm_slot piece[2];
 };
 
 static int64_t piece_len(const struct pipe *p, int64_t at)
 {
-    int64_t rest = p->op->nbytes - at, most = (int64_t)p->piece[0].stage->len;
-    return rest < most ? rest : most;
+    int64_t rest = p->op->nbytes - at;
+    return rest < RT_GPU_STAGE_LARGE ? rest : RT_GPU_STAGE_LARGE;
 }
 
 /* Starts packing or unpacking [at, at + len) of the user's data. */
-static void begin(struct pipe *p, struct piece *s, int64_t at, int64_t len)
+static void begin(struct pipe *p, struct wm_slot *t, int64_t at, int64_t len)
 {
     const struct wm_iop *op = p->op;
+    char *room = p->rooms.room[t - p->piece];
+    *t = (struct wm_slot){ .m = { op->mem, op->count, op->buf, at, room, len, op->write },
+                           .memory = WM_MEMORY_DEVICE,
+                           .g = p->g,
+                           .by_device = true };
     wm_file_lock(op->file);
-    rt_gpu_wait_begin(&s->wait);
-    s->busy = true;
-    if (op->write)
-        rt_layout_gpu_pack(p->g, op->mem, op->count, op->buf, at, s->stage->p, len, &s->wait.op);
-    else
-        rt_layout_gpu_unpack(p->g, op->mem, op->count, op->buf, at, s->stage->p, len, &s->wait.op);
+    wm_slot_pack(t);
     wm_file_unlock(op->file);
 }
 
-static int end(struct pipe *p, struct piece *s)
+static int end(struct pipe *p, struct wm_slot *t)
 {
-    if (!s->busy)
-        return 0;
     wm_file_lock(p->op->file);
-    int err = rt_gpu_wait(&s->wait);
+    while (t->busy) {
+        rt_gpu_progress();
+        rt_relax();
+    }
     wm_file_unlock(p->op->file);
-    s->busy = false;
-    return err;
+    return t->err;
 }
 
 static int write_all(struct pipe *p, struct wm_rooms *r)
@@ -63,7 +58,7 @@ static int write_all(struct pipe *p, struct wm_rooms *r)
         if (!err && next_len)
             begin(p, &p->piece[1 - i], next, next_len);
         if (!err) {
-            int64_t got = wm_indep_move(op, r, p->piece[i].stage->p, op->pos + at, len);
+            int64_t got = wm_indep_move(op, r, p->rooms.room[i], op->pos + at, len);
             err = got < 0 ? (int)got : 0;
             op->moved += err ? 0 : got;
         }
@@ -83,7 +78,7 @@ static int read_all(struct pipe *p, struct wm_rooms *r)
         err = end(p, &p->piece[i]);
         if (err)
             break;
-        int64_t got = wm_indep_move(op, r, p->piece[i].stage->p, op->pos + op->moved, len);
+        int64_t got = wm_indep_move(op, r, p->rooms.room[i], op->pos + op->moved, len);
         if (got < 0)
             return (int)got;
         if (got > 0)
@@ -122,8 +117,10 @@ static int open_pipe(struct pipe *p, bool *scattered)
     wm_file_lock(op->file);
     int err = wm_dev_query(op->buf, op->count, op->mem, &at, scattered);
     p->g = at.g;
-    for (int i = 0; i < 2 && err >= 0 && !*scattered; i++)
-        err = rt_gpu_stage_take(p->g, true, RT_GPU_STAGE_LARGE, &p->piece[i].stage);
+    if (err >= 0 && !*scattered)
+        err = wm_staging_pinned(&p->rooms, p->g, RT_GPU_STAGE_LARGE, 2);
+    if (err >= 0 && !*scattered && p->rooms.n < 2)
+        err = -RT_ENOMEM;
     wm_file_unlock(op->file);
     return err < 0 ? err : 0;
 }
@@ -133,9 +130,7 @@ static void close_pipe(struct pipe *p)
     for (int i = 0; i < 2; i++)
         end(p, &p->piece[i]);
     wm_file_lock(p->op->file);
-    for (int i = 0; i < 2; i++)
-        if (p->piece[i].stage)
-            rt_gpu_stage_give(p->piece[i].stage);
+    wm_staging_give(&p->rooms);
     wm_file_unlock(p->op->file);
 }
 

@@ -30,78 +30,29 @@
  * pieces are long rather than in the cache (measured: 4 MiB in 16 pieces is slower than in 8).
  * Where system calls are costlier, longer pieces would be faster. */
 #define PIECE_MIN (256 << 10)
-/* Idle buffers that a domain keeps: fresh memory costs a page fault for each page. */
-#define POOL_MAX 4
 /* Receives of one peer through staging memory at a time.  A sender's buffers become free a little
  * after the receiver's, and not more than 16 idle buffers are kept (stage.c): allocating and
  * freeing pinned memory costs 70 us.  More on a faster link: more pinned memory, and no gain;
  * fewer: a link that is idle between pieces. */
 #define STAGED_MAX 8
 
-enum { SLOTS = 4 };
-
-enum slot_state { FILLING, MOVING, EMPTYING, ENDED };
-
-struct slot { /* one piece under way */
-    struct rt_gpu_op op;
-    enum slot_state state;
-    bool busy;  /* `op` is in use by the GPU */
-    int err;    /* its result */
-    char *room; /* memory for a piece; NULL: it lies in the user's buffer */
-    char *at;   /* where this piece lies */
-    int64_t off, len;
-    struct rt_req *sub; /* its message */
-};
-
 struct wm_pieces {
+    struct wm_pipe pipe;    /* a slot's `up` is the piece's message */
     struct wm_pieces *next; /* spare */
     struct wm_preq *q;
-    int64_t len, step;             /* of the message, of a piece */
-    int64_t started, moved, ended; /* bytes begun, given to sub-messages, finished */
-    int nslots, oldest, running;
-    int err;
-    bool halt;    /* no further pieces are begun */
-    bool failed;  /* the sender has reported its failure */
-    bool counted; /* in wm_peer.nstaged */
-    char *heap;   /* host memory of `heap_pooled` or malloc, or NULL */
-    bool heap_pooled;
-    struct rt_gpu_stage *stage[SLOTS]; /* or NULL */
-    struct slot slot[SLOTS];
+    int64_t len, step;      /* of the message, of a piece */
+    int64_t started, moved; /* bytes begun, given to sub-messages */
+    bool failed;            /* the sender has reported its failure */
+    bool counted;           /* in wm_peer.nstaged */
 };
 
 static const struct rt_layout bytes = {
     .size = 1, .extent = 1, .true_extent = 1, .contig = true, .elem = RT_ELEM_BYTE
 };
 
-/* ---- host memory ---- */
-
-#define POOL_NBYTES (2 * (size_t)WM_PIECE_MAX)
-
-static void *pool_take(struct wm_domain *d)
-{
-    void *p = d->heap;
-    if (!p)
-        return aligned_alloc(4096, POOL_NBYTES);
-    memcpy(&d->heap, p, sizeof d->heap);
-    d->nheap--;
-    return p;
-}
-
-static void pool_give(struct wm_domain *d, void *p)
-{
-    if (d->nheap == POOL_MAX) {
-        free(p);
-        return;
-    }
-    memcpy(p, &d->heap, sizeof d->heap);
-    d->heap = p;
-    d->nheap++;
-}
-
 int wm_packed_take(struct wm_preq *q, int64_t nbytes)
 {
-    q->packed_pooled = nbytes <= (int64_t)POOL_NBYTES;
-    q->packed = q->packed_pooled ? pool_take(q->dom) : malloc((size_t)nbytes);
+    q->packed = wm_host_take(q->dom, nbytes, &q->packed_pooled);
     if (q->packed)
         return 0;
     log_error(MPI, "out of memory: %lld bytes to pack a non-contiguous message", (long long)nbytes);
@@ -110,19 +61,14 @@ int wm_packed_take(struct wm_preq *q, int64_t nbytes)
 
 void wm_packed_drop(struct wm_preq *q)
 {
-    if (!q->packed)
-        return;
-    if (q->packed_pooled)
-        pool_give(q->dom, q->packed);
-    else
-        free(q->packed);
+    if (q->packed)
+        wm_host_give(q->dom, q->packed, q->packed_pooled);
     q->packed = NULL;
 }
 
 void wm_pieces_fini(struct wm_domain *d)
 {
-    while (d->nheap)
-        free(pool_take(d));
+    wm_host_fini(d);
     for (struct wm_pieces *s = d->spare_pieces, *next; s; s = next) {
         next = s->next;
         free(s);
@@ -131,6 +77,8 @@ void wm_pieces_fini(struct wm_domain *d)
 }
 
 /* ---- where pieces lie ---- */
+
+static const struct wm_pipe_ops pipe_ops;
 
 static bool is_send(const struct wm_pieces *s) { return s->q->kind == WM_PREQ_SEND; }
 
@@ -143,60 +91,25 @@ static bool in_place(const struct wm_pieces *s, bool on_device)
     return !q->dev || (on_device && (!is_send(s) || q->dev->exported));
 }
 
-static int heap_rooms(struct wm_pieces *s, int64_t unit)
-{
-    s->heap_pooled = unit <= WM_PIECE_MAX;
-    s->nslots = s->heap_pooled ? 2 : 1;
-    s->heap = s->heap_pooled ? pool_take(s->q->dom) : malloc((size_t)unit);
-    for (int i = 0; s->heap && i < s->nslots; i++)
-        s->slot[i].room = s->heap + i * WM_PIECE_MAX;
-    return s->heap ? 0 : -RT_ENOMEM;
-}
-
-/* Pinned memory: one buffer holds all pieces. */
-static int pinned_rooms(struct wm_pieces *s, int64_t unit, int n)
-{
-    while (n > 1 && n * unit > RT_GPU_STAGE_LARGE)
-        n--;
-    if (unit > RT_GPU_STAGE_LARGE ||
-        rt_gpu_stage_take(s->q->dev->at.g, true, (size_t)(n * unit), &s->stage[0]) < 0)
-        return -RT_ENOMEM;
-    s->nslots = n;
-    for (int i = 0; i < n; i++)
-        s->slot[i].room = s->stage[0]->p + i * unit;
-    return 0;
-}
-
-/* Device memory: pieces are long, each has a buffer of its own. */
-static int device_rooms(struct wm_pieces *s, int64_t unit, int n)
-{
-    s->nslots = 0;
-    for (int i = 0; i < n && i < 2; i++) {
-        if (rt_gpu_stage_take(s->q->dev->at.g, false, (size_t)unit, &s->stage[i]) < 0)
-            break;
-        s->slot[i].room = s->stage[i]->p;
-        s->nslots++;
-    }
-    return s->nslots ? 0 : -RT_ENOMEM;
-}
-
 /* A sender that was asked for pieces in device memory and has none may send them from the host; the
  * receiver decided before it sent the CTS. */
 static int find_rooms(struct wm_pieces *s, bool on_device)
 {
+    struct wm_staging *rooms = &s->pipe.rooms;
+    const struct wm_dev *dev = s->q->dev;
     int64_t unit = s->len < s->step ? s->len : s->step, n = (s->len + s->step - 1) / s->step;
     if (in_place(s, on_device)) {
-        s->nslots = SLOTS;
+        rooms->n = WM_STAGING_ROOMS;
         return 0;
     }
-    if (!s->q->dev || s->q->dev->scattered)
-        return heap_rooms(s, unit);
-    int want = n < SLOTS ? (int)n : SLOTS;
-    if (on_device && device_rooms(s, unit, want) >= 0)
+    if (!dev || dev->scattered)
+        return wm_staging_host(rooms, unit);
+    int want = n < WM_STAGING_ROOMS ? (int)n : WM_STAGING_ROOMS;
+    if (on_device && wm_staging_device(rooms, dev->at.g, unit, want) >= 0)
         return 0;
     if (on_device && !is_send(s))
         return -RT_ENOMEM;
-    return pinned_rooms(s, unit, want) >= 0 ? 0 : heap_rooms(s, unit);
+    return wm_staging_pinned(rooms, dev->at.g, unit, want) >= 0 ? 0 : wm_staging_host(rooms, unit);
 }
 
 static struct wm_pieces *make(struct wm_preq *q, int64_t len, int64_t step)
@@ -207,205 +120,109 @@ static struct wm_pieces *make(struct wm_preq *q, int64_t len, int64_t step)
         d->spare_pieces = s->next;
     else if (!(s = malloc(sizeof *s)))
         return NULL;
-    *s = (struct wm_pieces){ .q = q, .len = len, .step = step };
+    *s = (struct wm_pieces){
+        .pipe = { .ops = &pipe_ops, .rooms.d = d }, .q = q, .len = len, .step = step
+    };
     return s;
 }
 
 static void destroy(struct wm_pieces *s)
 {
     struct wm_domain *d = s->q->dom;
-    for (int i = 0; i < SLOTS; i++)
-        if (s->stage[i])
-            rt_gpu_stage_give(s->stage[i]);
-    if (s->heap && s->heap_pooled)
-        pool_give(d, s->heap);
-    else
-        free(s->heap);
+    wm_staging_give(&s->pipe.rooms);
     s->next = d->spare_pieces;
     d->spare_pieces = s;
 }
 
 /* ---- one piece ---- */
 
-static void op_done(struct rt_gpu_op *op, int err)
+static bool next_piece(struct wm_pipe *p, struct wm_slot *t)
 {
-    struct slot *t = rt_container(op, struct slot, op);
-    t->busy = false;
-    t->err = err;
-}
-
-/* Packs or unpacks between the piece's memory and the user's buffer. */
-static void pack(struct wm_pieces *s, struct slot *t)
-{
+    struct wm_pieces *s = rt_container(p, struct wm_pieces, pipe);
     const struct wm_preq *q = s->q;
-    char *user = (char *)(uintptr_t)q->buf;
-    bool out = is_send(s);
-    t->err = 0;
-    if (!t->room)
-        return;
-    if (!q->dev) {
-        if (out)
-            rt_layout_pack(q->layout, q->count, user, t->off, t->at, t->len);
-        else
-            rt_layout_unpack(q->layout, q->count, user, t->off, t->at, t->len);
-        return;
-    }
-    struct rt_gpu *g = q->dev->at.g;
-    wm_stat_add(&q->dom->stats.staged_bytes, (uint64_t)t->len);
-    if (s->heap) {
-        struct wm_packing p = { q->layout, q->count, user, t->off, t->at, t->len, out };
-        t->err = q->dev->scattered ? wm_scattered_copy(&p) : wm_dev_move_now(g, &p);
-        return;
-    }
-    t->op.done = op_done;
-    t->busy = true;
-    if (q->layout->contig)
-        rt_gpu_copy(g, out ? t->at : user + t->off, out ? user + t->off : t->at, (size_t)t->len,
-                    &t->op);
-    else if (out)
-        rt_layout_gpu_pack(g, q->layout, q->count, user, t->off, t->at, t->len, &t->op);
-    else
-        rt_layout_gpu_unpack(g, q->layout, q->count, user, t->off, t->at, t->len, &t->op);
+    int64_t left = s->len - s->started, len = left < s->step ? left : s->step;
+    if (!len)
+        return false;
+    t->m = (struct wm_packing){ .l = q->layout,
+                                .count = q->count,
+                                .user = (char *)(uintptr_t)q->buf,
+                                .pos = s->started,
+                                .len = len,
+                                .pack = is_send(s) };
+    t->memory = !q->dev             ? WM_MEMORY_HOST
+                : q->dev->scattered ? WM_MEMORY_SCATTERED
+                                    : WM_MEMORY_DEVICE;
+    t->g = q->dev ? q->dev->at.g : NULL;
+    if (q->dev && p->rooms.room[0])
+        wm_stat_add(&q->dom->stats.staged_bytes, (uint64_t)len);
+    s->started += len;
+    return true;
 }
 
-static void fail(struct wm_pieces *s, int err)
+/* Cancels the message of a piece that the failed sender has not sent. */
+static bool give_up(struct wm_slot *t)
 {
-    if (err && !s->err)
-        s->err = err;
-    s->halt = s->halt || (err && is_send(s));
+    struct rt_req *sub = t->up;
+    if (rt_req_done(sub) || ((struct wm_preq *)sub)->state != WM_POSTED)
+        return false;
+    sub->ops->cancel(sub);
+    wm_req_release(sub);
+    return true;
 }
 
 /* Sends or receives the piece. */
-static void move(struct wm_pieces *s, struct slot *t)
+static int move(struct wm_pipe *p, struct wm_slot *t)
 {
+    struct wm_pieces *s = rt_container(p, struct wm_pieces, pipe);
     const struct wm_preq *q = s->q;
     bool send = is_send(s);
-    struct wm_msg m = { .buf = t->at,
-                        .count = t->len,
+    struct rt_req *sub = NULL;
+    struct wm_msg m = { .buf = t->m.packed,
+                        .count = t->m.len,
                         .layout = &bytes,
                         .comm = q->comm,
                         .peer = send ? q->peer_rank : q->r.status.src,
                         .tag = (int)~(send ? q->remote : q->r.obj.handle),
                         .coll = true,
                         .prompt = true };
-    int err = send ? wm_p2p_isend(&m, WM_STANDARD, &t->sub) : wm_p2p_irecv(&m, &t->sub);
+    int err = send ? wm_p2p_isend(&m, WM_STANDARD, &sub) : wm_p2p_irecv(&m, &sub);
     if (err < 0 && err != -RT_ENOMEM && !send) { /* the sender waits for a receive of the piece */
-        fail(s, err);
+        wm_pipe_fail(p, err);
         m.buf = NULL;
         m.count = 0;
-        err = wm_p2p_irecv(&m, &t->sub);
+        err = wm_p2p_irecv(&m, &sub);
     }
-    t->state = MOVING;
     if (err == -RT_ENOMEM)
         rt_boot_abort(1, "out of memory for a piece of a message");
-    if (err >= 0) {
-        s->moved += t->len;
-        return;
-    }
-    t->sub = NULL;
-    t->state = ENDED;
-    fail(s, err);
-    s->halt = true;
+    if (err < 0)
+        return err;
+    t->up = sub;
+    s->moved += t->m.len;
+    return s->failed && give_up(t) ? p->err : 0;
 }
 
-static void begin(struct wm_pieces *s)
+static int moved(struct wm_pipe *p, struct wm_slot *t)
 {
-    struct slot *t = &s->slot[(s->oldest + s->running++) % s->nslots];
-    int64_t left = s->len - s->started;
-    t->off = s->started;
-    t->len = left < s->step ? left : s->step;
-    t->at = t->room ? t->room : (char *)(uintptr_t)s->q->buf + t->off;
-    s->started += t->len;
-    if (is_send(s)) {
-        t->state = FILLING;
-        pack(s, t);
-    } else {
-        move(s, t);
-    }
+    struct rt_req *sub = t->up;
+    (void)p;
+    if (!rt_req_done(sub))
+        return 0;
+    int err = sub->err;
+    wm_req_release(sub);
+    return err < 0 ? err : 1;
 }
 
-/* A piece that the failed sender has not sent. */
-static void give_up(struct wm_pieces *s, struct slot *t)
-{
-    if (t->state != MOVING || rt_req_done(t->sub) || ((struct wm_preq *)t->sub)->state != WM_POSTED)
-        return;
-    t->sub->ops->cancel(t->sub);
-    wm_req_release(t->sub);
-    t->sub = NULL;
-    t->state = ENDED;
-    s->halt = true;
-}
-
-/* Whether the piece has moved on. */
-static bool advance(struct wm_pieces *s, struct slot *t)
-{
-    switch (t->state) {
-    case FILLING:
-        if (t->busy)
-            return false;
-        fail(s, t->err);
-        t->state = ENDED;
-        if (!s->halt)
-            move(s, t);
-        return true;
-    case MOVING:
-        if (!rt_req_done(t->sub))
-            return false;
-        fail(s, t->sub->err);
-        wm_req_release(t->sub);
-        t->sub = NULL;
-        t->state = ENDED;
-        if (!is_send(s) && !s->err) {
-            t->state = EMPTYING;
-            pack(s, t);
-        }
-        return true;
-    case EMPTYING:
-        if (t->busy)
-            return false;
-        fail(s, t->err);
-        t->state = ENDED;
-        return true;
-    default:
-        return false;
-    }
-}
+static const struct wm_pipe_ops pipe_ops = { next_piece, move, moved };
 
 /* ---- all of them ---- */
-
-/* The oldest first; no piece is sent before an older one. */
-static int turn(struct wm_pieces *s)
-{
-    int n = 0;
-    for (int i = 0; i < s->running; i++) {
-        struct slot *t = &s->slot[(s->oldest + i) % s->nslots];
-        while (advance(s, t))
-            n++;
-        if (t->state == FILLING)
-            break;
-    }
-    while (s->running && s->slot[s->oldest].state == ENDED) {
-        s->ended += s->slot[s->oldest].len;
-        s->oldest = (s->oldest + 1) % s->nslots;
-        s->running--;
-        n++;
-    }
-    while (s->running < s->nslots && s->started < s->len && !s->halt) {
-        begin(s);
-        if (s->failed)
-            give_up(s, &s->slot[(s->oldest + s->running - 1) % s->nslots]);
-        n++;
-    }
-    return n;
-}
 
 int wm_pieces_step(struct wm_preq *q)
 {
     struct wm_pieces *s = q->pieces;
-    int n = turn(s);
-    if (s->running || (!s->halt && s->started < s->len))
+    int n = wm_pipe_step(&s->pipe);
+    if (s->pipe.running || (!s->pipe.halt && s->started < s->len))
         return n;
-    int err = s->err;
+    int err = s->pipe.err;
     if (is_send(s) && s->moved < s->len && !q->peer->err) /* the receiver waits for the others */
         wm_rndv_send_fin(q, WM_FIN_PUT, err);
     wm_rndv_step(q, WM_STEP_OP, err);
@@ -416,9 +233,14 @@ void wm_pieces_stop(struct wm_preq *q, int err)
 {
     struct wm_pieces *s = q->pieces;
     s->failed = true;
-    fail(s, err);
-    for (int i = 0; i < s->running; i++)
-        give_up(s, &s->slot[(s->oldest + i) % s->nslots]);
+    wm_pipe_fail(&s->pipe, err < 0 ? err : -RT_EREMOTE);
+    for (int i = 0; i < s->pipe.running; i++) {
+        struct wm_slot *t = wm_pipe_part(&s->pipe, i);
+        if (t->state == WM_SLOT_MOVING && give_up(t)) {
+            t->state = WM_SLOT_ENDED;
+            s->pipe.halt = true;
+        }
+    }
 }
 
 static int start(struct wm_preq *q, int64_t len, int64_t step, bool on_device)
@@ -432,8 +254,7 @@ static int start(struct wm_preq *q, int64_t len, int64_t step, bool on_device)
     }
     q->pieces = s;
     wm_rndv_enter(q, WM_PIECES); /* if the peer is lost, the pieces end first, with an error */
-    while (s->running < s->nslots && s->started < len && !s->halt)
-        begin(s);
+    wm_pipe_start(&s->pipe);
     rt_list_append(&q->dom->streams, &q->posted.link);
     return 0;
 }

@@ -4,8 +4,8 @@
 #define WM_P2P_PIECES_H
 
 #include "mpi/p2p/engine.h"
+#include "mpi/p2p/pipe.h"
 
-#define WM_PIECE_MAX (512 << 10) /* longest piece in host memory: pieces.c */
 /* A buffer of nbytes as `packed`, and its return. */
 int wm_packed_take(struct wm_preq *q, int64_t nbytes);
 void wm_packed_drop(struct wm_preq *q);

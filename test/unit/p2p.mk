@@ -17,3 +17,6 @@ check_PROGRAMS += test/fake/p2p_device_test
 test_fake_p2p_device_test_SOURCES = test/fake/p2p_device_test.c test/check.h test/fake/btl_fake.h \
 	test/fake/btl_fake.c
 test_fake_p2p_device_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/pipe_test
+test_unit_pipe_test_SOURCES = test/unit/pipe_test.c test/check.h
+test_unit_pipe_test_LDADD = $(unit_ldadd)
