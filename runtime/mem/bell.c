@@ -43,9 +43,20 @@ void rt_node_register(void) { (void)registered(); }
 void rt_bell_init(void)
 {
     /* a process alone in the segment is never rung and need not register */
-    rt_node_private.membarrier = rt_node.size == 1 || registered();
+    rt_node_private.membarrier = rt_node_private.alone || registered();
     rt_node.fence_needed = !rt_node_private.membarrier;
     rt_store_release(&my_bell()->asleep, awake_state());
+}
+
+void rt_bell_open(void)
+{
+    uint32_t awake = RT_BELL_AWAKE;
+    if (!rt_node_private.alone)
+        return;
+    rt_node_private.membarrier = registered();
+    rt_node.fence_needed = !rt_node_private.membarrier;
+    rt_node_private.alone = false;
+    rt_cas(&my_bell()->asleep, &awake, awake_state());
 }
 
 void rt_bell_fini(void)
@@ -122,7 +133,7 @@ uint32_t rt_bell_arm(bool polls)
     if (polls)
         bell_socket();
     rt_store_relaxed(&b->asleep, polls ? RT_BELL_POLLS : RT_BELL_ASLEEP);
-    if (rt_node_private.membarrier && rt_node.size > 1)
+    if (rt_node_private.membarrier && !rt_node_private.alone)
         syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
     rt_fence(); /* `asleep` before the caller's last poll */
     return word;

@@ -7,6 +7,7 @@
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+#include "runtime/base/hmac.h"
 #include "runtime/base/log.h"
 #include "runtime/boot/boot.h"
 #include "runtime/mem/segment_int.h"
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -25,7 +27,6 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define NODE_MAGIC 0x3274666577646f6eu /* "nodweft2": changes when the first page changes */
 /* The lookup is repeated only while another process replaces the name, which takes microseconds. */
 #define REPLACE_TIMEOUT_NS 5000000000u
 #define REPLACE_RETRY_US 200
@@ -39,7 +40,7 @@ static size_t page_up(size_t n)
     return (n + page - 1) / page * page;
 }
 
-static struct node_layout layout_of(size_t size, size_t pair_nbytes)
+struct node_layout rt_node_layout(size_t size, size_t pair_nbytes)
 {
     struct node_layout at;
 
@@ -188,6 +189,37 @@ static int give_name(int fd, const char *own, const char *path)
     return linkat(AT_FDCWD, proc, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
 }
 
+static void head_init(char *base, const struct node_layout *at, int size)
+{
+    struct node_head *h = (struct node_head *)base;
+    *h = (struct node_head){ .magic = NODE_MAGIC,
+                             .nbytes = at->nbytes,
+                             .pair_nbytes = at->pair_nbytes,
+                             .size = (uint32_t)size };
+    if (rt_random(&h->token, sizeof h->token) < 0)
+        h->token = 0; /* processes of other jobs then use another transport */
+}
+
+/* For a process that is alone on its host: memory without a name, which processes of other jobs can
+ * map later.  Private memory where the system has no such files. */
+static int segment_alone(const struct node_layout *at, int *fd_p, char **base_p)
+{
+    struct rlimit most; /* ftruncate() beyond it kills the process */
+    bool may = getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur >= at->nbytes;
+    int fd = may ? memfd_create("weft", MFD_CLOEXEC) : -1;
+    if (fd >= 0 && (fchmod(fd, 0600) < 0 || ftruncate(fd, (off_t)at->nbytes) < 0)) {
+        close(fd);
+        fd = -1;
+    }
+    int err = map_fd(fd, at->nbytes, base_p);
+    if (!err)
+        head_init(*base_p, at, 1);
+    else if (fd >= 0)
+        close(fd);
+    *fd_p = err ? -1 : fd;
+    return err;
+}
+
 /* Creates the file and names it.  -RT_EEXIST: another process has just done so. */
 static int segment_create(const char *path, const struct node_layout *at, int size, int *fd_p,
                           char **base_p)
@@ -213,11 +245,7 @@ static int segment_create(const char *path, const struct node_layout *at, int si
     err = map_fd(fd, at->nbytes, &base);
     if (err < 0)
         goto err_close;
-    struct node_head *h = (struct node_head *)base;
-    *h = (struct node_head){ .magic = NODE_MAGIC,
-                             .nbytes = at->nbytes,
-                             .pair_nbytes = at->pair_nbytes,
-                             .size = (uint32_t)size };
+    head_init(base, at, size);
     if (give_name(fd, own, path) < 0) {
         err = errno == EEXIST ? -RT_EEXIST : log_open_failure(path, errno);
         munmap(base, at->nbytes);
@@ -368,16 +396,17 @@ int rt_node_open(size_t pair_nbytes)
     int rank = rt_boot.local_rank, size = rt_boot.local_size, fd = -1, err;
     char *base = NULL;
 
-    my->at = layout_of((size_t)size, pair_nbytes);
+    my->at = rt_node_layout((size_t)size, pair_nbytes);
     my->pidns = own_pidns();
     rt_node_name(rt_boot.nspace, rt_boot.node, my->path, sizeof my->path);
     if (size == 1)
-        err = map_fd(-1, my->at.nbytes, &base);
+        err = segment_alone(&my->at, &fd, &base);
     else
         err = segment_get(my->path, &my->at, rank, size, &fd, &base);
     if (err < 0)
         return err;
     my->fd = fd;
+    my->alone = size == 1;
     rt_node = (struct rt_node){ .base = base,
                                 .nbytes = my->at.nbytes,
                                 .rank = rank,
@@ -388,7 +417,7 @@ int rt_node_open(size_t pair_nbytes)
     b->pidns = my->pidns;
     rt_store_release(&b->pid, (uint32_t)getpid());
     rt_store_release(&b->alive, 1u);
-    if (rt_fetch_add(&node_head()->attached, 1u) + 1 == (uint32_t)size && fd >= 0)
+    if (rt_fetch_add(&node_head()->attached, 1u) + 1 == (uint32_t)size && size > 1)
         unlink(my->path);
     return 0;
 }

@@ -12,11 +12,15 @@
 #define NODE_AREA_PER_RANK (64u << 20)
 #define NODE_GRANULE (64u << 10)
 
+#define NODE_MAGIC 0x3374666577646f6eu /* "nodweft3": changes when the first page changes */
+
 /* First page.  The first group of members is constant once the file has its name; the second is
  * accessed atomically. */
 struct node_head {
     uint64_t magic;
     uint64_t nbytes, pair_nbytes;
+    uint64_t
+        token; /* random: proves to processes of other jobs that this is the file they look for */
     uint32_t size;
 
     _Alignas(RT_CACHE_LINE) uint32_t attached; /* processes that have attached so far */
@@ -36,7 +40,8 @@ struct node_layout { /* offsets from the start, all multiples of the page size *
 
 struct node_private {
     struct node_layout at;
-    int fd;          /* of the segment, for fallocate; -1 for a singleton's private memory */
+    int fd;          /* of the segment, for fallocate and for other jobs; -1: private memory */
+    bool alone;      /* no other process maps the segment, so none rings */
     uint64_t pidns;  /* of this process; 0: unknown */
     bool membarrier; /* registered: rt_bell_arm() may rely on it */
     int bell_fd;     /* socket of its bell; 0: not needed yet; -1: none */
@@ -50,8 +55,13 @@ static inline uint64_t *node_bits(void)
     return (uint64_t *)(rt_node.base + rt_node_private.at.bits);
 }
 
+/* Offsets in a segment for `size` ranks. */
+struct node_layout rt_node_layout(size_t size, size_t pair_nbytes);
+
 /* Registers for membarrier and initialises this process's bell. */
 void rt_bell_init(void);
+/* Processes of other jobs will ring this process, which was alone until now. */
+void rt_bell_open(void);
 void rt_bell_fini(void);
 
 #endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Processes of other jobs on this host that share memory with this process.  Each job keeps its own
+ * node segment.  A process that meets other jobs puts a descriptor number of its segment into its
+ * card; the others open that descriptor under /proc, which the kernel permits to the same user
+ * only, and map the segment once a job.  The file needs no name, so a crash leaves nothing.
+ *
+ * Two processes share memory if the cards name the same kernel, user, PID namespace and network
+ * namespace (of the bells' sockets), and if all processes of the meeting could map what they must:
+ * both sides come to the same result.  Called by one thread at a time, under the domain's lock. */
+#ifndef RT_MEM_OTHERS_H
+#define RT_MEM_OTHERS_H
+
+#include "runtime/boot/boot.h"
+#include "runtime/mem/segment.h"
+
+struct rt_other { /* a process of another job */
+    struct rt_proc proc;
+    struct rt_bell *bell;
+    char *base; /* its job's segment, mapped here */
+    size_t nbytes;
+    int rank;   /* its local rank there */
+    void *own;  /* the region that it publishes data in: rt_node_pair(rank, rank) there */
+    bool ended; /* rt_others_ended() has returned it */
+};
+
+/* Prepares this process's segment for processes of other jobs.  False: it cannot be shared. */
+bool rt_others_open(void);
+bool rt_others_is_open(void);
+/* Adds to this process's card what other jobs need to map the segment; may be repeated. */
+int rt_others_publish(void);
+
+/* A process of another job whose card this process has: 1: its segment is mapped; 0: its card does
+ * not offer shared memory with this process; -RT_E...: its segment could not be mapped, logged. */
+int rt_others_map(struct rt_proc p);
+/* The result of the meeting, for a process that rt_others_map() has returned 1 for, now or
+ * earlier.  False: a process without an earlier `true` is dropped. */
+void rt_others_settle(struct rt_proc p, bool shares);
+/* NULL: it does not share memory with this process. */
+struct rt_other *rt_others_find(struct rt_proc p);
+
+/* As rt_node_said_last() and rt_node_gone(). */
+bool rt_others_said_last(const struct rt_other *o);
+bool rt_others_gone(const struct rt_other *o);
+/* A descriptor that is readable when one of the processes has ended. */
+int rt_others_fd(void);
+/* One of the processes that have ended since the last call; NULL: none.  The caller calls
+ * rt_others_release() when it reads nothing of it any more. */
+struct rt_other *rt_others_ended(void);
+void rt_others_release(struct rt_other *o);
+/* Calls in_use() with the number of each job of which processes have been released.  False: the
+ * processes are forgotten, and a segment without other processes is unmapped. */
+void rt_others_drop(bool (*in_use)(uint32_t ns, const void *arg), const void *arg);
+/* Processes of other jobs that share memory with this process and have not ended.  Any thread. */
+uint32_t rt_others_count(void);
+
+#endif
