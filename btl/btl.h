@@ -161,7 +161,8 @@ struct btl_ops {
      * returns a descriptor that becomes readable when progress() has work, and arms the
      * notification.  The engine calls progress() once more before it sleeps.  *limit_us is lowered
      * to the time until the transport's next timer; if the transport sets an earlier timer later,
-     * it rings this process's doorbell.  -RT_EAGAIN: there is work now. */
+     * it rings this process's doorbell.  -RT_EAGAIN: there is work now; -RT_ENOTSUP: no descriptor
+     * is needed now. */
     int (*sleep_fd)(struct btl *b, int *limit_us);
     /* Optional, for transports that keep sent data in this process: the process may be about to
      * end.  0: all sent data have left the process, and the peers know that its end is normal;

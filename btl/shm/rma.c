@@ -159,19 +159,19 @@ void btl_shm_chunk_in(struct btl_shm *b, const struct ring_slot *s, const void *
  * before it could send a key. */
 static bool cma_probe(struct btl_shm_peer *p)
 {
-    const struct rt_bell *bell = &rt_node.bells[p->rank];
-    const struct shm_home *home = shm_home_of(p->rank);
+    const struct rt_bell *bell = p->tx.bell;
     uint64_t copy = 0;
     struct iovec to = { &copy, sizeof copy };
-    struct iovec from = { (void *)(uintptr_t)rt_load_acquire(&home->probe_addr), sizeof copy };
+    struct iovec from = { (void *)(uintptr_t)rt_load_acquire(&p->home->probe_addr), sizeof copy };
 
     if (bell->pidns == rt_node.bells[rt_node.rank].pidns &&
         process_vm_readv((pid_t)bell->pid, &to, 1, &from, 1, 0) == sizeof copy &&
         copy == PROBE_MAGIC)
         return true;
-    log_info(BTL,
-             "process_vm_readv does not reach rank %u: %m; streaming through shared memory instead",
-             p->base.proc.rank);
+    log_info(
+        BTL,
+        "process_vm_readv does not reach rank %u%s: %m; streaming through shared memory instead",
+        p->base.proc.rank, rt_boot_of_job(p->base.proc.ns));
     return false;
 }
 
@@ -180,8 +180,11 @@ int btl_shm_attach(struct btl_peer *peer, const void *key, const struct rt_gpu_p
 {
     (void)near;
     struct btl_shm_peer *p = (struct btl_shm_peer *)peer;
-    struct shm_rmem *r = malloc(sizeof *r);
+    struct shm_rmem *r;
 
+    if (p->lost)
+        return -RT_EPEER;
+    r = malloc(sizeof *r);
     if (!r)
         return -RT_ENOMEM;
     if (((struct btl_shm *)peer->btl)->cma && !p->cma_probed) {
@@ -239,7 +242,7 @@ static int cma_step(struct btl_shm_peer *p, struct shm_xfer *x)
     size_t len = x->len - x->pos < CMA_PIECE ? x->len - x->pos : CMA_PIECE;
     struct iovec here = { x->local + x->pos, len };
     struct iovec there = { (void *)(uintptr_t)(x->key.base + x->off + x->pos), len };
-    pid_t pid = (pid_t)rt_node.bells[p->rank].pid;
+    pid_t pid = (pid_t)p->tx.bell->pid;
 
     if (len == 0)
         return 0;
@@ -253,8 +256,8 @@ static int cma_step(struct btl_shm_peer *p, struct shm_xfer *x)
         p->lost = true;
         return -RT_EPEER;
     }
-    log_info(BTL, "process_vm_%s of rank %u failed: %m; streaming through shared memory instead",
-             x->get ? "readv" : "writev", p->base.proc.rank);
+    log_info(BTL, "process_vm_%s of rank %u%s failed: %m; streaming through shared memory instead",
+             x->get ? "readv" : "writev", p->base.proc.rank, rt_boot_of_job(p->base.proc.ns));
     if (x->get) {
         p->cma = false;
         return -RT_EPERM;

@@ -19,6 +19,9 @@
  * every BLOCKED_EVERY-th refusal reads the clock. */
 #define BLOCKED_NS 100000000u
 #define BLOCKED_EVERY 32u
+/* progress() asks the kernel once in so many calls whether a process of another job has ended: a
+ * nanosecond a call, and soon enough while a process polls. */
+#define LOOK_EVERY 256u
 
 static struct btl_shm *shm_of(struct btl_shm_peer *p) { return (struct btl_shm *)p->base.btl; }
 
@@ -34,9 +37,10 @@ static int peer_get(struct btl_shm *b, int rank, struct btl_shm_peer **out)
         struct btl_shm_peer *p = aligned_alloc(RT_CACHE_LINE, sizeof *p);
         if (!p)
             return -RT_ENOMEM;
-        *p = (struct btl_shm_peer){
-            .base = { .btl = &b->base, .proc = { 0, rt_boot.local_procs[rank] } }, .rank = rank
-        };
+        *p = (struct btl_shm_peer){ .base = { .btl = &b->base,
+                                              .proc = { 0, rt_boot.local_procs[rank] } },
+                                    .rank = rank,
+                                    .home = shm_home_of(rank) };
         ring_tx_init(&p->tx, rt_node_pair(rt_node.rank, rank), &rt_node.bells[rank]);
         ring_rx_init(&p->rx, rt_node_pair(rank, rt_node.rank));
         rt_list_init(&p->work);
@@ -45,6 +49,12 @@ static int peer_get(struct btl_shm *b, int rank, struct btl_shm_peer **out)
     }
     *out = b->peers[rank];
     return 0;
+}
+
+void btl_shm_rx_add(struct btl_shm *b, struct btl_shm_peer *p)
+{
+    p->rx_on = true;
+    b->rx[b->nrx++] = p;
 }
 
 /* Adds ranks that have opened their ring to this process to the poll list. */
@@ -57,8 +67,7 @@ static void senders_add(struct btl_shm *b, int word, uint64_t bits)
         int rank = word * 64 + __builtin_ctzll(fresh);
         if (peer_get(b, rank, &p) < 0)
             return; /* out of memory: the bit stays unseen, so the next call tries again */
-        p->rx_on = true;
-        b->rx[b->nrx++] = p;
+        btl_shm_rx_add(b, p);
         b->seen[word] |= fresh & -fresh;
         fresh &= fresh - 1;
     }
@@ -66,6 +75,9 @@ static void senders_add(struct btl_shm *b, int word, uint64_t bits)
 
 static void senders_look(struct btl_shm *b)
 {
+    uint64_t n = rt_load_acquire(&b->home->nposts);
+    if (rt_unlikely(n != b->posts_seen))
+        btl_shm_posts_take(b, n);
     for (int w = 0; w < b->nwords; w++) {
         /* pairs with the sender's fetch_or in tx_open */
         uint64_t bits = rt_load_acquire(&b->home->active[w]);
@@ -80,16 +92,17 @@ int btl_shm_tx_open(struct btl_shm_peer *p, bool bytes)
     struct ring_tx *t = &p->tx;
     int err;
 
+    if (p->rank < 0)
+        return btl_shm_guest_open(p);
     if (!t->slots_open) {
         err = rt_node_reserve(t->mem, offsetof(struct ring_mem, bytes));
         if (err < 0)
             return err;
         /* The reader may not have attached yet, so its home is reserved here, too. */
-        err = rt_node_reserve(shm_home_of(p->rank), home_nbytes(b->nwords));
+        err = rt_node_reserve(p->home, home_nbytes(b->nwords));
         if (err < 0)
             return err;
-        rt_fetch_or(&shm_home_of(p->rank)->active[rt_node.rank / 64],
-                    (uint64_t)1 << (rt_node.rank % 64));
+        rt_fetch_or(&p->home->active[rt_node.rank / 64], (uint64_t)1 << (rt_node.rank % 64));
         t->slots_open = true;
         t->limit = RING_SLOTS;
     }
@@ -111,6 +124,11 @@ void btl_shm_need_work(struct btl_shm_peer *p)
         rt_list_append(&shm_of(p)->work, &p->work);
 }
 
+bool btl_shm_gone(const struct btl_shm_peer *p)
+{
+    return p->rank < 0 ? rt_others_gone(p->other) : rt_node_gone(p->rank);
+}
+
 int btl_shm_blocked(struct btl_shm_peer *p)
 {
     uint64_t at = p->tx.limit | (uint64_t)p->tx.bytes_limit << 32;
@@ -130,9 +148,10 @@ int btl_shm_blocked(struct btl_shm_peer *p)
     if (now - p->blocked_ns < BLOCKED_NS)
         return -RT_EAGAIN;
     p->blocked_ns = now;
-    if (!rt_node_gone(p->rank))
+    if (!btl_shm_gone(p))
         return -RT_EAGAIN;
-    log_info(BTL, "rank %u has ended; messages sent to it are lost", p->base.proc.rank);
+    log_info(BTL, "rank %u%s has ended; messages sent to it are lost", p->base.proc.rank,
+             rt_boot_of_job(p->base.proc.ns));
     p->lost = true;
     btl_shm_need_work(p); /* progress() notifies the engine */
     return -RT_EPEER;
@@ -142,6 +161,8 @@ static int send_slow(struct btl_shm_peer *p, const struct btl_hdr *h, const void
 {
     bool bytes = len > RING_INLINE;
 
+    if (p->lost)
+        return -RT_EPEER;
     if (!p->tx.slots_open || (bytes && !p->tx.bytes_open)) {
         int err = btl_shm_tx_open(p, bytes);
         if (err < 0)
@@ -202,6 +223,8 @@ static int work_step(struct btl_shm *b, struct btl_shm_peer *p)
         while (p->rx_on && drain(b, p, DRAIN_MAX) > 0) /* its last messages */
             continue;
         b->up.down(b->up.arg, &p->base, -RT_EPEER);
+        if (p->other)
+            btl_shm_guest_close(p);
         n++;
     }
     return n;
@@ -243,9 +266,21 @@ static int shm_progress(struct btl *btl)
     senders_look(b);
     for (int i = 0; i < b->nrx; i++)
         n += drain(b, b->rx[i], DRAIN_MAX);
+    if (rt_unlikely(b->guests != NULL) && ++b->nlooks % LOOK_EVERY == 0)
+        btl_shm_guests_look(b);
     if (rt_unlikely(!rt_list_empty(&b->work)))
         n += work(b);
     return n;
+}
+
+/* While it sleeps, only the descriptors of other jobs' processes report that one has ended. */
+static int shm_sleep_fd(struct btl *btl, int *limit_us)
+{
+    (void)limit_us;
+    if (!rt_others_is_open())
+        return -RT_ENOTSUP;
+    btl_shm_guests_look((struct btl_shm *)btl);
+    return rt_others_fd();
 }
 
 static void shm_close(struct btl *btl)
@@ -257,6 +292,11 @@ static void shm_close(struct btl *btl)
             btl_shm_xfers_drop(b->peers[r]);
         free(b->peers[r]);
     }
+    for (struct btl_shm_peer *p = b->guests, *next; p; p = next) {
+        next = p->next;
+        btl_shm_xfers_drop(p);
+        free(p);
+    }
     btl_shm_rma_close(b);
     free(b->peers);
     free(b->rx);
@@ -266,7 +306,7 @@ static void shm_close(struct btl *btl)
 
 static int shm_open(const struct btl_up *up, struct btl **out, int max)
 {
-    if (max < 1 || !rt_node.base || rt_node.size < 2)
+    if (max < 1 || !rt_node.base || (rt_node.size < 2 && !rt_others_is_open()))
         return 0; /* no peer */
     struct btl_shm *b = calloc(1, sizeof *b);
     int err = -RT_ENOMEM;
@@ -313,7 +353,13 @@ static int shm_add_peer(struct btl *btl, const struct rt_proc *proc, const void 
     (void)addr;
     (void)len;
 
-    if (proc->ns != 0 || proc->rank >= (uint32_t)rt_boot.size || rt_boot_local(proc->rank) < 0 ||
+    if (proc->ns != 0) {
+        int err = btl_shm_guest_get((struct btl_shm *)btl, *proc, &p);
+        if (err == 0)
+            *out = &p->base;
+        return err;
+    }
+    if (proc->rank >= (uint32_t)rt_boot.size || rt_boot_local(proc->rank) < 0 ||
         proc->rank == (uint32_t)rt_boot.rank)
         return -RT_EUNREACH;
     int err = peer_get((struct btl_shm *)btl, rt_boot_local(proc->rank), &p);
@@ -335,6 +381,7 @@ static void shm_del_peer(struct btl_peer *peer)
 const struct btl_ops btl_shm_ops = {
     .name = "shm",
     .help = "shared memory between the processes of a host",
+    .other_jobs = true,
     .open = shm_open,
     .close = shm_close,
     .address = shm_address,
@@ -350,4 +397,5 @@ const struct btl_ops btl_shm_ops = {
     .get = btl_shm_get,
     .progress = shm_progress,
     .poll = shm_poll,
+    .sleep_fd = shm_sleep_fd,
 };

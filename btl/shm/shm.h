@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The shared-memory transport between the processes of a job on one host: declarations for the
- * files of btl/shm. */
+/* The shared-memory transport between the processes of one host: declarations for the files of
+ * btl/shm. */
 #ifndef BTL_SHM_SHM_H
 #define BTL_SHM_SHM_H
 
@@ -8,12 +8,25 @@
 #include "btl/region.h"
 #include "btl/shm/ring.h"
 #include "runtime/base/list.h"
+#include "runtime/boot/jobs.h"
+#include "runtime/mem/others.h"
 #include "runtime/mem/segment.h"
+
+/* A process of another job announces its ring.  The sender claims a free entry. */
+enum { SHM_POST_FREE, SHM_POST_CLAIMED, SHM_POST_FULL };
+struct shm_post {
+    uint32_t state, zero;
+    struct rt_name from;
+    uint64_t off; /* of the ring in the sender's segment */
+};
+#define SHM_POSTS 64u /* the reader empties them with each call of progress */
 
 struct shm_home {        /* in rank r's own pair region (r, r) */
     uint64_t probe_addr; /* address of probe_word in r's memory; 0 until r has opened */
+    struct shm_post posts[SHM_POSTS];
+    _Alignas(RT_CACHE_LINE) uint64_t nposts; /* announcements so far */
     /* Bit s: rank s has opened its ring to r.  Set once by s, before its first slot. */
-    _Alignas(RT_CACHE_LINE) uint64_t active[];
+    uint64_t active[];
 };
 static inline struct shm_home *shm_home_of(int rank)
 {
@@ -22,10 +35,14 @@ static inline struct shm_home *shm_home_of(int rank)
 
 struct btl_shm_peer {
     struct btl_peer base;
-    int rank;             /* local rank */
-    bool rx_on;           /* the peer's ring to this process is open and on the poll list */
-    bool cma, cma_probed; /* process_vm_readv works on the peer; has been tested */
-    struct rt_list xfers; /* puts and gets to the peer in progress, in order */
+    int rank;                  /* local rank; -1: of another job */
+    struct rt_other *other;    /* of another job; NULL: of this one */
+    struct shm_home *home;     /* the peer's */
+    size_t ring_off;           /* of another job: block of the ring to it; 0: none */
+    struct btl_shm_peer *next; /* in btl_shm.guests */
+    bool rx_on;                /* the peer's ring to this process is open and on the poll list */
+    bool cma, cma_probed;      /* process_vm_readv works on the peer; has been tested */
+    struct rt_list xfers;      /* puts and gets to the peer in progress, in order */
     bool lost, told;     /* found gone while there was data to send; the engine has been notified */
     struct rt_list work; /* in btl_shm.work while the peer needs work beyond its ring */
     uint64_t blocked_ns, blocked_at; /* time since the last credit, or 0; the limits then */
@@ -43,12 +60,30 @@ struct btl_shm {
     struct btl_shm_peer **rx;    /* peers whose rings are polled, nrx of them */
     uint64_t *seen;              /* last seen home->active */
     struct btl_shm_peer **peers; /* by local rank; NULL until needed */
+    struct btl_shm_peer *guests; /* of other jobs */
+    uint64_t posts_seen;         /* last seen home->nposts */
+    uint32_t nguests, nlooks;
     bool cma;    /* large data by process_vm_readv and writev if the peer allows this */
     bool choose; /* a put streams, unless the peer gets the rest at the same time */
     struct btl_regions regions;
     struct rt_list work; /* peers that progress() must serve beyond reading their rings */
 };
 
+/* guest.c: peers of other jobs.  Their rings are blocks of the writer's segment, announced to the
+ * reader. */
+int btl_shm_guest_get(struct btl_shm *b, struct rt_proc proc, struct btl_shm_peer **out);
+/* Takes the announcements up to number `n`. */
+void btl_shm_posts_take(struct btl_shm *b, uint64_t n);
+/* Makes the ring to p and announces it.  -RT_ENOSPC, logged; -RT_EAGAIN. */
+int btl_shm_guest_open(struct btl_shm_peer *p);
+/* p has ended, and the engine has been notified: its rings are used no more. */
+void btl_shm_guest_close(struct btl_shm_peer *p);
+/* Finds guests that have ended. */
+void btl_shm_guests_look(struct btl_shm *b);
+
+bool btl_shm_gone(const struct btl_shm_peer *p);
+/* Adds p to the poll list; its ring to this process is open. */
+void btl_shm_rx_add(struct btl_shm *b, struct btl_shm_peer *p);
 /* Opens the ring to p, and its byte ring if `bytes`.  -RT_ENOSPC, logged. */
 int btl_shm_tx_open(struct btl_shm_peer *p, bool bytes);
 /* Call it when p's ring has no room.  Tests, at most every 100 ms, whether p's process lives.

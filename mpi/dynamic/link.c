@@ -4,8 +4,9 @@
  *     1  each process opens the transports that reach other jobs; the root collects all cards
  *        (runtime/boot/jobs.h)
  *     2  the roots connect and exchange the cards of their groups
- *     3  each process gets the other group's cards and keeps them
- *     4  the roots notify each other that their groups are ready
+ *     3  each process gets the other group's cards, keeps them, and maps the memory of processes on
+ *        its host (runtime/mem/others.h)
+ *     4  the roots notify each other that their groups are ready, and whether all have mapped it
  *     5  MPI_Intercomm_create over a communicator of the two roots
  *
  * From step 3 on the processes are peers like any others.  A failure in steps 1 to 4 is reported by
@@ -22,6 +23,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/hmac.h"
 #include "runtime/boot/jobs.h"
+#include "runtime/mem/others.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +80,7 @@ static int collect(struct wm_comm *comm, const struct wm_exch *x, struct cards *
 {
     void *card = NULL;
     size_t len = 0;
+    wm_part_sweep(NULL);
     int err = wm_domain_open_jobs(comm->dom);
     if (!err)
         err = rt_boot_card(&card, &len);
@@ -132,7 +135,21 @@ static int swap_cards(struct wm_domain *d, int fd, const struct cards *mine, boo
 
 /* ---- 3: the other group ---- */
 
-static int keep(const struct cards *c)
+/* What a group reports when it has the cards; a member's failure counts for all. */
+struct verdict {
+    int32_t failed; /* in the group: whether; between the roots: the error */
+    int32_t far;    /* memory of a process of this host could not be mapped */
+};
+
+/* Of the i-th card. */
+static struct rt_proc proc_of(const struct cards *c, uint32_t i)
+{
+    struct rt_proc p = { 0 };
+    rt_boot_meet(c->at + (size_t)i * c->stride, &p); /* known: no memory needed */
+    return p;
+}
+
+static int keep(const struct cards *c, int32_t *far)
 {
     for (uint32_t i = 0; i < c->n; i++) {
         const char *card = c->at + (size_t)i * c->stride;
@@ -144,14 +161,21 @@ static int keep(const struct cards *c)
                           i);
         if (rt_boot_meet(card, &p) < 0)
             return wm_err(MPI_ERR_NO_MEM, "no memory for the card of a process");
+        *far |= rt_others_map(p) < 0;
     }
     return MPI_SUCCESS;
 }
 
-static void merge_failed(void *inout, const void *in) { *(int32_t *)inout |= *(const int32_t *)in; }
+static void merge_verdicts(void *inout, const void *in)
+{
+    struct verdict *a = inout;
+    const struct verdict *b = in;
+    a->failed |= b->failed;
+    a->far |= b->far;
+}
 
 /* The root's result and the cards, to all; all keep them.  Under the domain's lock. */
-static int spread(const struct wm_exch *x, struct result *r, struct cards *theirs)
+static int spread(const struct wm_exch *x, struct result *r, struct cards *theirs, int32_t *far)
 {
     int err = wm_exch_bcast(x, r, sizeof *r);
     if (err)
@@ -164,46 +188,62 @@ static int spread(const struct wm_exch *x, struct result *r, struct cards *their
     if (!theirs->at)
         RT_BUG("out of memory: the cards of %u processes", r->n);
     err = wm_exch_bcast(x, theirs->at, (int64_t)r->n * r->stride);
-    int kept = err ? wm_err_rt(err, "hearing of the other side") : keep(theirs);
-    int32_t failed = kept != MPI_SUCCESS;
-    err = wm_exch_combine(x, &failed, sizeof failed, merge_failed);
-    return kept     ? kept
-           : err    ? wm_err_rt(err, "hearing of the other side")
-           : failed ? elsewhere()
-                    : MPI_SUCCESS;
+    struct verdict v = { 0 };
+    int kept = err ? wm_err_rt(err, "hearing of the other side") : keep(theirs, &v.far);
+    v.failed = kept != MPI_SUCCESS;
+    err = wm_exch_combine(x, &v, sizeof v, merge_verdicts);
+    *far = v.far;
+    return kept       ? kept
+           : err      ? wm_err_rt(err, "hearing of the other side")
+           : v.failed ? elsewhere()
+                      : MPI_SUCCESS;
 }
 
 /* ---- 4 and 5 ---- */
 
-/* Whether both sides are ready; at the root, then at all. */
-static int agree(struct wm_comm *comm, const struct wm_exch *x, int fd, int err)
+/* Whether both sides are ready; at the root, then at all.  far: of this side, then of both. */
+static int agree(struct wm_comm *comm, const struct wm_exch *x, int fd, int err, int32_t *far)
 {
-    int32_t mine = err, theirs = 0;
+    struct verdict mine = { err, *far }, theirs = { 0 };
     if (x->me == x->leader) {
         int serr = wm_port_swap(comm->dom, fd, &mine, sizeof mine, &theirs, sizeof theirs);
         if (!err && serr)
-            mine = broken(serr);
-        else if (!err && theirs)
-            mine = wm_err(MPI_ERR_PORT, "the other side failed; its own message says why");
+            mine.failed = broken(serr);
+        else if (!err && theirs.failed)
+            mine.failed = wm_err(MPI_ERR_PORT, "the other side failed; its own message says why");
+        mine.far |= theirs.far;
     }
     rt_lock(&comm->dom->lock);
     int xerr = wm_exch_bcast(x, &mine, sizeof mine);
     rt_unlock(&comm->dom->lock);
+    *far = mine.far;
     if (xerr)
         return wm_err_rt(xerr, "hearing of the other side");
-    if (err || !mine || x->me == x->leader)
-        return err ? err : mine;
-    return wm_err(mine, "the root failed; its own message says why");
+    if (err || !mine.failed || x->me == x->leader)
+        return err ? err : mine.failed;
+    return wm_err(mine.failed, "the root failed; its own message says why");
+}
+
+/* Shared memory with the processes of the other side, or not: the same at all. */
+static void settle(struct wm_domain *d, const struct cards *theirs, bool near)
+{
+    rt_lock(&d->lock);
+    for (uint32_t i = 0; theirs->at && i < theirs->n; i++) {
+        if (rt_boot_card_len(theirs->at + (size_t)i * theirs->stride, theirs->stride) < 0)
+            break; /* keep() has failed here */
+        rt_others_settle(proc_of(theirs, i), near);
+    }
+    rt_unlock(&d->lock);
 }
 
 /* The hidden communicator of the two roots, the acceptor first. */
-static int bridge(struct wm_domain *d, const char *other, bool accepts, struct wm_comm **out)
+static int bridge(struct wm_domain *d, struct rt_proc other, bool accepts, struct wm_comm **out)
 {
     struct rt_proc *pair = malloc(2 * sizeof *pair);
     if (!pair)
         return wm_err(MPI_ERR_NO_MEM, "no memory for a group of two");
     pair[accepts ? 0 : 1] = (struct rt_proc){ 0, (uint32_t)rt_boot.rank };
-    rt_boot_meet(other, &pair[accepts ? 1 : 0]); /* known: no memory needed */
+    pair[accepts ? 1 : 0] = other;
     struct wm_group *g;
     int err = wm_group_create(pair, 2, &g);
     if (err)
@@ -231,8 +271,7 @@ static int join_groups(struct wm_comm *comm, int root, bool accepts, const struc
 {
     struct wm_comm *b = NULL;
     if (comm->rank == root) {
-        int err = bridge(comm->dom, theirs->at + (size_t)theirs->root * theirs->stride, accepts,
-                         &b);
+        int err = bridge(comm->dom, proc_of(theirs, theirs->root), accepts, &b);
         if (err) /* check_peer() notifies the group; the other root waits for a message */
             b = NULL;
     }
@@ -248,6 +287,7 @@ int wm_link(struct wm_comm *comm, int root, const struct wm_dial *how, struct wm
     struct cards mine = { 0 }, theirs = { 0 };
     struct result r = { 0 };
     int fd = -1;
+    int32_t far = 0;
     rt_lock(&comm->dom->lock);
     int err = collect(comm, &x, &mine);
     rt_unlock(&comm->dom->lock);
@@ -261,10 +301,12 @@ int wm_link(struct wm_comm *comm, int root, const struct wm_dial *how, struct wm
         r.stride = theirs.stride;
     }
     rt_lock(&comm->dom->lock);
-    err = spread(&x, &r, &theirs);
+    err = spread(&x, &r, &theirs, &far);
     rt_unlock(&comm->dom->lock);
     if (!r.err)
-        err = agree(comm, &x, fd, err);
+        err = agree(comm, &x, fd, err, &far);
+    if (!r.err)
+        settle(comm->dom, &theirs, !err && !far);
     if (!err)
         err = join_groups(comm, root, how->accepts, &theirs, r.tag, out);
 out:

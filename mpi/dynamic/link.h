@@ -20,4 +20,8 @@ struct wm_dial {
  * Without the domain's lock. */
 int wm_link(struct wm_comm *comm, int root, const struct wm_dial *how, struct wm_comm **out);
 
+/* part.c: forgets the processes that have ended of jobs that no communicator but `except` connects
+ * to.  Under the domain's lock. */
+void wm_part_sweep(const struct wm_comm *except);
+
 #endif

@@ -2,11 +2,14 @@
 /* Jobs that are no longer connected (MPI-5.0 section 11.10.4).  When MPI_Comm_disconnect frees the
  * last communicator over which a process is connected to another job, the launcher is notified, so
  * that it does not end one job with the other any more.  Rank 0 of the communicator decides for its
- * group.  Any thread; takes the domain's lock. */
+ * group.  Each process forgets the memory of processes that have ended, when no communicator has a
+ * member of their job.  Any thread; takes the domain's lock, unless a function says otherwise. */
 #include "mpi/core/comm.h"
 #include "mpi/dynamic/dynamic.h"
 #include "mpi/p2p/domain.h"
+#include "mpi/dynamic/link.h"
 #include "runtime/boot/jobs.h"
+#include "runtime/mem/others.h"
 
 struct search {
     const struct wm_comm *except;
@@ -30,25 +33,37 @@ static void look(void *obj, void *arg)
         s->found = has_job(c->group, s->ns) || (c->remote != c->group && has_job(c->remote, s->ns));
 }
 
+static bool connects(uint32_t ns, const void *except)
+{
+    struct search s = { .except = except, .ns = ns };
+    rt_slab_each(&wm_comm_slab, look, &s);
+    return s.found;
+}
+
+void wm_part_sweep(const struct wm_comm *except) { rt_others_drop(connects, except); }
+
 /* Notifies the launcher of the jobs of a group to which no other communicator connects. */
 static void part_group(const struct wm_comm *c, const struct wm_group *g)
 {
     uint32_t last = 0;
     for (int i = 0; g && i < g->size; i++) {
-        struct search s = { .except = c, .ns = wm_group_proc(g, i).ns };
-        if (s.ns == 0 || s.ns == last) /* the processes of a job usually follow each other */
+        uint32_t ns = wm_group_proc(g, i).ns;
+        if (ns == 0 || ns == last) /* the processes of a job usually follow each other */
             continue;
-        last = s.ns;
+        last = ns;
         rt_lock(&c->dom->lock);
-        rt_slab_each(&wm_comm_slab, look, &s);
+        bool still = connects(ns, c);
         rt_unlock(&c->dom->lock);
-        if (!s.found)
-            rt_boot_part(rt_boot_nspace(s.ns));
+        if (!still)
+            rt_boot_part(rt_boot_nspace(ns));
     }
 }
 
 static void part(const struct wm_comm *c)
 {
+    rt_lock(&c->dom->lock);
+    wm_part_sweep(c);
+    rt_unlock(&c->dom->lock);
     if (c->rank != 0)
         return;
     part_group(c, c->group);

@@ -26,6 +26,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/boot/jobs.h"
+#include "runtime/mem/others.h"
 #include "runtime/mem/segment.h"
 
 #define ADDRESS_MAX 1024 /* bytes a transport may publish */
@@ -122,16 +123,26 @@ static int local_rank(const struct wm_peer *p)
     return p->proc.ns == 0 && rt_node.bells ? rt_boot_local(p->proc.rank) : -1;
 }
 
+/* Whether the process publishes its end in shared memory. */
+static bool shares_memory(const struct wm_peer *p)
+{
+    return local_rank(p) >= 0 || rt_others_find(p->proc);
+}
+
 static bool said_last(const struct wm_peer *p)
 {
+    const struct rt_other *o = rt_others_find(p->proc);
     int r = local_rank(p);
-    return r < 0 ? p->is_last : rt_node_said_last(r);
+    return o ? rt_others_said_last(o) : r < 0 ? p->is_last : rt_node_said_last(r);
 }
 
 bool wm_peer_is_last(const struct wm_peer *p)
 {
+    const struct rt_other *o = rt_others_find(p->proc);
     int r = local_rank(p);
-    return r < 0 ? p->is_last : rt_node_is_last(r);
+    return o       ? rt_others_said_last(o) || rt_others_gone(o)
+           : r < 0 ? p->is_last
+                   : rt_node_is_last(r);
 }
 
 static void on_down(void *arg, struct btl_peer *bp, int err)
@@ -147,6 +158,7 @@ static void on_down(void *arg, struct btl_peer *bp, int err)
            "lost contact with rank %u%s: %s; operations with it fail from now on", p->proc.rank,
            rt_boot_of_job(p->proc.ns), rt_err_text(err));
     p->err = err;
+    p->is_last = true;
     p->blocked = true;
     wm_flow_hold(p);
     if (rt_unlikely(wm_event_wanted(WM_EVENT_PEER_LOST)))
@@ -169,7 +181,7 @@ static int open_transport(struct wm_domain *d, const struct btl_ops *ops)
     for (int k = 0; k < n; k++)
         if (btl_check(d->btl[d->nbtl + k]) < 0)
             return -RT_EINTERN;
-    d->has_fds = d->has_fds || (n && ops->sleep_fd);
+    d->has_fds = d->has_fds || (n && ops->sleep_fd && ops->remote);
     d->nbtl += n;
     return 0;
 }
@@ -182,22 +194,45 @@ static bool is_open(const struct wm_domain *d, const struct btl_ops *ops)
     return false;
 }
 
+static int preference(const struct btl *b)
+{
+    int i = 0;
+    while (btl_all[i] && btl_all[i] != b->ops)
+        i++;
+    return i;
+}
+
+/* Puts transports that were opened later in their place. */
+static void sort_transports(struct wm_domain *d)
+{
+    for (int i = 1; i < d->nbtl; i++)
+        for (int k = i; k > 0 && preference(d->btl[k]) < preference(d->btl[k - 1]); k--) {
+            struct btl *b = d->btl[k];
+            d->btl[k] = d->btl[k - 1];
+            d->btl[k - 1] = b;
+        }
+}
+
 int wm_domain_open_jobs(struct wm_domain *d)
 {
-    bool any = false;
+    bool any = false, segment = rt_others_open();
     for (int i = 0; btl_all[i]; i++) {
         if (!btl_all[i]->other_jobs || !btl_wanted(btl_all[i]->name))
             continue;
         int first = d->nbtl, err = is_open(d, btl_all[i]) ? 0 : open_transport(d, btl_all[i]);
         if (!err)
             err = publish(d, first);
+        if (!err && segment && is_open(d, btl_all[i]) && !btl_all[i]->remote)
+            err = rt_others_publish();
         if (err)
             return err;
         any = any || is_open(d, btl_all[i]);
     }
+    d->has_fds = true;
+    sort_transports(d);
     if (!any)
         log_error(MPI,
-                  "no transport that reaches processes of other jobs is open: tcp does, and "
+                  "no transport that reaches processes of other jobs is open: shm and tcp do, and "
                   "WEFT_BTL is \"%s\"",
                   cfg.btl);
     return any ? 0 : -RT_EUNREACH;
@@ -281,7 +316,7 @@ static void say_last(struct wm_domain *d, bool last)
         rt_node_say_last();
     for (int i = 0; i < WM_PEER_BUCKETS; i++)
         for (struct wm_peer *p = d->peers[i]; p; p = p->next)
-            if (!p->err && !p->is_self && local_rank(p) < 0 && has_spoken(p))
+            if (!p->err && !p->is_self && !shares_memory(p) && has_spoken(p))
                 wm_try_ctl(d, p, wm_hdr(WM_LAST, 0, 0, 0), &msg, sizeof msg);
 }
 

@@ -20,6 +20,7 @@
 #include <time.h>
 #include "mpi/p2p/domain.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/err.h"
 #include "runtime/mem/segment.h"
 
 /* Microseconds.  The longest sleep, a safety net: only a defect ever needs it, and then `rescues`
@@ -107,6 +108,8 @@ int wm_domain_sleep_fds(const struct wm_domain *d, int *fds, int *limit_us)
         if (!d->btl[i]->ops->sleep_fd)
             continue;
         int fd = d->btl[i]->ops->sleep_fd(d->btl[i], limit_us);
+        if (fd == -RT_ENOTSUP)
+            continue;
         if (fd < 0)
             return -1;
         fds[n++] = fd;

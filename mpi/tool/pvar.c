@@ -9,6 +9,7 @@
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/p2p/request.h"
+#include "runtime/mem/others.h"
 #include "runtime/mem/segment.h"
 
 #define STAT(field) offsetof(struct wm_stats, field)
@@ -68,6 +69,12 @@ static uint64_t segment_used(const struct wm_comm *c)
 {
     (void)c;
     return tool_is_up() && rt_node.base ? rt_node_used() : 0;
+}
+
+static uint64_t other_jobs(const struct wm_comm *c)
+{
+    (void)c;
+    return tool_is_up() ? rt_others_count() : 0;
 }
 
 /* No algorithm yet, or none needed: -1. */
@@ -133,6 +140,8 @@ static const struct pvar table[] = {
          "Address space of the memory that the job's processes on this host share, bytes."),
     LOOK("shm_segment_used_bytes", LEVEL, DEV, CAT_SHM, segment_used,
          "Blocks of that memory in use by collectives and MPI_Alloc_mem, of all processes, bytes."),
+    LOOK("shm_other_jobs", LEVEL, BASIC, CAT_SHM, other_jobs,
+         "Processes of other jobs that share memory with this process and have not ended."),
     { "coll_calls",
       "Collective operations started, by kind in the order of the enumeration coll_kind: barrier, "
       "bcast, reduce, allreduce, gather, gatherv, scatter, scatterv, allgather, allgatherv, "

@@ -238,7 +238,7 @@ static void become_other_job(void)
     for (size_t i = 0; i < sizeof left / sizeof left[0]; i++)
         unsetenv(left[i]);
     if (apart)
-        setenv("WEFT_BTL", "self,shm", 1);
+        setenv("WEFT_BTL", "self", 1);
     dup2(2, 1); /* standard output has the parent's results */
     low = false;
 }

@@ -50,6 +50,14 @@ def two_mpiruns():
         together((a, "accept", 2), (b, "connect", 2))
 
 
+def without_shared_memory():
+    os.environ["WEFT_BTL"] = "self,tcp"
+    together((1, "accept", 2), (3, "connect", 2))
+    together((0, "accept", 2), (0, "connect", 2))
+    client_dies()
+    del os.environ["WEFT_BTL"]
+
+
 def singletons():
     together((0, "accept", 2), (0, "connect", 2))
     together((0, "accept", 1), (3, "connect", 1))
@@ -80,4 +88,4 @@ def closed_while_waiting():
     together((1, "late"), (2, "failing"))
 
 
-main([two_mpiruns, singletons, many_times, many_clients, client_dies, wrong_secret, closed_while_waiting])
+main([two_mpiruns, without_shared_memory, singletons, many_times, many_clients, client_dies, wrong_secret, closed_while_waiting])

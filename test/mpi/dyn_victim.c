@@ -9,6 +9,7 @@
  *     failing FILE      connects to that port and expects MPI_ERR_PORT */
 #include "test/descriptors.h"
 #include "test/mpi/dyn_meet.h"
+#include "test/mpi/dyn_path.h"
 
 #include <string.h>
 
@@ -44,10 +45,13 @@ static void meet(bool accepts, int n)
     int before = 0;
     for (int i = 0; i < n; i++) {
         MPI_Comm c;
+        int far;
         if (accepts)
             OK(MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &c));
         else
             OK(MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &c));
+        OK(MPI_Comm_remote_size(c, &far));
+        check_path(far);
         if (n < 50 || i < 2) /* the other side may have made fewer */
             use(c, accepts);
         else
