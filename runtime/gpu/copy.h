@@ -87,10 +87,13 @@ struct move_flight {
 
 /* ---- the polling kernel's ring; linger.c ---- */
 
-/* A reduction that can be launched; fold.c.  In the ring its op->dst is NULL and its op->len is the
- * length used to choose the number of blocks. */
+/* A reduction that can be launched, or an atomic change; fold.c, atomic.c.  In the ring its op->dst
+ * is NULL and its op->len is the length used to choose the number of blocks. */
 struct move_fold {
-    struct rt_gpu_fold_args args;
+    union {
+        struct rt_gpu_fold_args args;
+        struct rt_gpu_atomic_args atomic;
+    };
     enum rt_gpu_kernel k;
     unsigned grid;
     size_t weight; /* bytes of a copy that takes the same time */

@@ -40,6 +40,7 @@ struct launch_head {       /* the beginning of the parameters */
 HEAD_MATCHES(rt_gpu_batch);
 HEAD_MATCHES(rt_gpu_pack);
 HEAD_MATCHES(rt_gpu_fold_args);
+HEAD_MATCHES(rt_gpu_atomic_args);
 
 /* ---- which link ---- */
 

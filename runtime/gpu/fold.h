@@ -9,5 +9,7 @@
 #define WEFT_FOLD_AHEAD 4u     /* of two sources: units of each that a thread has in flight */
 #define WEFT_FOLD_SOURCES 7u   /* for more sources: one unit of each in flight, beside the first */
 #define WEFT_FOLD_BLOCKS_SM 3u /* most blocks on a multiprocessor */
+/* The same of weft_atomic, whose threads wait for one change of an element after another. */
+#define WEFT_ATOMIC_BLOCKS_SM 5u
 
 #endif

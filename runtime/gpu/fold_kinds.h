@@ -5,6 +5,7 @@
 #define RT_GPU_FOLD_KINDS_H
 
 #include "runtime/gpu/fold_int.h"
+#include "runtime/gpu/ptx.h"
 
 struct bits : packed<uint8_t> {
     static constexpr bool moves = true;

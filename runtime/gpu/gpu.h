@@ -211,6 +211,7 @@ enum rt_gpu_kernel {
     RT_GPU_FOLD_2,     /* of 2 bytes, */
     RT_GPU_FOLD_WIDE8, /* products of complex numbers, and pairs */
     RT_GPU_FOLD_WIDE16,
+    RT_GPU_ATOMIC, /* atomic.cu */
     RT_GPU_KERNELS
 };
 bool rt_gpu_has_kernels(struct rt_gpu *g); /* built with nvcc and loaded on this device */
@@ -292,6 +293,25 @@ void rt_gpu_fold(struct rt_gpu *g, const struct rt_gpu_fold *f, struct rt_gpu_op
  * work.  Its end is not reported, and it may be captured.  -RT_ENOTSUP: no kernel; -RT_EGPU,
  * logged. */
 int rt_gpu_fold_on(struct rt_gpu *g, void *stream, const struct rt_gpu_fold *f);
+
+/* ---- atomic changes of elements: atomic.c ---- */
+
+/* Parameters of weft_atomic, which kernel.h describes; type: an integer or a real number. */
+struct rt_gpu_atomic {
+    uint8_t type, code, given;
+    /* `old` lies on g (rt_gpu_lies_on), or is 0 and the elements do: completes sooner.  What has
+     * returned an old value has changed the element, on any device. */
+    bool near;
+    size_t count;
+    uint64_t dst, table, src, compare, old;
+};
+/* Whether g can carry these out. */
+bool rt_gpu_has_atomics(struct rt_gpu *g);
+/* Whether those of g on the memory at `at`, its own or mapped, are atomic with those of the device
+ * on which the memory lies. */
+bool rt_gpu_atomics_reach(struct rt_gpu *g, const void *at);
+/* Starts it like rt_gpu_fold(). */
+void rt_gpu_atomic(struct rt_gpu *g, const struct rt_gpu_atomic *a, struct rt_gpu_op *op);
 
 /* ---- staging memory: stage.c ---- */
 

@@ -28,6 +28,7 @@ static const struct {
     [RT_GPU_FOLD_2] = { "fold_rare", "weft_fold_2" },
     [RT_GPU_FOLD_WIDE8] = { "fold_rare", "weft_fold_wide8" },
     [RT_GPU_FOLD_WIDE16] = { "fold_rare", "weft_fold_wide16" },
+    [RT_GPU_ATOMIC] = { "atomic", "weft_atomic" },
 };
 
 /* Index of its image and module; -1: none. */

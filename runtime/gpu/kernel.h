@@ -88,7 +88,8 @@ enum rt_gpu_ring_kind {
     RT_GPU_RING_4,
     RT_GPU_RING_8,
     RT_GPU_RING_F16,
-    RT_GPU_RING_BF16
+    RT_GPU_RING_BF16,
+    RT_GPU_RING_ATOMIC /* no reduction: weft_atomic */
 };
 #define RT_GPU_RING_FOLD(kind, type, code, nsrc, ndst, unit, same) \
     ((uint32_t)(kind) | (uint32_t)(type) << 3 | (uint32_t)(code) << 8 | (uint32_t)(nsrc) << 12 | \
@@ -204,6 +205,25 @@ struct rt_gpu_fold_args {
     uint16_t unit;
     uint8_t near, prefixes; /* near: as for a batch */
     uint64_t src[RT_GPU_FOLD_PLACES], dst[RT_GPU_FOLD_PLACES];
+};
+
+/* weft_atomic: changes `count` elements, each by one atomic operation of system scope, so that
+ * kernels of several devices may change the same elements at once.  An element becomes operand op
+ * element; with RT_GPU_FOLD_COPY it becomes the operand, with RT_GPU_ATOMIC_READ it stays, with
+ * RT_GPU_ATOMIC_CAS it becomes the operand if it equals `compare`.  Element i lies at `dst` + i *
+ * its size or, where there is a table, at table[i].  Old values are stored to old[i], unless old is
+ * 0. The operands lie at `src`; `src` and `compare` are values and not addresses if `given` has
+ * their bits.  An element that is not aligned to its size is changed without atomicity.  The end
+ * is as in weft_batch.  In the ring: kind RT_GPU_RING_ATOMIC, one aligned element at `dst`, `old`
+ * at `src`, the operand and `compare` in more[0] and more[1], `given` as the number of sources. */
+enum { RT_GPU_ATOMIC_READ = RT_GPU_FOLD_CODES, RT_GPU_ATOMIC_CAS, RT_GPU_ATOMIC_CODES };
+enum { RT_GPU_GIVEN_SRC = 1, RT_GPU_GIVEN_COMPARE = 2 };
+struct rt_gpu_atomic_args {
+    uint64_t flag, counter;
+    uint32_t value;
+    uint8_t type, code, given;
+    uint8_t near; /* `old` lies in this device's own memory, or is 0 and the elements do */
+    uint64_t count, dst, table, src, compare, old;
 };
 
 /* weft_meet: one warp on a stream of the application.  It signals the devices of other processes

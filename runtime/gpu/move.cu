@@ -5,6 +5,7 @@
  *
  * Memory order: as in completion.h, also where the blocks of the polling kernel notify each other
  * or the host. */
+#include "runtime/gpu/atomic.h"
 #include "runtime/gpu/completion.h"
 #include "runtime/gpu/fold_ring.h"
 #include "runtime/gpu/kernel.h"
@@ -317,9 +318,21 @@ __device__ __forceinline__ uint32_t alone_most(uint64_t dst, uint64_t src, uint3
                                                uint32_t fold, uint32_t near)
 {
     if (fold)
-        return fold_lanes_most(fold);
+        return RT_GPU_RING_KIND(fold) == RT_GPU_RING_ATOMIC ? len : fold_lanes_most(fold);
     return near && !(((uint32_t)dst | (uint32_t)src | len) & 15) ? WEFT_LINGER_NEAR
                                                                  : WEFT_LINGER_TINY;
+}
+
+__device__ __forceinline__ void reduce_alone(uint32_t v, uint32_t fold, uint64_t dst, uint64_t src,
+                                             uint32_t len)
+{
+    if (RT_GPU_RING_KIND(fold) != RT_GPU_RING_ATOMIC) {
+        fold_by_warp(v, fold, len);
+        return;
+    }
+    uint64_t value = lane_words(v, 8), compare = lane_words(v, 10);
+    if (threadIdx.x == 0)
+        atomic_from_ring(fold, dst, src, value, compare);
 }
 
 /* Polls, does the shortest copies itself, and returns with a task for the block.  The time is read
@@ -357,7 +370,7 @@ __device__ __forceinline__ void look(const struct rt_gpu_linger &p, struct leade
             return;
         }
         if (fold) {
-            fold_by_warp(v, fold, len);
+            reduce_alone(v, fold, dst, src, len);
         } else if (len <= 256 && !(((uint32_t)dst | (uint32_t)src | len) & 7)) {
             if (lane * 8 < len) /* a few words: no loop */
                 ((uint2 *)dst)[lane] = from<true>::load((const uint2 *)src + lane);

@@ -46,6 +46,44 @@ __device__ __forceinline__ u64 count_up(u64 *p)
     return was;
 }
 
+/* Atomic with all devices, and a load that is; they return what there was. */
+#define ATOMIC(NAME, OP, T, REG) \
+    __device__ __forceinline__ T NAME(T *p, T v) \
+    { \
+        T was; \
+        asm volatile("atom.relaxed.sys.global." OP " %0, [%1], %2;" \
+                     : "=" REG(was) \
+                     : "l"(p), REG(v) \
+                     : "memory"); \
+        return was; \
+    }
+#define ATOMIC_WORD(T, REG, BITS) \
+    ATOMIC(atomic_add, "add.u" BITS, T, REG) \
+    ATOMIC(atomic_swap, "exch.b" BITS, T, REG) \
+    __device__ __forceinline__ T atomic_cas(T *p, T expected, T v) \
+    { \
+        T was; \
+        asm volatile("atom.relaxed.sys.global.cas.b" BITS " %0, [%1], %2, %3;" \
+                     : "=" REG(was) \
+                     : "l"(p), REG(expected), REG(v) \
+                     : "memory"); \
+        return was; \
+    } \
+    __device__ __forceinline__ T atomic_load(const T *p) \
+    { \
+        T v; \
+        asm volatile("ld.relaxed.sys.global.u" BITS " %0, [%1];" \
+                     : "=" REG(v) \
+                     : "l"(p) \
+                     : "memory"); \
+        return v; \
+    }
+ATOMIC_WORD(uint32_t, "r", "32")
+ATOMIC_WORD(u64, "l", "64")
+ATOMIC(atomic_add, "add.f64", double, "d")
+#undef ATOMIC_WORD
+#undef ATOMIC
+
 __device__ __forceinline__ u64 now_ns()
 {
     u64 t;

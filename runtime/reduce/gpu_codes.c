@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Maps host reductions to device kernels.  There are no kernels for operations of the user, long
- * double, the 16-byte types, complex numbers of 16-bit floats, and MPI_REPLACE and MPI_NO_OP, which
- * no collective takes. */
+ * double, the 16-byte types, and complex numbers of 16-bit floats; for MPI_REPLACE and MPI_NO_OP,
+ * which no collective takes, there are atomic changes only. */
 #include "runtime/reduce/gpu_codes.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/gpu.h"
@@ -53,6 +53,30 @@ int rt_reduce_gpu(struct rt_gpu *g, const struct rt_op *op, enum rt_elem elem,
     if (g && !rt_gpu_can_fold(g, as.type, as.code))
         return -RT_ENOTSUP;
     *out = as;
+    return 0;
+}
+
+/* One more than the type of integers of so many bytes. */
+static unsigned integer_of(int64_t nbytes)
+{
+    return nbytes == 1   ? RT_GPU_U8 + 1
+           : nbytes == 2 ? RT_GPU_U16 + 1
+           : nbytes == 4 ? RT_GPU_U32 + 1
+           : nbytes == 8 ? RT_GPU_U64 + 1
+                         : 0;
+}
+
+int rt_reduce_gpu_atomic(enum rt_opcode op, enum rt_elem elem, int64_t nbytes,
+                         struct rt_reduce_gpu *out)
+{
+    bool moves = op == RT_OP_REPLACE || op == RT_OP_NO_OP;
+    unsigned type = elem == RT_ELEM_NONE ? integer_of(nbytes) : types[elem];
+    if (!type || type > RT_GPU_F64 + 1 || (int64_t)rt_gpu_type_nbytes(type - 1) != nbytes ||
+        (!moves && (!codes[op] || !rt_reduce_find(op, elem))))
+        return -RT_ENOTSUP;
+    *out = (struct rt_reduce_gpu){ (uint8_t)(type - 1), codes[op] };
+    if (op == RT_OP_NO_OP)
+        out->code = RT_GPU_ATOMIC_READ;
     return 0;
 }
 

@@ -16,6 +16,12 @@ struct rt_reduce_gpu {
 int rt_reduce_gpu(struct rt_gpu *g, const struct rt_op *op, enum rt_elem elem,
                   struct rt_reduce_gpu *out);
 
+/* The same for atomic changes of elements of `nbytes` (struct rt_gpu_atomic), MPI_REPLACE and
+ * MPI_NO_OP included; elements without arithmetic count as integers.  -RT_ENOTSUP for every
+ * operation on a type that is not changed atomically. */
+int rt_reduce_gpu_atomic(enum rt_opcode op, enum rt_elem elem, int64_t nbytes,
+                         struct rt_reduce_gpu *out);
+
 /* Starts inout = in op inout for n elements of a contiguous layout, or of a pair with a hole whose
  * elements are adjacent as in C; both buffers are as for rt_gpu_fold(). */
 struct rt_gpu_op;

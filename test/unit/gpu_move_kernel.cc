@@ -201,6 +201,28 @@ static u64 count_up(u64 *p)
     may_yield();
     return __atomic_fetch_add(p, 1, __ATOMIC_SEQ_CST);
 }
+template <class T> static T atomic_load(const T *p)
+{
+    may_yield();
+    return __atomic_load_n(p, __ATOMIC_SEQ_CST);
+}
+template <class T> static T atomic_add(T *p, T v)
+{
+    T was = *p;
+    *p = was + v;
+    return was;
+}
+template <class T> static T atomic_swap(T *p, T v)
+{
+    may_yield();
+    return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
+}
+template <class T> static T atomic_cas(T *p, T expected, T v)
+{
+    may_yield();
+    __atomic_compare_exchange_n(p, &expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    return expected;
+}
 static std::atomic<int> nhost; /* accesses to words of the host */
 static uint64_t line[8];       /* struct rt_gpu_flag of batches */
 static void host_store(uint64_t at, uint32_t v)
@@ -334,7 +356,7 @@ alignas(128) static struct rt_gpu_work work_area;
 alignas(8) static struct rt_gpu_recall recall;
 static std::vector<uint8_t> src(ROOM), dst(ROOM), want(ROOM);
 static uint32_t posted, reaped, launches;
-static int nnear, ncopies, nfolds, ncopied, nfar, nlaunches;
+static int nnear, ncopies, nfolds, ncopied, nfar, natomics, nlaunches;
 
 static void bad(const char *what)
 {
@@ -513,6 +535,59 @@ static void post_fold(size_t *at)
     post_desc(RT_GPU_RING_FOLD(k.kind, k.type, k.code, nsrc, ndst, unit, same), place, len);
 }
 
+template <class T> static void change_one(uint8_t *at, T v, uint32_t code)
+{
+    T was, now;
+    memcpy(&was, at, sizeof was);
+    now = code == RT_GPU_FOLD_SUM ? (T)(v + was) : code == RT_GPU_FOLD_COPY ? v : was;
+    if (code == RT_GPU_ATOMIC_CAS)
+        now = v; /* the test swaps equal elements only */
+    memcpy(at, &now, sizeof now);
+}
+
+/* One element is changed, and the old one stored behind it. */
+static void post_atomic(size_t *at)
+{
+    static const struct {
+        uint32_t type, nbytes;
+    } types[] = {
+        { RT_GPU_U8, 1 }, { RT_GPU_I16, 2 }, { RT_GPU_U32, 4 }, { RT_GPU_I64, 8 }, { RT_GPU_F64, 8 }
+    };
+    static const uint32_t codes[] = { RT_GPU_FOLD_SUM, RT_GPU_FOLD_COPY, RT_GPU_ATOMIC_READ,
+                                      RT_GPU_ATOMIC_CAS };
+    auto t = types[rand() % 5];
+    uint32_t code = codes[rand() % 4], given = (uint32_t)rand() % 4;
+    *at = (*at + 63) & ~(size_t)63;
+    if (*at + 64 > ROOM)
+        return;
+    size_t dst_at = *at + t.nbytes * ((size_t)rand() % 4), from = *at + 32;
+    uint64_t place[RT_GPU_RING_PLACES] = {}, v = 0, was = 0;
+    memcpy(&v, &src[from], t.nbytes);
+    memcpy(&was, &want[dst_at], t.nbytes);
+    place[0] = (uint64_t)&dst[dst_at];
+    place[1] = rand() % 3 ? (uint64_t)&dst[*at + 40] : 0;
+    place[2] = given & RT_GPU_GIVEN_SRC ? v : (uint64_t)&src[from];
+    static uint64_t compares[RT_GPU_RING_SLOTS];
+    uint64_t *compare = &compares[(posted + 1) % RT_GPU_RING_SLOTS];
+    *compare = was;
+    place[3] = given & RT_GPU_GIVEN_COMPARE ? was : (uint64_t)compare;
+    if (place[1])
+        memcpy(&want[*at + 40], &was, t.nbytes);
+    if (t.type == RT_GPU_F64 && code == RT_GPU_FOLD_SUM)
+        change_one<double>(&want[dst_at], *(double *)&src[from], code);
+    else if (t.nbytes == 8)
+        change_one<uint64_t>(&want[dst_at], v, code);
+    else if (t.nbytes == 4)
+        change_one<uint32_t>(&want[dst_at], (uint32_t)v, code);
+    else if (t.nbytes == 2)
+        change_one<uint16_t>(&want[dst_at], (uint16_t)v, code);
+    else
+        change_one<uint8_t>(&want[dst_at], (uint8_t)v, code);
+    *at += 64;
+    post_desc(RT_GPU_RING_FOLD(RT_GPU_RING_ATOMIC, t.type, code, given, 0, 0, 0), place, t.nbytes);
+    natomics++;
+}
+
 static void linger_round(unsigned blocks)
 {
     static struct rt_gpu_linger p;
@@ -525,6 +600,8 @@ static void linger_round(unsigned blocks)
         for (; left > 0 && posted - reaped < 20 && rand() % 6; left--)
             if (rand() % 2)
                 post(&at);
+            else if (rand() % 4 == 0)
+                post_atomic(&at);
             else if (rand() % 3)
                 post_fold(&at);
             else
@@ -684,8 +761,8 @@ int main(int argc, char **argv)
     }
     long_first_round(2);
     long_first_round(4);
-    printf("# %d copies (%d near), %d reductions (%d are copies, %d of many places), "
+    printf("# %d copies (%d near), %d reductions (%d are copies, %d of many places, %d atomic), "
            "%d launches\nok 1 - kernels that copy, on the CPU\n1..1\n",
-           ncopies, nnear, nfolds, ncopied, nfar, nlaunches);
+           ncopies, nnear, nfolds, ncopied, nfar, natomics, nlaunches);
     return 0;
 }

@@ -269,5 +269,13 @@ enum fake_fold {
 };
 int fake_run_fold(struct fake_op *op, enum fake_fold which);
 int fake_ring_fold(cu_ctx c, const struct rt_gpu_desc *d);
+/* *acc = *acc op *v, an element of one of the types of weft_atomic. */
+int fake_combine(unsigned type, unsigned code, void *acc, const void *v);
+/* Between the driver's memory and a kernel's address. */
+int fake_carry(cu_ctx c, uint64_t at, void *buf, size_t len, bool store);
+
+/* atomic.c: the kernel that changes elements; it does not store its flag */
+int fake_run_atomic(cu_ctx c, const struct rt_gpu_atomic_args *k);
+int fake_ring_atomic(cu_ctx c, const struct rt_gpu_desc *d);
 
 #endif

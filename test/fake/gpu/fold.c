@@ -240,8 +240,10 @@ static const struct {
 
 /* ---- memory ---- */
 
-static int carry(cu_ctx c, uint64_t at, char *buf, size_t len, bool store)
+int fake_carry(cu_ctx c, uint64_t at, void *memory, size_t len, bool store)
 {
+    char *buf = memory;
+
     size_t n;
 
     for (; len; at += n, buf += n, len -= n) {
@@ -290,6 +292,33 @@ static void narrow(unsigned type, const char *p, char *to, size_t n)
     }
 }
 
+int fake_combine(unsigned type, unsigned code, void *acc, const void *v)
+{
+    char x[WIDEST], y[WIDEST];
+    int which = FAKE_FOLD_4, err;
+
+    while (which < FAKE_FOLDS && !(kernels[which].types & 1u << type))
+        which++;
+    if (code == RT_GPU_FOLD_BAND || code == RT_GPU_FOLD_BOR || code == RT_GPU_FOLD_BXOR) {
+        size_t n = which < FAKE_FOLDS ? kernels[which].nbytes : 1;
+        return bits(RT_GPU_U8, code, acc, v, n);
+    }
+    if (which == FAKE_FOLDS)
+        return CU_ERROR_INVALID_VALUE;
+    memcpy(x, acc, kernels[which].nbytes);
+    memcpy(y, v, kernels[which].nbytes);
+    if (type == RT_GPU_F16 || type == RT_GPU_BF16) {
+        widen(type, x, 1);
+        widen(type, y, 1);
+    }
+    err = kernels[which].fn(type, code, x, y, 1);
+    if (type == RT_GPU_F16 || type == RT_GPU_BF16)
+        narrow(type, x, acc, 1);
+    else
+        memcpy(acc, x, kernels[which].nbytes);
+    return err;
+}
+
 /* Two ranges may be exchanged, so both are read before the first is written. */
 static int block_of_each(cu_ctx c, const struct rt_gpu_fold_args *k, struct buffers *b,
                          uint64_t off, size_t len)
@@ -300,13 +329,13 @@ static int block_of_each(cu_ctx c, const struct rt_gpu_fold_args *k, struct buff
     for (i = 0; i < k->nsrc && !err; i += 2) {
         bool two = i + 1 < k->nsrc;
 
-        err = carry(c, k->src[i] + off, b->acc, len, false);
+        err = fake_carry(c, k->src[i] + off, b->acc, len, false);
         if (!err && two)
-            err = carry(c, k->src[i + 1] + off, b->v, len, false);
+            err = fake_carry(c, k->src[i + 1] + off, b->v, len, false);
         if (!err)
-            err = carry(c, k->dst[i] + off, b->acc, len, true);
+            err = fake_carry(c, k->dst[i] + off, b->acc, len, true);
         if (!err && two)
-            err = carry(c, k->dst[i + 1] + off, b->v, len, true);
+            err = fake_carry(c, k->dst[i + 1] + off, b->v, len, true);
     }
     return err;
 }
@@ -319,7 +348,7 @@ static int store(cu_ctx c, const struct rt_gpu_fold_args *k, struct buffers *b, 
 
     if (half)
         narrow(k->type, b->acc, halves, n);
-    return carry(c, to, half ? halves : b->acc, n * nbytes, true);
+    return fake_carry(c, to, half ? halves : b->acc, n * nbytes, true);
 }
 
 static int block(cu_ctx c, const struct rt_gpu_fold_args *k, enum fake_fold which,
@@ -333,11 +362,11 @@ static int block(cu_ctx c, const struct rt_gpu_fold_args *k, enum fake_fold whic
 
     if (k->code == RT_GPU_FOLD_EACH)
         return block_of_each(c, k, b, off, len);
-    err = carry(c, k->src[0] + off, b->acc, len, false);
+    err = fake_carry(c, k->src[0] + off, b->acc, len, false);
     if (!err && half)
         widen(k->type, b->acc, n);
     for (i = 1; i < k->nsrc && !err; i++) {
-        err = carry(c, k->src[i] + off, b->v, len, false);
+        err = fake_carry(c, k->src[i] + off, b->v, len, false);
         if (!err && half)
             widen(k->type, b->v, n);
         if (!err && k->prefixes)

@@ -23,6 +23,7 @@ enum {
     PACK,
     UNPACK,
     MEET,
+    ATOMIC,
     FOLD,
     BENCH = FOLD + FAKE_FOLDS,
     NKERNELS = BENCH + FAKE_BENCH_KERNELS
@@ -38,6 +39,7 @@ static const struct {
     [PACK] = { "weft_pack", sizeof(struct rt_gpu_pack) },
     [UNPACK] = { "weft_unpack", sizeof(struct rt_gpu_pack) },
     [MEET] = { "weft_meet", sizeof(struct rt_gpu_meet) },
+    [ATOMIC] = { "weft_atomic", sizeof(struct rt_gpu_atomic_args) },
     FOLD_ROW(BITS, "weft_fold_bits"),
     FOLD_ROW(4, "weft_fold_4"),
     FOLD_ROW(8, "weft_fold_8"),
@@ -207,6 +209,8 @@ static int ring_do(cu_ctx c, const struct rt_gpu_desc *d)
 {
     int err;
 
+    if (RT_GPU_RING_KIND(d->fold) == RT_GPU_RING_ATOMIC)
+        return fake_ring_atomic(c, d);
     if (d->fold)
         return fake_ring_fold(c, d);
     err = fake_check_near(c, d->near, d->dst);
@@ -348,6 +352,17 @@ static int run_fold(struct fake_op *op)
     return err || !k->flag ? err : store32(op->stream->ctx, k->flag, k->value);
 }
 
+static int run_atomic(struct fake_op *op)
+{
+    const struct rt_gpu_atomic_args *k = (const void *)op->params;
+    cu_ctx c = op->stream->ctx;
+    int err = meeting_point(c, k->counter);
+
+    if (!err)
+        err = fake_run_atomic(c, k);
+    return err ? err : store32(c, k->flag, k->value);
+}
+
 /* A kernel of the application that fills a device lets no other one of this process start there
  * until it has ended; so do copies within the device.  Other copies continue. */
 static struct {
@@ -400,6 +415,8 @@ static int run_any(struct fake_op *op)
         return run_packing(op, true);
     case MEET:
         return fake_run_meet(op);
+    case ATOMIC:
+        return run_atomic(op);
     default:
         return fake_run_bench(op, (enum fake_bench)((int)op->value - BENCH));
     }
