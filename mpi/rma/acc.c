@@ -2,8 +2,9 @@
 /* Accumulates: the one rule that makes them atomic.  A process that changes the memory of a target
  * by an accumulate holds the stripes of the pages in question, in the target's control block.  This
  * holds for a process of the target's host, which uses a pointer or process_vm_writev, and for the
- * target itself, which executes messages.  Accumulates on device memory are all executed by the
- * target: contiguous elements by a kernel where there is one, others after a copy to host memory.
+ * target itself, which executes messages.  Accumulates on device memory are executed by the target,
+ * by atomic operations of the device if origins' devices change such elements, too (acc_origin.c);
+ * else contiguous elements by a kernel where there is one, others after a copy to host memory.
  *
  * Contiguous elements go page by page, with one stripe at a time.  For other layouts, and for
  * elements that cannot be reduced in place, the data of a part are gathered, reduced and
@@ -222,12 +223,15 @@ static int part(const struct wm_rma_acc *a, int64_t done, int64_t len, char *old
     bool reads = a->result || a->op != RT_OP_REPLACE;
     uint64_t low, high;
     int64_t pos = a->pos + done;
+    int err = rt_unlikely(a->device) ? wm_rma_acc_atomic(a, done, len) : -RT_ENOTSUP;
+    if (err != -RT_ENOTSUP)
+        return err;
     range_of(a, pos, len, &low, &high);
     uint64_t set = stripes_of(low, high);
     if (a->op != RT_OP_NO_OP)
         memcpy(in, a->origin + done, (size_t)len);
     lock_set(a->ctl, set);
-    int err = rt_unlikely(a->device) ? wm_rma_acc_device(a, done, len) : -RT_ENOTSUP;
+    err = rt_unlikely(a->device) ? wm_rma_acc_device(a, done, len) : -RT_ENOTSUP;
     if (err != -RT_ENOTSUP) {
         unlock_set(a->ctl, set);
         return err;
@@ -274,8 +278,11 @@ int wm_rma_cas(const struct wm_rma_acc *a, const void *compare)
 {
     unsigned i = stripe_of(offset_of(a, a->base));
     char old[16];
+    int err = rt_unlikely(a->device) ? wm_rma_cas_atomic(a, compare) : -RT_ENOTSUP;
+    if (err != -RT_ENOTSUP)
+        return err;
     lock(a->ctl, i);
-    int err = gather(a, 0, old, a->len);
+    err = gather(a, 0, old, a->len);
     if (!err && !memcmp(old, compare, (size_t)a->len))
         err = scatter(a, 0, (char *)(uintptr_t)a->origin, a->len);
     unlock(a->ctl, i);

@@ -26,6 +26,7 @@ struct wm_rma_fold {
     struct rt_layout layout; /* of an element of the target */
     struct rt_gpu *g;        /* which reduces; NULL: the CPU does */
     struct rt_reduce_gpu kernel;
+    bool atomic, near;             /* by atomic operations; the elements lie on g */
     struct rt_gpu_stage *stage[2]; /* of g: the data, the old values */
     char *host[2];                 /* in place of it */
     struct rt_gpu_op op;
@@ -134,11 +135,29 @@ static void fetched(struct rt_gpu_op *op, int err)
         reduce(f);
 }
 
+static void change(struct wm_rma_fold *f)
+{
+    struct wm_rma_acc *a = &f->acc;
+    struct rt_gpu_atomic c = { .type = f->kernel.type,
+                               .code = f->kernel.code,
+                               .near = f->near,
+                               .count = (size_t)(a->len / a->esize),
+                               .dst = (uintptr_t)a->base };
+    if (f->stage[IN])
+        c.src = (uintptr_t)f->stage[IN]->p;
+    if (f->fetches)
+        c.old = (uintptr_t)f->stage[OLD]->p;
+    f->op.done = folded;
+    rt_gpu_atomic(f->g, &c, &f->op);
+}
+
 static void start(struct wm_rma_fold *f)
 {
     struct wm_rma_acc *a = &f->acc;
     f->r->folding = f;
-    if (f->fetches) {
+    if (f->atomic) {
+        change(f);
+    } else if (f->fetches) {
         f->op.done = fetched;
         rt_gpu_copy(f->g, f->stage[OLD]->p, a->base, (size_t)a->len, &f->op);
     } else {
@@ -202,6 +221,9 @@ static bool has_kernel(struct wm_rma_fold *f, struct rt_gpu *g)
     const struct wm_rma_acc *a = &f->acc;
     const struct rt_op op = { .code = a->op };
     uintptr_t unit = (uintptr_t)(a->esize & -a->esize);
+    f->atomic = a->atomic && rt_reduce_gpu_atomic(a->op, a->elem, a->esize, &f->kernel) >= 0;
+    if (f->atomic)
+        return true;
     if (a->op == RT_OP_REPLACE || a->op == RT_OP_NO_OP)
         return true; /* copies */
     return rt_elem_packs(a->elem) && (uintptr_t)a->base % unit == 0 &&
@@ -226,6 +248,7 @@ static bool on_device(struct wm_rma_fold *f)
             return false;
         }
     f->g = at.g;
+    f->near = rt_gpu_lies_on(at.g, &at);
     return true;
 }
 

@@ -327,6 +327,14 @@ static int send_acc(struct wm_rma_op *op)
     return err < 0 ? err : sent(op, op->a.fetches);
 }
 
+static int operand(const struct wm_rma_op *op, int which, const void *from, char *to)
+{
+    if (op->a.on_device & which)
+        return wm_rma_pack(&op->a.target.type->layout, 1, from, 0, to, op->a.nbytes);
+    memcpy(to, from, (size_t)op->a.nbytes);
+    return 0;
+}
+
 static int send_cas(struct wm_rma_op *op)
 {
     struct {
@@ -335,11 +343,13 @@ static int send_cas(struct wm_rma_op *op)
     } msg;
     size_t n = (size_t)op->a.nbytes;
     int err = head_of(op, WM_RMA_CAS, &msg.m);
+    if (!err)
+        err = operand(op, WM_RMA_COMPARE, op->a.compare, msg.value);
+    if (!err)
+        err = operand(op, WM_RMA_ORIGIN, op->a.origin.buf, msg.value + n);
     if (err < 0)
         return err;
     msg.m.len = (uint32_t)n;
-    memcpy(msg.value, op->value[0], n);
-    memcpy(msg.value + n, op->value[1], n);
     op->t->sent++;
     sent(op, true);
     return wm_try_ctl(op->rma->dom, op->t->peer, wm_rma_hdr(op->rma), &msg,
@@ -351,12 +361,15 @@ int wm_rma_send_op(struct wm_rma_op *op)
     struct wm_peer *p = op->t->peer;
     if (p->err)
         return p->err;
-    if (op->t->path == WM_PATH_DEVICE && wm_rma_map_start(op) >= 0)
-        return 0;
+    if (op->t->path == WM_PATH_DEVICE) {
+        int err = op->a.what < WM_RMA_DO_ACC ? wm_rma_map_start(op) : wm_rma_change_start(op);
+        if (err != -RT_ENOTSUP)
+            return err;
+    }
     /* no copy of the data is made while the connection is full: the user's buffer holds them */
     if (p->blocked)
         return -RT_EAGAIN;
-    if (op->t->nfolds && op->a.what >= WM_RMA_DO_ACC) /* accumulates are ordered */
+    if ((op->t->nfolds || op->t->nchanges) && op->a.what >= WM_RMA_DO_ACC) /* they are ordered */
         return -RT_EAGAIN;
     wm_rma_activate(op->rma, op->t);
     switch (op->a.what) {

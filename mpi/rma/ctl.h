@@ -59,6 +59,7 @@ struct wm_rma_ctl {
      * owner carries out all operations. */
     uint32_t on_device;
     uint32_t has_key; /* 1: `key` is that of the memory, which is device memory; map.c */
+    uint32_t atomic;  /* 1: devices carry out accumulates by atomic operations: acc_origin.c */
     char key[WM_RMA_KEY];
     /* an address that other processes read to find out whether they have access */
     uint64_t probe;

@@ -2,8 +2,7 @@
 /* Windows of device memory, mapped by the other processes of the host.  The owner describes its
  * memory once, at creation, by a key of the transport for device memory in its control block.  An
  * origin maps the memory for the device that copies, and that device copies without the target's
- * help.  Only puts and gets of contiguous elements at the target; everything else goes by messages,
- * above all accumulates, so one process decides the order of all accumulates on a target. */
+ * help: puts and gets of contiguous elements at the target.  Accumulates: acc_origin.c. */
 #include "mpi/rma/rma.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -16,6 +15,7 @@ struct wm_rma_map {
     struct rt_gpu *g;
     const struct btl_ops *ops;
     struct btl_rmem *att; /* NULL: it could not be mapped */
+    bool atomic;          /* rt_gpu_atomics_reach() */
     unsigned skip;        /* operations before another attempt */
 };
 
@@ -56,8 +56,10 @@ void wm_rma_map_offer(struct wm_rma *r, const int *ranks)
         return;
     }
     r->mem_ops = ops;
-    if (offer_all(r, ranks) >= 0 && ops->mem_key(r->mem, r->ctl->key) >= 0)
-        r->ctl->has_key = 1;
+    if (offer_all(r, ranks) < 0 || ops->mem_key(r->mem, r->ctl->key) < 0)
+        return;
+    r->ctl->has_key = 1;
+    r->ctl->atomic = rt_gpu_lies_on(at.g, &at) && rt_gpu_has_atomics(at.g);
 }
 
 void wm_rma_map_withdraw(struct wm_rma *r)
@@ -121,6 +123,7 @@ static int attach(struct wm_rma *r, struct wm_rma_target *t, struct wm_rma_map *
     int err = bp ? bp->btl->ops->attach(bp, t->ctl->key, near, &m->att) : -RT_ENOTSUP;
     if (err >= 0) {
         m->ops = bp->btl->ops;
+        m->atomic = rt_gpu_atomics_reach(near->g, m->att->ptr);
         return 0;
     }
     m->att = NULL;
@@ -145,6 +148,16 @@ char *wm_rma_map_address(struct wm_rma *r, struct wm_rma_target *t)
         return NULL;
     }
     t->shown = m;
+    return m->att->ptr;
+}
+
+char *wm_rma_map_reach(struct wm_rma *r, struct wm_rma_target *t, const struct rt_gpu_ptr *near,
+                       bool *atomic)
+{
+    struct wm_rma_map *m = map_of(t, near->g);
+    if (!m || attach(r, t, m, near) < 0)
+        return NULL;
+    *atomic = m->atomic;
     return m->att->ptr;
 }
 
@@ -188,11 +201,11 @@ static int origin_of(struct wm_rma *r, struct wm_rma_op *op, struct rt_gpu_ptr *
 static int copy(struct wm_rma *r, struct wm_rma_op *op, const struct rt_gpu_ptr *near, char *here)
 {
     struct wm_rma_target *t = op->t;
-    struct wm_rma_map *m = map_of(t, near->g);
-    int err = m ? attach(r, t, m, near) : -RT_ENOTSUP;
-    if (err < 0)
-        return err;
-    char *there = (char *)m->att->ptr + op->a.disp * t->unit;
+    bool atomic;
+    char *there = wm_rma_map_reach(r, t, near, &atomic);
+    if (!there)
+        return -RT_ENOTSUP;
+    there += op->a.disp * t->unit;
     size_t n = (size_t)op->a.nbytes;
     bool put = op->a.what == WM_RMA_DO_PUT;
     rt_list_del(&op->link);
@@ -212,10 +225,9 @@ static int copy(struct wm_rma *r, struct wm_rma_op *op, const struct rt_gpu_ptr 
 
 int wm_rma_map_start(struct wm_rma_op *op)
 {
-    bool moves = op->a.what == WM_RMA_DO_PUT || op->a.what == WM_RMA_DO_GET;
     struct rt_gpu_ptr near;
     char *here;
-    if (!moves || !op->a.target.type->layout.contig)
+    if (!op->a.target.type->layout.contig)
         return -RT_ENOTSUP;
     int err = origin_of(op->rma, op, &near, &here);
     if (err >= 0)

@@ -80,12 +80,10 @@ static struct wm_rma_op *op_new(struct wm_rma *r, struct wm_rma_target *t,
     ref(a->origin.type);
     ref(a->result.type);
     ref(a->target.type);
-    if (a->what == WM_RMA_DO_CAS) { /* both values are read now */
-        memcpy(op->value[0], a->compare, (size_t)a->nbytes);
-        memcpy(op->value[1], a->origin.buf, (size_t)a->nbytes);
-        op->a.compare = op->value[0];
-        op->a.origin.buf = op->value[1];
-    }
+    if (a->what == WM_RMA_DO_CAS && !(a->on_device & WM_RMA_COMPARE))
+        op->a.compare = memcpy(op->value[0], a->compare, (size_t)a->nbytes);
+    if (a->what == WM_RMA_DO_CAS && !(a->on_device & WM_RMA_ORIGIN))
+        op->a.origin.buf = memcpy(op->value[1], a->origin.buf, (size_t)a->nbytes);
     return op;
 }
 
@@ -228,30 +226,35 @@ static int look_at(const struct wm_rma_args *a, const void *buf, int64_t count,
     return err < 0 ? wm_any_error(err) : MPI_SUCCESS;
 }
 
-/* Copies an operand of compare-and-swap in device memory to `to`, and sets *at to the copy. */
-static int read_operand(const struct wm_rma_args *a, const void **at, char *to)
+/* An operand of compare-and-swap.  One in device memory is copied to `to`, and *at set to the copy,
+ * unless it may stay there. */
+static int look_at_operand(struct wm_rma_args *a, int which, const void **at, char *to, bool stays)
 {
     const struct rt_layout *l = &a->target.type->layout;
     bool device;
     int err = look_at(a, *at, 1, l, &device);
     if (err || !device)
         return err;
+    if (stays) {
+        a->on_device |= (uint8_t)which;
+        return MPI_SUCCESS;
+    }
     err = wm_rma_pack(l, 1, *at, 0, to, a->nbytes);
     *at = to;
     return err < 0 ? wm_any_error(err) : MPI_SUCCESS;
 }
 
 /* Sets a->on_device; `values` has room for the operands of compare-and-swap. */
-static int look_at_buffers(struct wm_rma_args *a, char values[2][16])
+static int look_at_buffers(const struct wm_rma_target *t, struct wm_rma_args *a, char values[2][16])
 {
     const struct wm_rma_side *o = &a->origin, *res = &a->result;
-    bool device = false;
+    bool device = false, stays = wm_rma_changes(t);
     int err = MPI_SUCCESS;
     if (a->what == WM_RMA_DO_CAS) {
         const void *origin = o->buf;
-        err = read_operand(a, &a->compare, values[0]);
+        err = look_at_operand(a, WM_RMA_COMPARE, &a->compare, values[0], stays);
         if (!err)
-            err = read_operand(a, &origin, values[1]);
+            err = look_at_operand(a, WM_RMA_ORIGIN, &origin, values[1], stays);
         a->origin.buf = (char *)(uintptr_t)origin;
     } else if (o->type) {
         err = look_at(a, o->buf, o->count, &o->type->layout, &device);
@@ -295,7 +298,7 @@ static int prepare(struct wm_rma *r, struct wm_rma_target *t, struct wm_rma_args
 {
     int err = MPI_SUCCESS;
     if (rt_unlikely(rt_gpu_watch))
-        err = look_at_buffers(a, values);
+        err = look_at_buffers(t, a, values);
     if (rt_unlikely(r->win->flavor == MPI_WIN_FLAVOR_DYNAMIC) && !err) {
         int e = wm_rma_reach_again(r, t);
         err = e < 0 ? wm_err_rt(e, "rank %d cannot be reached", t->rank) : MPI_SUCCESS;

@@ -76,6 +76,7 @@ struct wm_rma_target {
     uint32_t map_era;           /* rt_gpu_era of them */
     unsigned ncopies;           /* in progress by them */
     unsigned nfolds;            /* long accumulates that are not complete; others wait */
+    unsigned nchanges;          /* the same of those by a device of this process: acc_origin.c */
 };
 
 /* A rank of the window as an origin, as the target knows it; made by its first message. */
@@ -168,14 +169,14 @@ struct wm_rma_side {
     struct wm_type *type;
 };
 
-enum { WM_RMA_ORIGIN = 1, WM_RMA_RESULT = 2 };
+enum { WM_RMA_ORIGIN = 1, WM_RMA_RESULT = 2, WM_RMA_COMPARE = 4 };
 
 /* An operation as the user has called it. */
 struct wm_rma_args {
     uint8_t what;   /* enum wm_rma_what */
     uint8_t opcode; /* enum rt_opcode of an accumulate */
     bool fetches;   /* the old value goes to `result` */
-    /* buffers in device memory: WM_RMA_ORIGIN and WM_RMA_RESULT; always 0 without a device */
+    /* buffers in device memory: WM_RMA_ORIGIN ...; always 0 without a device */
     uint8_t on_device;
     int rank;
     MPI_Aint disp;
@@ -191,7 +192,7 @@ struct wm_rma_op {
     struct wm_rma *rma;
     struct wm_rma_target *t;
     struct wm_rma_args a;
-    char value[2][16];         /* operands of compare-and-swap; the buffers need not stay */
+    char value[2][16];         /* operands of compare-and-swap in host memory */
     int64_t pos;               /* bytes whose messages have been sent */
     int64_t back;              /* bytes whose answers have arrived */
     bool local;                /* the origin's buffers are still in use */
@@ -252,6 +253,20 @@ int wm_rma_map_start(struct wm_rma_op *op);
  * that is not possible. */
 char *wm_rma_map_address(struct wm_rma *r, struct wm_rma_target *t);
 void wm_rma_maps_free(struct wm_rma_target *t);
+/* The same for the device of `near`, until its context is released.  *atomic: its atomic operations
+ * are atomic with those of the target's device. */
+char *wm_rma_map_reach(struct wm_rma *r, struct wm_rma_target *t, const struct rt_gpu_ptr *near,
+                       bool *atomic);
+
+/* acc_origin.c: accumulates of one element by a device of the origin. */
+/* Whether such a target's operands may stay in device memory. */
+static inline bool wm_rma_changes(const struct wm_rma_target *t)
+{
+    return t->path == WM_PATH_DEVICE && t->ctl->atomic;
+}
+/* Starts it.  -RT_ENOTSUP: it has to go by a message; -RT_EAGAIN: it has to wait for another one.
+ */
+int wm_rma_change_start(struct wm_rma_op *op);
 
 /* epoch.c: MPI_SUCCESS, or MPI_ERR_RMA_SYNC with a text. */
 enum wm_rma_move {
@@ -290,7 +305,8 @@ struct wm_rma_acc {
     char *base;             /* where the target's elements begin */
     int64_t count;
     const struct rt_layout *layout; /* of an element */
-    bool device;                    /* the target's elements are in device memory of ours */
+    bool device;                    /* the target's elements are in device memory of ours, */
+    bool atomic;                    /* which devices of other processes may change, too */
     enum rt_opcode op;
     enum rt_elem elem;
     int64_t esize;      /* packed bytes of a basic element */
@@ -305,6 +321,10 @@ int wm_rma_cas(const struct wm_rma_acc *a, const void *compare);
 /* acc_device.c: wm_rma_acc() for a part of at most 32 KiB of device memory, whose stripes the
  * caller holds.  -RT_ENOTSUP: there is no kernel for it, and nothing has been changed. */
 int wm_rma_acc_device(const struct wm_rma_acc *a, int64_t done, int64_t len);
+/* wm_rma_acc() of a part, and wm_rma_cas(), by atomic operations of the device.  -RT_ENOTSUP: other
+ * processes do not change such elements. */
+int wm_rma_acc_atomic(const struct wm_rma_acc *a, int64_t done, int64_t len);
+int wm_rma_cas_atomic(const struct wm_rma_acc *a, const void *compare);
 
 /* wm_pack_now() and wm_unpack_now() for buffers that are known to be device memory; faster for
  * short ones.  Not from a callback of runtime/gpu. */

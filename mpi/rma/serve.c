@@ -190,6 +190,7 @@ static struct wm_rma_acc acc_of(const struct job *j)
                                 .count = j->count,
                                 .layout = j->layout,
                                 .device = j->device,
+                                .atomic = j->r->ctl->atomic,
                                 .op = j->m->op,
                                 .elem = j->m->elem,
                                 .esize = j->m->esize,

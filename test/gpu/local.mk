@@ -10,7 +10,8 @@ gpu_programs = test/gpu/border test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2
 	test/gpu/coll_device test/gpu/coll_random test/gpu/coll_bits test/gpu/coll_huge \
 	test/gpu/coll_types test/gpu/coll_bounce test/gpu/coll_capture test/gpu/coll_many test/gpu/queries \
 	test/gpu/coll_faults test/gpu/coll_void test/gpu/coll_late test/gpu/coll_victim \
-	test/gpu/stream_order test/gpu/stream_faults test/gpu/stream_proxy test/gpu/io_device test/gpu/rma_device
+	test/gpu/stream_order test/gpu/stream_faults test/gpu/stream_proxy test/gpu/io_device test/gpu/rma_device \
+	test/gpu/rma_atomic_device
 check_PROGRAMS += $(gpu_programs)
 test_gpu_border_SOURCES = test/gpu/border.c test/gpu/capture.h $(gputest)
 test_gpu_border_LDADD = $(gputest_ldadd) -lpthread
@@ -30,6 +31,9 @@ test_gpu_io_device_LDFLAGS = $(mpi_ldflags)
 test_gpu_rma_device_SOURCES = test/gpu/rma_device.c test/mpi/rma_random.h test/mpi/rma_model.h test/mpi/mpitest.h $(gputest)
 test_gpu_rma_device_LDADD = $(gputest_ldadd)
 test_gpu_rma_device_LDFLAGS = $(mpi_ldflags)
+test_gpu_rma_atomic_device_SOURCES = test/gpu/rma_atomic_device.c test/mpi/mpitest.h $(gputest)
+test_gpu_rma_atomic_device_LDADD = $(gputest_ldadd)
+test_gpu_rma_atomic_device_LDFLAGS = $(mpi_ldflags)
 test_gpu_p2p_rdma_SOURCES = test/gpu/p2p_rdma.c $(gputest)
 test_gpu_p2p_rdma_LDADD = $(gputest_ldadd)
 test_gpu_p2p_rdma_LDFLAGS = $(mpi_ldflags)

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Accumulates of one element, fetch-and-op and compare-and-swap on device memory by a device of the
+ * origin: an atomic operation on the target's memory, which is mapped, so the target takes no part.
+ *
+ * One rule makes all accumulates on a target atomic.  The target decides once, at creation, and
+ * publishes it (ctl->atomic): every accumulate on elements of 1, 2, 4 or 8 bytes that are numbers
+ * or bytes is then an operation of a device that is atomic for all devices, by whatever process and
+ * path: the target carries out long ones, scattered ones, and those of origins without such access
+ * by the same operations (acc_device.c, acc_bulk.c).  All other elements (complex numbers, pairs,
+ * longer ones, and what is not aligned to its size) the target alone changes, one message after
+ * another.
+ *
+ * Accumulates of one origin on a target keep their order: one by a device starts when the target
+ * has acknowledged all messages, and the next accumulate waits until the device has finished. */
+#include "mpi/rma/rma.h"
+#include "runtime/base/err.h"
+#include "runtime/gpu/kernel.h"
+#include "runtime/reduce/gpu_codes.h"
+#include <string.h>
+
+static void changed(struct rt_gpu_op *copy, int err)
+{
+    struct wm_rma_op *op = rt_container(copy, struct wm_rma_op, copy);
+    op->t->ncopies--;
+    op->t->nchanges--;
+    op->copying = false;
+    if (op->stage && !err)
+        memcpy(op->a.result.buf, op->stage->p, (size_t)op->a.nbytes);
+    if (op->stage)
+        rt_gpu_stage_give(op->stage);
+    op->stage = NULL;
+    wm_rma_op_done(op, err);
+}
+
+/* Type and code; false: an operation for messages. */
+static bool describe(const struct wm_rma_op *op, struct rt_gpu_atomic *c)
+{
+    const struct wm_rma_args *a = &op->a;
+    const struct wm_type *basic = a->target.type->basic;
+    bool swaps = a->what == WM_RMA_DO_CAS;
+    struct rt_reduce_gpu kernel;
+    uint64_t at = op->t->ctl->base + (uint64_t)(a->disp * op->t->unit);
+    if (a->nbytes != basic->layout.size || at % (uint64_t)a->nbytes ||
+        !a->target.type->layout.contig || (a->origin.type && !a->origin.type->layout.contig) ||
+        (a->result.type && !a->result.type->layout.contig))
+        return false;
+    if (rt_reduce_gpu_atomic(swaps ? RT_OP_NO_OP : (enum rt_opcode)a->opcode, basic->layout.elem,
+                             a->nbytes, &kernel) < 0)
+        return false;
+    *c = (struct rt_gpu_atomic){ .type = kernel.type,
+                                 .code = swaps ? RT_GPU_ATOMIC_CAS : kernel.code,
+                                 .count = 1 };
+    return true;
+}
+
+/* A buffer on a device: all of an operation must be on one, which is the device that works. */
+static bool on_one_device(const struct wm_rma_args *a, const void *buf, struct rt_gpu_ptr *near)
+{
+    struct rt_gpu_ptr p;
+    if ((uintptr_t)buf % (uintptr_t)a->nbytes || rt_gpu_query(buf, (size_t)a->nbytes, &p) < 0 ||
+        (near->g && near->g != p.g))
+        return false;
+    *near = p;
+    return true;
+}
+
+/* An operand: its value or its device address. */
+static bool operand(const struct wm_rma_args *a, int which, const void *buf, uint64_t *out,
+                    uint8_t *given, struct rt_gpu_ptr *near)
+{
+    if (a->on_device & which) {
+        *out = (uintptr_t)buf;
+        return on_one_device(a, buf, near);
+    }
+    memcpy(out, buf, (size_t)a->nbytes);
+    *given |= which == WM_RMA_ORIGIN ? RT_GPU_GIVEN_SRC : RT_GPU_GIVEN_COMPARE;
+    return true;
+}
+
+/* Operands and result; *near: of the device that works.  Takes pinned memory for a result in host
+ * memory. */
+static bool buffers(struct wm_rma *r, struct wm_rma_op *op, struct rt_gpu_atomic *c,
+                    struct rt_gpu_ptr *near)
+{
+    const struct wm_rma_args *a = &op->a;
+    bool ok = true, fetches = a->result.type, here = a->on_device & WM_RMA_RESULT;
+    if (c->code != RT_GPU_ATOMIC_READ)
+        ok = operand(a, WM_RMA_ORIGIN, a->origin.buf, &c->src, &c->given, near);
+    if (ok && c->code == RT_GPU_ATOMIC_CAS)
+        ok = operand(a, WM_RMA_COMPARE, a->compare, &c->compare, &c->given, near);
+    if (ok && here)
+        ok = on_one_device(a, a->result.buf, near);
+    if (ok && !near->g)
+        ok = r->ctl->on_device && r->base && rt_gpu_query(r->base, 1, near) >= 0;
+    if (ok && fetches && !here)
+        ok = rt_gpu_stage_take(near->g, true, (size_t)a->nbytes, &op->stage) >= 0;
+    if (ok && fetches)
+        c->old = here ? (uintptr_t)a->result.buf : (uintptr_t)op->stage->p;
+    c->near = ok && here && rt_gpu_lies_on(near->g, near); /* `near` is the result's */
+    return ok;
+}
+
+static void release(struct wm_rma_op *op)
+{
+    if (op->stage)
+        rt_gpu_stage_give(op->stage);
+    op->stage = NULL;
+}
+
+int wm_rma_change_start(struct wm_rma_op *op)
+{
+    struct wm_rma *r = op->rma;
+    struct wm_rma_target *t = op->t;
+    struct rt_gpu_ptr near = { .g = NULL };
+    struct rt_gpu_atomic c;
+    bool atomic;
+    if (!wm_rma_changes(t) || t->sent != t->acked || t->nfolds || !describe(op, &c))
+        return -RT_ENOTSUP;
+    if (t->nchanges)
+        return -RT_EAGAIN;
+    char *there = buffers(r, op, &c, &near) ? wm_rma_map_reach(r, t, &near, &atomic) : NULL;
+    if (!there || !atomic) {
+        release(op);
+        return -RT_ENOTSUP;
+    }
+    c.dst = (uintptr_t)there + (uint64_t)(op->a.disp * t->unit);
+    rt_list_del(&op->link);
+    rt_list_append(&t->flight, &op->link);
+    wm_rma_activate(r, t);
+    t->ncopies++;
+    t->nchanges++;
+    op->copying = true;
+    op->copy.done = changed;
+    rt_gpu_atomic(near.g, &c, &op->copy);
+    return 0;
+}
