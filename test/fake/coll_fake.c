@@ -350,6 +350,8 @@ static const struct coll_team_ops fake_ops = {
 
 static void add_more(struct fake *f, const struct fake_more *more)
 {
+    if (more->ops.peer_read)
+        f->ops.peer_read = more->ops.peer_read;
     f->ops.dev_describe = more->ops.dev_describe;
     f->ops.dev_release = more->ops.dev_release;
     f->ops.dev_attach = more->ops.dev_attach;

@@ -3,9 +3,11 @@
  * must not be overwritten too early. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "coll/node/node.h"
 #include "coll/node/ring.h"
 #include "coll/select.h"
+#include "runtime/base/idle.h"
 #include "test/check.h"
 #include "test/fake/coll_case.h"
 #include "test/fake/coll_fake.h"
@@ -109,6 +111,41 @@ static void direct_on_a_node(void)
     coll_node_way = -1;
 }
 
+/* Reads of another rank's memory, without the probes. */
+static int nreads;
+
+static int counted_read(struct coll_team *t, int rank, void *to, uint64_t from, size_t nbytes)
+{
+    (void)t;
+    (void)rank;
+    nreads += nbytes > sizeof coll_node_magic;
+    memcpy(to, (const void *)(uintptr_t)from, nbytes);
+    return 0;
+}
+
+/* If ranks outnumber cores, blocks move through shared memory, except in a long scatter. */
+static void crowded_on_a_node(void)
+{
+    static const int kinds[] = { COLL_ALLTOALL, COLL_ALLGATHER, COLL_BCAST,  COLL_GATHER,
+                                 COLL_REDUCE,   COLL_ALLREDUCE, COLL_SCATTER };
+    static const struct fake_more more = { .ops = { .peer_read = counted_read } };
+    fake_more = &more;
+    for (int crowded = 0; crowded < 2; crowded++) {
+        rt_idle_configure(crowded ? 64 : 1, 1);
+        for (int k = 0; k < 7; k++)
+            for (int size = 2; size <= 8 && !check_failed_case; size += 3) {
+                nreads = 0;
+                run_program(size, true, kinds[k], 8, 300 + (unsigned)size);
+                if (!crowded && kinds[k] == COLL_ALLTOALL)
+                    CHECK(nreads > 0);
+                if (crowded)
+                    CHECK_EQ(nreads > 0, kinds[k] == COLL_SCATTER && size > 2);
+            }
+    }
+    fake_more = NULL;
+    rt_idle_configure(1, 1);
+}
+
 int main(void)
 {
     CHECK_EQ(coll_configure(""), 0);
@@ -117,5 +154,6 @@ int main(void)
     RUN(rooted_on_a_node);
     RUN(one_root_on_a_node);
     RUN(direct_on_a_node);
+    RUN(crowded_on_a_node);
     return check_end();
 }
