@@ -189,11 +189,6 @@ static bool run_alone(struct wm_domain *d, struct coll_task *k)
     return run_yielding(d, k);
 }
 
-int wm_coll_run(struct wm_comm *c, const struct coll_args *a)
-{
-    return wm_coll_run_in(c, &c->team, a);
-}
-
 int wm_coll_begin(struct wm_comm *c, struct coll_team *t, const struct coll_args *a,
                   struct coll_task *k)
 {
@@ -209,10 +204,10 @@ int wm_coll_begin(struct wm_comm *c, struct coll_team *t, const struct coll_args
     return 0;
 }
 
-int wm_coll_run_in(struct wm_comm *c, struct coll_team *t, const struct coll_args *a)
+int wm_coll_run(struct wm_comm *c, const struct coll_args *a)
 {
     struct coll_task k;
-    int err = wm_coll_begin(c, t, a, &k);
+    int err = wm_coll_begin(c, &c->team, a, &k);
     if (err < 0)
         return err;
     if (!k.req.done)

@@ -62,8 +62,6 @@ int wm_call_run(struct wm_call *call);
 /* Runs one blocking collective on the communicator's team; under the domain's lock.  Returns 0 or
  * -RT_E. */
 int wm_coll_run(struct wm_comm *c, const struct coll_args *a);
-/* The same on a team of some of the communicator's ranks. */
-int wm_coll_run_in(struct wm_comm *c, struct coll_team *t, const struct coll_args *a);
 /* The first half of that, for callers that wait in their own way: 0, and the call has ended or `k`
  * is one of the domain's tasks until k->req.done; or -RT_E... */
 int wm_coll_begin(struct wm_comm *c, struct coll_team *t, const struct coll_args *a,

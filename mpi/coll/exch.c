@@ -3,6 +3,7 @@
  * messages: ceil(log2 n) rounds each.  Called under the domain's lock, which is released while
  * waiting. */
 #include "mpi/coll/exch.h"
+#include "mpi/coll/alive.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/p2p/recv.h"
@@ -48,7 +49,7 @@ static int recv(const struct wm_exch *x, void *buf, int64_t nbytes, int from)
     int err = wm_p2p_irecv(&m, &r);
     if (err)
         return err;
-    int werr = x->await ? x->await(x->arg, r) : 0;
+    int werr = x->await ? x->await(x->arg, r) : wm_alive_receive(x->comm, r);
     err = finish(x, r);
     return werr ? werr : err;
 }

@@ -18,8 +18,7 @@ struct wm_exch {
     int leader;
     struct wm_comm *across;
     int far, far_tag;
-    /* Waits for a receive instead of wm_domain_wait(), and may cancel it; returns 0 or -RT_E...
-     * May be NULL. */
+    /* Waits for a receive, and may cancel it; returns 0 or -RT_E...  NULL: wm_alive_receive(). */
     int (*await)(void *arg, struct rt_req *r);
     void *arg;
 };

@@ -4,7 +4,7 @@
  * the domain's lock, except wm_coll_team_init(), which takes it. */
 #include <stdlib.h>
 #include "coll/start/team.h"
-#include "mpi/coll/call.h"
+#include "mpi/coll/exch.h"
 #include "mpi/coll/device.h"
 #include "mpi/coll/team.h"
 #include "mpi/coll/team_dev.h"
@@ -210,16 +210,23 @@ void wm_coll_team_unblock(struct wm_comm *c, uint64_t block)
  * it. */
 static int share_block(struct wm_comm *c)
 {
-    const struct rt_layout *bytes = &wm_type_get(MPI_BYTE)->layout;
+    struct wm_comm *own = c->inter ? c->local : c;
+    const struct coll_team *t = coll_team_local(&c->team);
+    int *ranks = malloc((size_t)t->size * sizeof *ranks);
+    if (!ranks)
+        return -RT_ENOMEM;
+    for (int i = 0; i < t->size; i++)
+        ranks[i] = coll_team_whole_rank(t, i);
+    struct wm_exch x = {
+        .comm = own, .ranks = ranks, .n = t->size, .me = t->rank, .tag = WM_TAG_COMM
+    };
     rt_lock(&c->dom->lock);
     uint64_t block = wm_coll_team_block(c);
-    struct coll_args a = {
-        .kind = COLL_BCAST, .rbuf = &block, .rcount = sizeof block, .rtype = bytes, .stype = bytes
-    };
-    int err = wm_coll_run_in(c, coll_team_local(&c->team), &a);
+    int err = wm_exch_bcast(&x, &block, sizeof block);
     if (!err)
         err = wm_coll_team_attach(c, block);
     rt_unlock(&c->dom->lock);
+    free(ranks);
     return err;
 }
 

@@ -36,6 +36,7 @@ struct wm_file {
     struct wm_shared *shared;     /* owned */
     struct wm_split split;        /* used by one thread at a time, as the calls are collective */
     struct wm_exchange *exchange; /* buffers of collective calls, one call at a time; NULL; owned */
+    bool dead;                    /* a process of the file has died: collective calls fail */
     bool atomic; /* MPI_File_set_atomicity; changes only while no access is in progress */
     pthread_mutex_t
         mutex;   /* accesses of this process in atomic mode; not under the domain's lock */

@@ -3,14 +3,16 @@
  * in mpi/core/file.c. */
 #include "mpi/io/file.h"
 #include "mpi/api/bodies.h"
-#include "mpi/coll/call.h"
+#include "mpi/coll/alive.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/comm.h"
 #include "mpi/core/group.h"
 #include "mpi/io/hints.h"
 #include "mpi/io/twophase.h"
 #include "mpi/io/view.h"
+#include "mpi/op/op.h"
 #include "mpi/p2p/domain.h"
+#include "runtime/base/err.h"
 #include <stdlib.h>
 
 void wm_file_lock(struct wm_file *f) { rt_lock(&f->comm->dom->lock); }
@@ -40,21 +42,25 @@ int wm_file_err(const struct wm_file *f, int rt_err, const char *what)
 
 /* ---- agreement ---- */
 
-int wm_file_max(struct wm_file *f, int64_t *v, int n)
+int wm_file_numbers(struct wm_file *f, struct coll_args *a, int64_t *v, int n)
 {
-    const struct coll_args a = { .kind = COLL_ALLREDUCE,
-                                 .sbuf = COLL_IN_PLACE,
-                                 .rbuf = v,
-                                 .rcount = n,
-                                 .rtype = &wm_type_get(MPI_INT64_T)->layout,
-                                 .op = &wm_op_get(MPI_MAX)->op,
-                                 .mem = RT_MEM_HOST };
+    a->rtype = &wm_type_get(MPI_INT64_T)->layout;
+    a->mem = RT_MEM_HOST;
     wm_file_lock(f);
-    int rc = wm_coll_run(f->comm, &a);
+    int rc = f->dead ? -RT_EPEER : wm_alive_numbers(f->comm, a, v, n);
+    f->dead = rc == -RT_EPEER;
     wm_file_unlock(f);
     return rc < 0 ? wm_err_rt(rc, "the %d processes of file %s could not agree", f->comm->size,
                               f->name)
                   : MPI_SUCCESS;
+}
+
+int wm_file_max(struct wm_file *f, int64_t *v, int n)
+{
+    struct coll_args a = { .kind = COLL_ALLREDUCE,
+                           .sbuf = COLL_IN_PLACE,
+                           .op = &wm_op_get(MPI_MAX)->op };
+    return wm_file_numbers(f, &a, v, n);
 }
 
 int wm_file_same(struct wm_file *f, int err, int64_t value, const char *what)

@@ -174,6 +174,8 @@ int wm_api_file_open(struct wm_comm *comm, const char *filename, int amode, stru
     f->comm->no_handle = true;
     f->comm->file = f;
     err = complete(f);
+    if (f->dead) /* a task of the domain still uses the communicator */
+        return err;
     if (err) {
         wm_shared_close(f);
         f->comm->file = NULL;
@@ -185,14 +187,21 @@ int wm_api_file_open(struct wm_comm *comm, const char *filename, int amode, stru
     return MPI_SUCCESS;
 }
 
+/* A job of a split access still uses the descriptor, whose number another file might get. */
+static int close_fd(struct wm_file *f)
+{
+    if (f->split.request)
+        return wm_err(MPI_ERR_IO, "a split collective access of the file has not been ended");
+    int rc = f->fd < 0 ? 0 : rt_io_close(f->fd); /* -1: an earlier attempt failed on another rank */
+    f->fd = -1;
+    return rc < 0 ? wm_file_err(f, rc, "could not close") : MPI_SUCCESS;
+}
+
 /* All ranks close the file before any returns: programs then read by other means what was written,
  * or open the file anew and truncate it, which must not cut short what another rank is reading. */
 int wm_api_file_close(struct wm_file *fh)
 {
-    int err = rt_io_close(fh->fd);
-    fh->fd = -1;
-    if (err < 0)
-        err = wm_file_err(fh, err, "could not close");
+    int err = close_fd(fh);
     err = wm_file_agree(fh, err); /* all have closed it */
     if (fh->amode & MPI_MODE_DELETE_ON_CLOSE) {
         int gone = fh->comm->rank || err ? 0 : rt_io_unlink(fh->name);

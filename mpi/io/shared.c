@@ -5,7 +5,8 @@
 #include "mpi/io/shared.h"
 #include "mpi/api/bodies.h"
 #include "mpi/base/comm.h"
-#include "mpi/coll/call.h"
+#include "mpi/datatype/type.h"
+#include "mpi/op/op.h"
 #include "mpi/io/view.h"
 #include "runtime/mem/segment.h"
 #include <stdlib.h>
@@ -24,22 +25,10 @@ struct wm_shared {
 
 /* ---- collectives over a number or two ---- */
 
-static int run(struct wm_file *f, struct coll_args *a, int64_t *v, int n)
-{
-    a->rbuf = v;
-    a->rcount = n;
-    a->rtype = &wm_type_get(MPI_INT64_T)->layout;
-    a->mem = RT_MEM_HOST;
-    wm_file_lock(f);
-    int rc = wm_coll_run(f->comm, a);
-    wm_file_unlock(f);
-    return rc < 0 ? wm_file_err(f, rc, "could not agree with the other processes of") : MPI_SUCCESS;
-}
-
 static int bcast(struct wm_file *f, int root, int64_t *v, int n)
 {
     struct coll_args a = { .kind = COLL_BCAST, .root = root };
-    return run(f, &a, v, n);
+    return wm_file_numbers(f, &a, v, n);
 }
 
 /* The sum of what the ranks up to this one pass. */
@@ -48,7 +37,7 @@ static int scan(struct wm_file *f, int64_t *v)
     struct coll_args a = { .kind = COLL_SCAN,
                            .sbuf = COLL_IN_PLACE,
                            .op = &wm_op_get(MPI_SUM)->op };
-    return run(f, &a, v, 1);
+    return wm_file_numbers(f, &a, v, 1);
 }
 
 /* ---- opening and closing ---- */

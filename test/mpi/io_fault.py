@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A rank dies in a collective access through aggregators: the job ends with its status, and no rank
-completes the access."""
+"""A rank dies before or in a collective call on a file.  Under mpirun, the job ends with its status,
+and no rank completes the access.  If mpirun does not know, the others get MPI errors, none hangs, and
+what was reported written is in the file."""
 
 import os
 import sys
@@ -12,6 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from faultlib import builddir, job, main
 
 victim = os.path.join(builddir, "test/mpi/io_victim")
+survivor = os.path.join(builddir, "test/mpi/io_survivor")
 
 
 def dies(when, what, status):
@@ -35,4 +37,41 @@ def within_a_read():
     dies("within", "read", 139)
 
 
-main([before_a_write, within_a_write, within_a_read])
+def survives(call, dead, ranks=3, says="MPI_ERR_PROC_ABORTED"):
+    with tempfile.TemporaryDirectory() as d:
+        j = job(ranks, call, str(dead), os.path.join(d, "file"), program=survivor, limit=15).expect(3)
+    lines = [f"call gave {says}", "data gave success"]
+    if call not in ("open", "close", "many"):
+        lines.append("close gave MPI_ERR_PROC_ABORTED")
+    for line in lines:
+        assert j.count(line) == ranks - 1, f"{call}: expected '{line}' of {ranks - 1} ranks in\n{j.text}"
+
+
+def open_and_close():
+    """The others open or close the file."""
+    survives("open", 2)
+    survives("close", 0)
+    survives("many", 1)
+
+
+def independent_access():
+    """Access that needs no other rank succeeds."""
+    survives("write_at_all", 2, says="success")
+    survives("read_shared", 0, says="success")
+
+
+def shared_pointer():
+    """The others need the shared pointer."""
+    survives("write_ordered", 1, ranks=5)
+    survives("split", 0)
+    survives("seek_shared", 2)
+
+
+def properties():
+    """The others change a property of the file."""
+    for call in ("set_size", "sync", "set_view"):
+        survives(call, 2)
+
+
+main([before_a_write, within_a_write, within_a_read, open_and_close,
+      independent_access, shared_pointer, properties])

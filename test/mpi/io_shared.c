@@ -171,6 +171,7 @@ static void split_errors(void)
     FAILS(MPI_File_write_all_end(f, v, &st), MPI_ERR_IO);
     FAILS(MPI_File_read_at_all_end(f, v, &st), MPI_ERR_IO);
     FAILS(MPI_File_write_at_all_end(f, w, &st), MPI_ERR_ARG);
+    FAILS(MPI_File_close(&f), MPI_ERR_IO);                    /* the access uses the file */
     OK(MPI_File_read_at(f, 2 * mt_rank, w, 0, MPI_INT, &st)); /* independent access is allowed */
     OK(MPI_File_write_at_all_end(f, v, &st));
     io_check_count(&st, MPI_INT, 2);

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How a wait notices that a process has died: one of this host by its entry in the node segment and
+ * its pid, one of another host by the transport, which has lost the connection. */
+#include "mpi/coll/alive.h"
+#include "mpi/coll/call.h"
+#include "mpi/p2p/domain.h"
+#include "mpi/p2p/wait.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+#include "runtime/boot/jobs.h"
+#include "runtime/mem/segment.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Between two checks, each of which is one kill(2) for each process of this host.  A longer
+ * interval only delays the error. */
+#define LOOK_NS 50000000u
+/* Polls between readings of the clock, which takes as long as several polls. */
+#define LOOK_POLLS 64
+
+struct look {
+    struct wm_comm *comm;
+    const uint32_t *done;
+    unsigned npolls;
+    uint64_t nsleeps, next_ns;
+    bool dead;
+};
+
+/* A process that has begun MPI_Finalize may leave: what this process waits for does not depend on
+ * its life any more. */
+static bool has_died(const struct wm_comm *c, int i)
+{
+    struct rt_proc p = wm_group_proc(c->remote, i);
+    int local = p.ns == 0 && rt_node.bells ? rt_boot_local(p.rank) : -1;
+    if (local >= 0)
+        return !rt_node_said_last(local) && rt_node_gone(local);
+    const struct wm_peer *peer = c->peers[i];
+    return peer && peer->err && !peer->is_last;
+}
+
+/* A process that sleeps is here about once a second; the clock is read at once then. */
+static bool find_dead(struct look *l)
+{
+    struct timespec t;
+    uint64_t nsleeps = l->comm->dom->stats.sleeps;
+    if (++l->npolls % LOOK_POLLS && nsleeps == l->nsleeps)
+        return false;
+    l->nsleeps = nsleeps;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    if (now < l->next_ns)
+        return false;
+    bool first = !l->next_ns;
+    l->next_ns = now + LOOK_NS;
+    for (int i = 0; i < l->comm->remote->size && !first; i++)
+        if (has_died(l->comm, i)) {
+            log_info(MPI, "process %u%s has died; a call that waits for it returns an error",
+                     wm_group_proc(l->comm->remote, i).rank,
+                     rt_boot_of_job(wm_group_proc(l->comm->remote, i).ns));
+            return true;
+        }
+    return false;
+}
+
+static bool ended(void *arg)
+{
+    struct look *l = arg;
+    if (rt_load_acquire(l->done))
+        return true;
+    l->dead = l->dead || find_dead(l);
+    return l->dead;
+}
+
+int wm_alive_wait(struct wm_comm *c, const uint32_t *done)
+{
+    struct look l = { .comm = c, .done = done, .nsleeps = c->dom->stats.sleeps };
+    if (!rt_load_acquire(done))
+        wm_domain_until(c->dom, ended, &l);
+    return rt_load_acquire(done) ? 0 : -RT_EPEER;
+}
+
+int wm_alive_receive(struct wm_comm *c, struct rt_req *r)
+{
+    if (!wm_alive_wait(c, &r->done))
+        return 0;
+    r->ops->cancel(r);
+    wm_domain_wait(c->dom, &r->done); /* returns at once: the messages of exch.c are short */
+    return r->status.cancelled ? -RT_EPEER : 0;
+}
+
+int wm_alive_numbers(struct wm_comm *c, struct coll_args *a, int64_t *v, int n)
+{
+    struct coll_task *k = malloc(sizeof *k + (size_t)n * sizeof *v);
+    if (!k)
+        return -RT_ENOMEM;
+    a->rbuf = memcpy(k + 1, v, (size_t)n * sizeof *v);
+    a->rcount = n;
+    int err = wm_coll_begin(c, &c->team, a, k);
+    if (!err && wm_alive_wait(c, &k->req.done))
+        return -RT_EPEER; /* `k` stays */
+    err = err ? err : k->req.err;
+    if (!err)
+        memcpy(v, a->rbuf, (size_t)n * sizeof *v);
+    free(k);
+    return err;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Blocking waits that end when a process of the communicator has died.  Mpirun ends the job of such
+ * a process; without mpirun's help, calls return MPI_ERR_PROC_ABORTED instead of waiting for ever.
+ * Under the domain's lock. */
+#ifndef WM_COLL_ALIVE_H
+#define WM_COLL_ALIVE_H
+
+#include "mpi/base/comm.h"
+
+/* Until *done.  -RT_EPEER: a process of `c` has died before. */
+int wm_alive_wait(struct wm_comm *c, const uint32_t *done);
+/* Until the receive has completed, which is cancelled if a process of `c` dies: 0 or -RT_EPEER. */
+int wm_alive_receive(struct wm_comm *c, struct rt_req *r);
+/* wm_coll_run() with that wait, of a call whose only buffer is rbuf, of 64-bit integers: v[n],
+ * filled after success.  After -RT_EPEER the task may not have ended: it stays among the domain's
+ * tasks, so `c` must not be freed or used for another collective. */
+int wm_alive_numbers(struct wm_comm *c, struct coll_args *a, int64_t *v, int n);
+
+#endif
