@@ -126,23 +126,24 @@ class Code:
     def handle(self):
         name, null = self.name, "%s_NULL" % self.c.base.upper()
         if not self.c.stars:
-            return "wf_h(*%s)" % name
-        start = null if self.c.direction == "out" else "wf_h(*%s)" % name
+            return "wf_h(%s, *%s)" % (self.c.base, name)
+        given = "wf_h(%s, *%s)" % (self.c.base, name)
+        start = null if self.c.direction == "out" else given
         self.before.append("%s %s_c = %s;" % (self.c.base, name, start))
         self.after.append("*%s = wf_i(%s_c);" % (name, name))
         return "&%s_c" % name
 
     def handles(self):
-        name, n, tmp = self.name, self.n(wide_only=False), self.tmp()
+        name, n, tmp, kind = self.name, self.n(wide_only=False), self.tmp(), self.c.base
         if self.c.direction == "out":
             null = "%s_NULL" % self.c.base.upper()
-            self.after.append("wf_handles_done(%s, %s, ret ? 0 : %s);" % (tmp, name, n))
-            return "wf_handles_out(%s, %s, %s)" % (tmp, n, null)
+            self.after.append("wf_handles_done(%s, %s, %s, ret ? 0 : %s);" % (kind, tmp, name, n))
+            return "wf_handles_out(%s, %s, %s, %s)" % (kind, tmp, n, null)
         if self.c.direction == "in":
             self.after.append("wf_tmp_free(%s);" % tmp)
         else:
-            self.after.append("wf_handles_done(%s, %s, %s);" % (tmp, name, n))
-        return "wf_handles_in(%s, %s, %s)" % (tmp, name, n)
+            self.after.append("wf_handles_done(%s, %s, %s, %s);" % (kind, tmp, name, n))
+        return "wf_handles_in(%s, %s, %s, %s)" % (kind, tmp, name, n)
 
     def status(self):
         tmp = self.tmp("MPI_Status")
@@ -312,7 +313,8 @@ class Form:
             for prefix in ("", "P"):
                 lower = "%smpi_%s" % (prefix.lower(), self.short)
                 out += "WF_NAMES_CPTR(%s, %s);\n" % (lower, lower.upper())
-        return out + (fortran_ts.texts(self) if self.proc.has_choice else "")
+        sections = fortran_ts.texts(self) if self.proc.has_choice else ""
+        return out + ("\n#ifndef WF_ABI\n%s#endif\n" % sections if sections else "")
 
 
 def calls_large(proc):

@@ -109,12 +109,12 @@ static void made(int ret, int key, int language, struct functions *f, wf_int *ke
     wf_error(ierror, ret);
 }
 
-/* The predefined functions are constants in C: 0, and 1 for the one that copies. */
+/* The predefined functions are constants in C: 0, and one for all kinds of objects that copies. */
 static uintptr_t copy_code(wf_procedure *function, wf_procedure *ours)
 {
     if (wf_is_predefined(function, WF_NULL_COPY))
         return 0;
-    return wf_is_predefined(function, WF_DUP) ? 1 : (uintptr_t)ours;
+    return wf_is_predefined(function, WF_DUP) ? (uintptr_t)MPI_COMM_DUP_FN : (uintptr_t)ours;
 }
 static uintptr_t delete_code(wf_procedure *function, wf_procedure *ours)
 {
@@ -179,7 +179,7 @@ void f_keyval_create(__typeof__(MPI_Keyval_create) *fn, wf_procedure *copy_fn,
 /* The C library converts while a language is set for the key, in this thread. */
 static int begin(const wf_int *keyval, int language)
 {
-    int key = wf_in(*keyval);
+    int key = wf_keyval(*keyval);
     PMPIX_Attr_language(key, language);
     return key;
 }
@@ -189,7 +189,7 @@ void f_comm_set_attr(__typeof__(MPI_Comm_set_attr) *fn, const wf_int *comm,
                      const wf_int *comm_keyval, const MPI_Aint *attribute_val, wf_int *ierror)
 {
     int key = begin(comm_keyval, MPIX_ATTR_AINT);
-    int ret = fn(wf_h(*comm), key, (void *)*attribute_val);
+    int ret = fn(wf_h(MPI_Comm, *comm), key, (void *)*attribute_val);
     end();
     wf_error(ierror, ret);
 }
@@ -198,7 +198,7 @@ void f_type_set_attr(__typeof__(MPI_Type_set_attr) *fn, const wf_int *datatype,
                      const wf_int *type_keyval, const MPI_Aint *attribute_val, wf_int *ierror)
 {
     int key = begin(type_keyval, MPIX_ATTR_AINT);
-    int ret = fn(wf_h(*datatype), key, (void *)*attribute_val);
+    int ret = fn(wf_h(MPI_Datatype, *datatype), key, (void *)*attribute_val);
     end();
     wf_error(ierror, ret);
 }
@@ -207,7 +207,7 @@ void f_win_set_attr(__typeof__(MPI_Win_set_attr) *fn, const wf_int *win, const w
                     const MPI_Aint *attribute_val, wf_int *ierror)
 {
     int key = begin(win_keyval, MPIX_ATTR_AINT);
-    int ret = fn(wf_h(*win), key, (void *)*attribute_val);
+    int ret = fn(wf_h(MPI_Win, *win), key, (void *)*attribute_val);
     end();
     wf_error(ierror, ret);
 }
@@ -216,7 +216,7 @@ void f_attr_put(__typeof__(MPI_Attr_put) *fn, const wf_int *comm, const wf_int *
                 const wf_int *attribute_val, wf_int *ierror)
 {
     int key = begin(keyval, WF_ATTR_INTEGER);
-    int ret = fn(wf_h(*comm), key, (void *)(intptr_t)*attribute_val);
+    int ret = fn(wf_h(MPI_Comm, *comm), key, (void *)(intptr_t)*attribute_val);
     end();
     wf_error(ierror, ret);
 }
@@ -238,7 +238,7 @@ void f_comm_get_attr(__typeof__(MPI_Comm_get_attr) *fn, const wf_int *comm,
 {
     void *value = NULL;
     int found = 0, key = begin(comm_keyval, MPIX_ATTR_AINT);
-    int ret = fn(wf_h(*comm), key, &value, &found);
+    int ret = fn(wf_h(MPI_Comm, *comm), key, &value, &found);
     got(ret, found, value, attribute_val, flag, ierror);
 }
 
@@ -248,7 +248,7 @@ void f_type_get_attr(__typeof__(MPI_Type_get_attr) *fn, const wf_int *datatype,
 {
     void *value = NULL;
     int found = 0, key = begin(type_keyval, MPIX_ATTR_AINT);
-    int ret = fn(wf_h(*datatype), key, &value, &found);
+    int ret = fn(wf_h(MPI_Datatype, *datatype), key, &value, &found);
     got(ret, found, value, attribute_val, flag, ierror);
 }
 
@@ -257,7 +257,7 @@ void f_win_get_attr(__typeof__(MPI_Win_get_attr) *fn, const wf_int *win, const w
 {
     void *value = NULL;
     int found = 0, key = begin(win_keyval, MPIX_ATTR_AINT);
-    int ret = fn(wf_h(*win), key, &value, &found);
+    int ret = fn(wf_h(MPI_Win, *win), key, &value, &found);
     got(ret, found, value, attribute_val, flag, ierror);
 }
 
@@ -268,7 +268,7 @@ void f_attr_get(__typeof__(MPI_Attr_get) *fn, const wf_int *comm, const wf_int *
     void *value = NULL;
     MPI_Aint whole = 0;
     int found = 0, key = begin(keyval, WF_ATTR_INTEGER);
-    int ret = fn(wf_h(*comm), key, &value, &found);
+    int ret = fn(wf_h(MPI_Comm, *comm), key, &value, &found);
     got(ret, found, value, &whole, flag, ierror);
     if (!ret && found)
         *attribute_val = (wf_int)whole;

@@ -23,32 +23,9 @@ const struct wf_cells wf_cells = { {
 #undef CELL
 } };
 
-struct wf_more *wf_more;
 wf_int wf_true = 1, wf_false = 0;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-int wf_more_find(const void *p, int none)
-{
-    for (struct wf_more *m = __atomic_load_n(&wf_more, __ATOMIC_ACQUIRE); m; m = m->next)
-        if (p && __atomic_load_n(&m->at, __ATOMIC_RELAXED) == p)
-            return (int)m->cell;
-    return none;
-}
-
-void *wf_more_buf(const void *p)
-{
-    switch (wf_more_find(p, WF_NCELLS)) {
-    case WF_BOTTOM:
-        return MPI_BOTTOM;
-    case WF_INPLACE:
-        return MPI_IN_PLACE;
-    case WF_AUTOMATIC:
-        return MPI_BUFFER_AUTOMATIC;
-    default:
-        return (void *)(uintptr_t)p;
-    }
-}
 
 static void add(const void *at, enum wf_cell cell)
 {

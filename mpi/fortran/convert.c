@@ -64,38 +64,66 @@ void wf_string_done(char *x, size_t len, const char *s)
         memset(x + n, ' ', len - n);
 }
 
+/* ---- further addresses of the special variables ---- */
+
+struct wf_more *wf_more;
+
+int wf_more_find(const void *p, int none)
+{
+    for (struct wf_more *m = __atomic_load_n(&wf_more, __ATOMIC_ACQUIRE); m; m = m->next)
+        if (p && __atomic_load_n(&m->at, __ATOMIC_RELAXED) == p)
+            return (int)m->cell;
+    return none;
+}
+
+void *wf_more_buf(const void *p)
+{
+    switch (wf_more_find(p, WF_NCELLS)) {
+    case WF_BOTTOM:
+        return MPI_BOTTOM;
+    case WF_INPLACE:
+        return MPI_IN_PLACE;
+    case WF_AUTOMATIC:
+        return MPI_BUFFER_AUTOMATIC;
+    default:
+        return (void *)(uintptr_t)p;
+    }
+}
+
+/* ---- lengths of arrays ---- */
+
 int wf_ndims(wf_int comm)
 {
     int n = 0;
-    return PMPI_Cartdim_get(wf_h(comm), &n) == MPI_SUCCESS ? n : 0;
+    return PMPI_Cartdim_get(wf_h(MPI_Comm, comm), &n) == MPI_SUCCESS ? n : 0;
 }
 
 int wf_peers(wf_int comm)
 {
     int inter = 0, n = 0;
-    if (PMPI_Comm_test_inter(wf_h(comm), &inter) != MPI_SUCCESS)
+    if (PMPI_Comm_test_inter(wf_h(MPI_Comm, comm), &inter) != MPI_SUCCESS)
         return 0;
     if (inter)
-        PMPI_Comm_remote_size(wf_h(comm), &n);
+        PMPI_Comm_remote_size(wf_h(MPI_Comm, comm), &n);
     else
-        PMPI_Comm_size(wf_h(comm), &n);
+        PMPI_Comm_size(wf_h(MPI_Comm, comm), &n);
     return n;
 }
 
 int wf_degree(wf_int comm, bool out)
 {
     int kind = MPI_UNDEFINED, in_degree = 0, out_degree = 0, weighted, rank;
-    if (PMPI_Topo_test(wf_h(comm), &kind) != MPI_SUCCESS)
+    if (PMPI_Topo_test(wf_h(MPI_Comm, comm), &kind) != MPI_SUCCESS)
         return 0;
     switch (kind) {
     case MPI_CART:
         return 2 * wf_ndims(comm);
     case MPI_GRAPH:
-        PMPI_Comm_rank(wf_h(comm), &rank);
-        PMPI_Graph_neighbors_count(wf_h(comm), rank, &in_degree);
+        PMPI_Comm_rank(wf_h(MPI_Comm, comm), &rank);
+        PMPI_Graph_neighbors_count(wf_h(MPI_Comm, comm), rank, &in_degree);
         return in_degree;
     case MPI_DIST_GRAPH:
-        PMPI_Dist_graph_neighbors_count(wf_h(comm), &in_degree, &out_degree, &weighted);
+        PMPI_Dist_graph_neighbors_count(wf_h(MPI_Comm, comm), &in_degree, &out_degree, &weighted);
         return out ? out_degree : in_degree;
     default:
         return 0;

@@ -188,29 +188,43 @@ static inline void wf_weights_free(struct wf_tmp *t)
 
 /* ---- handles ---- */
 
-static inline void *wf_h(wf_int x) { return (void *)(uintptr_t)(unsigned)x; }
-static inline wf_int wf_i(const void *handle) { return (wf_int)(uintptr_t)handle; }
-/* C may write fewer handles than there is room for. */
-static inline void *wf_handles_out(struct wf_tmp *t, int n, void *null)
-{
-    void **v = wf_tmp_get(t, sizeof(void *) * (size_t)(n > 0 ? n : 1));
-    for (int i = 0; i < n; i++)
-        v[i] = null;
-    return v;
-}
-static inline void *wf_handles_in(struct wf_tmp *t, const wf_int *x, int n)
-{
-    void **v = wf_tmp_get(t, sizeof(void *) * (size_t)(n > 0 ? n : 1));
-    for (int i = 0; i < n; i++)
-        v[i] = wf_h(x[i]);
-    return v;
-}
-static inline void wf_handles_done(struct wf_tmp *t, wf_int *x, int n)
-{
-    for (int i = 0; i < n; i++)
-        x[i] = wf_i(((void **)t->p)[i]);
-    wf_tmp_free(t);
-}
+/* wf_h(type, x): the C handle of an INTEGER; wf_i(handle): the INTEGER of a C handle. */
+#ifdef WF_ABI
+#include WF_ABI
+#else
+#define wf_h(type, x) ((type)(uintptr_t)(unsigned)(x))
+#define wf_i(handle) ((wf_int)(uintptr_t)(handle))
+#define wf_keyval(x) wf_in(x)
+#endif
+
+/* Arrays: wf_handles_in(type, ...) and so on.  C may write fewer handles than there is room for. */
+#define wf_handles_out(type, ...) wf_out_##type(__VA_ARGS__)
+#define wf_handles_in(type, ...) wf_in_##type(__VA_ARGS__)
+#define wf_handles_done(type, ...) wf_done_##type(__VA_ARGS__)
+#define WF_HANDLES(type) \
+    static inline type *wf_out_##type(struct wf_tmp *t, int n, type null) \
+    { \
+        type *v = wf_tmp_get(t, sizeof *v * (size_t)(n > 0 ? n : 1)); \
+        for (int i = 0; i < n; i++) \
+            v[i] = null; \
+        return v; \
+    } \
+    static inline type *wf_in_##type(struct wf_tmp *t, const wf_int *x, int n) \
+    { \
+        type *v = wf_tmp_get(t, sizeof *v * (size_t)(n > 0 ? n : 1)); \
+        for (int i = 0; i < n; i++) \
+            v[i] = wf_h(type, x[i]); \
+        return v; \
+    } \
+    static inline void wf_done_##type(struct wf_tmp *t, wf_int *x, int n) \
+    { \
+        for (int i = 0; i < n; i++) \
+            x[i] = wf_i(((type *)t->p)[i]); \
+        wf_tmp_free(t); \
+    }
+WF_HANDLES(MPI_Datatype)
+WF_HANDLES(MPI_Info)
+WF_HANDLES(MPI_Request)
 
 /* ---- logicals ---- */
 
@@ -235,10 +249,12 @@ static inline void wf_logicals_done(struct wf_tmp *t, wf_int *x, int n, int err)
     wf_tmp_free(t);
 }
 
-/* ---- statuses: eight INTEGERs, the members of MPI_Status in their order ---- */
+/* ---- statuses: INTEGERs, the members of MPI_Status in their order ---- */
 
-#define WF_STATUS_SIZE 8
-_Static_assert(sizeof(MPI_Status) == WF_STATUS_SIZE * sizeof(int), "a status is eight ints");
+#define WF_STATUS_SIZE ((int)(sizeof(MPI_Status) / sizeof(int)))
+#ifndef WF_ABI
+_Static_assert(WF_STATUS_SIZE == 8, "MPI_STATUS_SIZE");
+#endif
 
 static inline MPI_Status *wf_status_in(const wf_int *x, MPI_Status *tmp)
 {

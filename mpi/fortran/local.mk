@@ -5,10 +5,10 @@ fortran_sources = \
 	mpi/fortran/fort.h mpi/fortran/cells.h mpi/fortran/cells.def mpi/fortran/cells.c mpi/fortran/convert.c \
 	mpi/fortran/hand.h mpi/fortran/misc.c mpi/fortran/callback.c mpi/fortran/attr.c mpi/fortran/predefined.c \
 	mpi/fortran/section.h mpi/fortran/section.c
-fortran_built = \
+fortran_forms = \
 	mpi/fortran/f_p2p.c mpi/fortran/f_buffer.c mpi/fortran/f_coll.c mpi/fortran/f_neighbor.c mpi/fortran/f_type.c \
-	mpi/fortran/f_comm.c mpi/fortran/f_object.c mpi/fortran/f_env.c mpi/fortran/f_io.c mpi/fortran/f_rma.c \
-	mpi/fortran/f_operators.c
+	mpi/fortran/f_comm.c mpi/fortran/f_object.c mpi/fortran/f_env.c mpi/fortran/f_io.c mpi/fortran/f_rma.c
+fortran_built = $(fortran_forms) mpi/fortran/f_operators.c
 # What programs are compiled with; weft-mod makes a compiler's modules of the sources.
 fortran_texts = $(foreach w,4 8,$(addprefix mpi/fortran/modules/$(w)/,mpif.h types_ts.f90 types_tkr.f90 mpi.f90 \
 	mpi_f08_ts.f90 mpi_f08_tkr.f90 kinds.f90)) mpi/fortran/modules/digest

@@ -25,7 +25,7 @@ void f_session_init(__typeof__(MPI_Session_init) *fn, const wf_int *info, const 
 {
     MPI_Session made = MPI_SESSION_NULL;
     wf_usual_kinds();
-    int ret = fn(wf_h(*info), wf_h(*errhandler), &made);
+    int ret = fn(wf_h(MPI_Info, *info), wf_h(MPI_Errhandler, *errhandler), &made);
     *session = wf_i(made);
     wf_error(ierror, ret);
 }
@@ -68,7 +68,7 @@ void f_f_sync_reg(void *buf) { (void)buf; }
 
 void f_status_f2f08(wf_int *f_status, wf_int *f08_status, wf_int *ierror)
 {
-    memcpy(f08_status, f_status, WF_STATUS_SIZE * sizeof(wf_int));
+    memcpy(f08_status, f_status, (size_t)WF_STATUS_SIZE * sizeof(wf_int));
     wf_error(ierror, MPI_SUCCESS);
 }
 
@@ -87,7 +87,7 @@ void f_info_get(__typeof__(MPI_Info_get) *fn, const wf_int *info, const char *ke
     struct wf_tmp k, v;
     int found = 0, n = wf_in(*valuelen);
     char *text = wf_tmp_get(&v, n > 0 ? (size_t)n + 1 : 1);
-    int ret = fn(wf_h(*info), wf_string_in(&k, key, key_len, true), n, text, &found);
+    int ret = fn(wf_h(MPI_Info, *info), wf_string_in(&k, key, key_len, true), n, text, &found);
     if (!ret && found)
         wf_string_done(value, value_len, text);
     *flag = wf_logical(found);
@@ -110,7 +110,7 @@ void f_info_get_string(__typeof__(MPI_Info_get_string) *fn, const wf_int *info, 
     struct wf_tmp k, v;
     int found = 0, n = c_length(buflen), room = n;
     char *text = wf_tmp_get(&v, n > 0 ? (size_t)n : 1);
-    int ret = fn(wf_h(*info), wf_string_in(&k, key, key_len, true), &n, text, &found);
+    int ret = fn(wf_h(MPI_Info, *info), wf_string_in(&k, key, key_len, true), &n, text, &found);
     if (!ret && found) {
         if (room > 0)
             wf_string_done(value, value_len, text);
@@ -129,7 +129,7 @@ void f_session_get_nth_pset(__typeof__(MPI_Session_get_nth_pset) *fn, const wf_i
     struct wf_tmp v;
     int len = c_length(pset_len), room = len;
     char *text = wf_tmp_get(&v, len > 0 ? (size_t)len : 1);
-    int ret = fn(wf_h(*session), wf_h(*info), wf_in(*n), &len, text);
+    int ret = fn(wf_h(MPI_Session, *session), wf_h(MPI_Info, *info), wf_in(*n), &len, text);
     if (!ret) {
         if (room > 0)
             wf_string_done(pset_name, pset_name_len, text);
@@ -192,7 +192,7 @@ static void errcodes_done(struct wf_tmp *t, wf_int *x, int n, int ret)
 static bool at_root(const wf_int *root, const wf_int *comm)
 {
     int rank = MPI_UNDEFINED;
-    return PMPI_Comm_rank(wf_h(*comm), &rank) == MPI_SUCCESS && *root == rank;
+    return PMPI_Comm_rank(wf_h(MPI_Comm, *comm), &rank) == MPI_SUCCESS && *root == rank;
 }
 
 void f_comm_spawn(__typeof__(MPI_Comm_spawn) *fn, const char *command, const char *argv,
@@ -208,8 +208,8 @@ void f_comm_spawn(__typeof__(MPI_Comm_spawn) *fn, const char *command, const cha
         args = argv_in(&a, argv, argv_len, 1);
     MPI_Comm made = MPI_COMM_NULL;
     int ret = fn(wf_string_in(&c, command, mine ? command_len : 0, true), args, n,
-                 mine ? wf_h(*info) : MPI_INFO_NULL, wf_in(*root), wf_h(*comm), &made,
-                 errcodes_out(&e, array_of_errcodes, n));
+                 mine ? wf_h(MPI_Info, *info) : MPI_INFO_NULL, wf_in(*root), wf_h(MPI_Comm, *comm),
+                 &made, errcodes_out(&e, array_of_errcodes, n));
     errcodes_done(&e, array_of_errcodes, n, ret);
     *intercomm = wf_i(made);
     wf_tmp_free(&c);
@@ -265,8 +265,8 @@ void f_comm_spawn_multiple(__typeof__(MPI_Comm_spawn_multiple) *fn, const wf_int
     commands_in(&c, n, array_of_commands, array_of_commands_len, array_of_argv, array_of_argv_len);
     MPI_Comm made = MPI_COMM_NULL;
     int ret = fn(n, c.names, c.argvs, wf_ints_in(&procs, array_of_maxprocs, n),
-                 wf_handles_in(&infos, array_of_info, n), wf_in(*root), wf_h(*comm), &made,
-                 errcodes_out(&e, array_of_errcodes, total));
+                 wf_handles_in(MPI_Info, &infos, array_of_info, n), wf_in(*root),
+                 wf_h(MPI_Comm, *comm), &made, errcodes_out(&e, array_of_errcodes, total));
     errcodes_done(&e, array_of_errcodes, total, ret);
     *intercomm = wf_i(made);
     wf_ints_free(&procs);

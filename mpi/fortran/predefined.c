@@ -73,6 +73,19 @@ WF_EXPORT void mpi_conversion_fn_null_(void) {}
 WF_OTHERS(mpi_conversion_fn_null, MPI_CONVERSION_FN_NULL);
 WF_ALSO(mpi_conversion_fn_null, mpi_conversion_fn_null_c, MPI_CONVERSION_FN_NULL_C);
 
+#ifdef WF_CALLBACK
+WF_CALLBACK(mpi_comm_null_copy_fn_, mpi_comm_null_copy_fn)
+WF_CALLBACK(mpi_comm_null_copy_fn_, mpi_type_null_copy_fn)
+WF_CALLBACK(mpi_comm_null_copy_fn_, mpi_win_null_copy_fn)
+WF_CALLBACK(mpi_comm_dup_fn_, mpi_comm_dup_fn)
+WF_CALLBACK(mpi_comm_dup_fn_, mpi_type_dup_fn)
+WF_CALLBACK(mpi_comm_dup_fn_, mpi_win_dup_fn)
+WF_CALLBACK(mpi_comm_null_delete_fn_, mpi_comm_null_delete_fn)
+WF_CALLBACK(mpi_comm_null_delete_fn_, mpi_type_null_delete_fn)
+WF_CALLBACK(mpi_comm_null_delete_fn_, mpi_win_null_delete_fn)
+WF_CALLBACK(mpi_conversion_fn_null_, mpi_conversion_fn_null)
+#endif
+
 /* A program that is not position-independent has its own address for each name whose address it
  * takes, so each name is an entry. */
 #define NAMES(name, NAME) \

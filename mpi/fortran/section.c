@@ -214,7 +214,7 @@ struct item {
 
 static int item_of(struct item *t, wf_int datatype)
 {
-    *t = (struct item){ .type = wf_h(datatype) };
+    *t = (struct item){ .type = wf_h(MPI_Datatype, datatype) };
     int err = PMPI_Type_size_c(t->type, &t->size);
     if (!err)
         err = PMPI_Type_get_extent_c(t->type, &t->lb, &t->extent);
@@ -452,7 +452,7 @@ int wf_section_copy(struct wf_section *s, const struct wf_desc *d, struct wf_pla
                "this section cannot be described by one datatype");
     merge(&shape, d);
     s->nbytes = shape.total * shape.elem_len;
-    s->comm = place.comm ? wf_h(place.comm) : 0;
+    s->comm = place.comm ? wf_h(MPI_Comm, place.comm) : 0;
     int err = first_items(&shape, MPI_BYTE, shape.elem_len, s->nbytes, &s->all);
     if (!err)
         err = PMPI_Type_commit(&s->all);
@@ -475,7 +475,8 @@ void wf_section_refused(const struct wf_section s[], int n, const char *call, wf
 {
     for (int i = 0; i < n; i++)
         if (s[i].why)
-            err = PMPIX_Comm_raise(comm ? wf_h(comm) : MPI_COMM_NULL, err, call, s[i].why);
+            err = PMPIX_Comm_raise(comm ? wf_h(MPI_Comm, comm) : MPI_COMM_NULL, err, call,
+                                   s[i].why);
     wf_error(ierror, err);
 }
 
@@ -496,7 +497,9 @@ int wf_root_blocks(wf_int comm, wf_int root)
     int rank = MPI_UNDEFINED;
     if (root == MPI_ROOT)
         return wf_peers(comm);
-    return PMPI_Comm_rank(wf_h(comm), &rank) == MPI_SUCCESS && root == rank ? wf_peers(comm) : 0;
+    return PMPI_Comm_rank(wf_h(MPI_Comm, comm), &rank) == MPI_SUCCESS && root == rank
+               ? wf_peers(comm)
+               : 0;
 }
 
 /* MPI_SIZEOF: the compiler says it in the descriptor. */
