@@ -99,9 +99,9 @@ WX_PROC(int, Type_hindexed,
 {
     MPI_Datatype made = MPI_DATATYPE_NULL;
     wx_ready();
-    return type_made(WX(Type_create_hindexed)(count, lengths, displs, wx_type_in(oldtype),
-                                              newtype ? &made : NULL),
-                     made, newtype);
+    int ret = WX(Type_create_hindexed)(count, lengths, displs, wx_type_in(oldtype),
+                                       newtype ? &made : NULL);
+    return type_made(ret, made, newtype);
 }
 
 WX_PROC(int, Type_hvector,
@@ -109,9 +109,9 @@ WX_PROC(int, Type_hvector,
 {
     MPI_Datatype made = MPI_DATATYPE_NULL;
     wx_ready();
-    return type_made(
-        WX(Type_create_hvector)(count, length, stride, wx_type_in(oldtype), newtype ? &made : NULL),
-        made, newtype);
+    int ret = WX(Type_create_hvector)(count, length, stride, wx_type_in(oldtype),
+                                      newtype ? &made : NULL);
+    return type_made(ret, made, newtype);
 }
 
 struct members {

@@ -332,6 +332,14 @@ static void removed(void)
     CHECK_EQ(ub, 24);
     CHECK_EQ(extent, 32);
     OK(MPI_Type_free(&type));
+    OK(MPI_Type_hvector(2, 1, 8, MPI_INT, &type));
+    OK(MPI_Type_extent(type, &extent));
+    CHECK_EQ(extent, 12);
+    OK(MPI_Type_free(&type));
+    OK(MPI_Type_hindexed(3, lengths, displs, MPI_INT, &type));
+    OK(MPI_Type_extent(type, &extent));
+    CHECK_EQ(extent, 36);
+    OK(MPI_Type_free(&type));
     OK(MPI_Get_address(MPI_IN_PLACE, &here));
     CHECK_EQ(here, (MPI_Aint)MPI_IN_PLACE);
     OK(MPI_Address(lengths, &here));
