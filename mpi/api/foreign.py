@@ -148,8 +148,8 @@ LENGTHS = (
 )
 # What Weft adds and the stand-ins use.
 EXTENSIONS = (
-    "Op_set_x Errhandler_set_x Keyval_set_x GPU_query_support Query_cuda_support Query_ze_support "
-    "Query_hip_support"
+    "Op_set_x Errhandler_set_x Keyval_set_x Attr_language "
+    "GPU_query_support Query_cuda_support Query_ze_support Query_hip_support"
 ).split()
 FILES = 4
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An mpi.h of a foreign ABI, with which tests are compiled."""
+"""An mpi.h of a foreign ABI: its Fortran libraries and tests are compiled with it."""
 
 import re
 

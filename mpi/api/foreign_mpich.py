@@ -82,5 +82,5 @@ def files(abi, table):
         out += "    [0x%x] = 0x%08xu, /* %s */\n" % (ours, theirs, name)
     return {
         "mpi/foreign/mpich/handles.c": out + "};\n",
-        "test/foreign/mpich/mpi.h": mpi_h(abi, table),
+        "mpi/foreign/mpich/include/mpi.h": mpi_h(abi, table),
     }

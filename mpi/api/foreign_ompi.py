@@ -4,6 +4,7 @@ from Weft's predefined handles to their addresses, and their numbers in Fortran.
 
 import csv
 import os
+import re
 
 import foreign_h
 from foreign import HANDLES, HERE
@@ -23,17 +24,23 @@ def handle(abi, row):
     return NO_HANDLE if row["constant"] == "-" else abi.ours[row["constant"]]
 
 
+HIDDEN = ' __attribute__((visibility("hidden")))'
+
+
+def tables_h(rows):
+    out = HEAD + "#ifndef WX_OMPI_TABLES_H\n#define WX_OMPI_TABLES_H\n\n#include <stdint.h>\n\n"
+    out += "#define WX_OMPI_PREDEFINED 0x%xu\n#define WX_NO_HANDLE 0x%xu\n\n" % (OURS, NO_HANDLE)
+    out += "extern void *const wx_theirs[WX_OMPI_PREDEFINED]%s;\n" % HIDDEN
+    out += "/* Numbers in Fortran, by Weft's handle; -1: none. */\n"
+    out += "extern const int16_t wx_fortran[WX_OMPI_PREDEFINED]%s;\n" % HIDDEN
+    for word in HANDLES.values():
+        out += "extern void *const wx_%s_of_fortran[WX_OMPI_FORTRAN]%s;\n" % (word, HIDDEN)
+    top = 1 + max(int(r["fortran"]) for r in rows if r["fortran"] != "-")
+    return out.replace("#define WX_NO", "#define WX_OMPI_FORTRAN %d\n#define WX_NO" % top) + "\n#endif\n"
+
+
 def objects_h(rows):
     out = HEAD + "#ifndef WX_OMPI_OBJECTS_H\n#define WX_OMPI_OBJECTS_H\n\n#include <stdint.h>\n\n"
-    out += "#define WX_OMPI_PREDEFINED 0x%xu\n#define WX_NO_HANDLE 0x%xu\n\n" % (OURS, NO_HANDLE)
-    out += "extern void *const wx_theirs[WX_OMPI_PREDEFINED];\n"
-    out += "/* Numbers in Fortran, by Weft's handle; -1: none. */\n"
-    out += "extern const int16_t wx_fortran[WX_OMPI_PREDEFINED];\n"
-    for word in HANDLES.values():
-        out += "extern void *const wx_%s_of_fortran[WX_OMPI_FORTRAN];\n" % word
-    top = 1 + max(int(r["fortran"]) for r in rows if r["fortran"] != "-")
-    out = out.replace("#define WX_NO", "#define WX_OMPI_FORTRAN %d\n#define WX_NO" % top)
-    out += "\n"
     for r in rows:
         out += 'extern uint32_t %s[%d] __attribute__((visibility("default")));\n' % (
             r["name"],
@@ -43,7 +50,7 @@ def objects_h(rows):
 
 
 def objects_c(abi, rows):
-    out = HEAD + '#include "mpi/foreign/ompi/objects.h"\n\n'
+    out = HEAD + '#include "mpi/foreign/ompi/objects.h"\n#include "mpi/foreign/ompi/tables.h"\n\n'
     theirs, fortran = {}, {}
     kinds = {word: {} for word in HANDLES.values()}
     for r in rows:
@@ -70,7 +77,86 @@ def objects_c(abi, rows):
     return out + "};\n"
 
 
-# ---- mpi.h for tests ----
+# ---- what Open MPI's Fortran modules have besides procedures ----
+
+# Handles of mpi_f08 under other names than those of objects.tsv.
+F08_NAMES = {
+    "ompi_mpi_ub": "mpi_ub",
+    "ompi_mpi_lb": "mpi_lb",
+    "ompi_mpi_2cplex": "mpi_2complex",
+    "ompi_mpi_2dblcplex": "mpi_2double_complex",
+    "ompi_mpi_c_float_complex": "mpi_c_float_complex",
+}
+F08_ALSO = {"MPI_LONG_LONG_INT": "mpi_long_long", "MPI_CXX_FLOAT_COMPLEX": "mpi_cxx_complex"}
+F08_HEAD = """#include "mpi/fortran/fort.h"
+
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+
+/* gfortran's names of what the module mpi_f08_types holds. */
+#define MODULE "__mpi_f08_types_MOD_"
+#define CONSTANT(name, bound, number) \\
+    extern const int f08_##name __asm__(MODULE #name) __attribute__((visibility("default"))); \\
+    const int f08_##name = number; \\
+    extern const int bound_##name __asm__("ompi_f08_" #bound) \\
+        __attribute__((alias(MODULE #name), visibility("default")));
+#define OPERATORS(kind) \\
+    WF_EXPORT int f08_eq_##kind(const int *a, const int *b) __asm__(MODULE "ompi_" #kind "_op_eq"); \\
+    int f08_eq_##kind(const int *a, const int *b) { return wf_logical(*a == *b); } \\
+    WF_EXPORT int f08_ne_##kind(const int *a, const int *b) __asm__(MODULE "ompi_" #kind "_op_ne"); \\
+    int f08_ne_##kind(const int *a, const int *b) { return wf_logical(*a != *b); }
+
+"""
+
+
+def f08_c(abi, rows):
+    """The predefined handles of mpi_f08, which are data of the library, and their comparisons."""
+    out, seen = HEAD + F08_HEAD, set()
+    for r in rows:
+        name = F08_NAMES.get(r["name"], r["constant"].lower())
+        if r["fortran"] == "-" or name == "-" or name in seen:
+            continue
+        for n in (name, F08_ALSO.get(r["constant"])):
+            if n:
+                seen.add(n)
+                bound = n[:-2] if re.search("int[0-9]+_t$", n) else n
+                out += "CONSTANT(%s, %s, %s)\n" % (n, bound, r["fortran"])
+    for kind in HANDLES:
+        if kind != "MPI_Session":
+            out += "OPERATORS(%s)\n" % kind[4:].lower()
+    return out
+
+
+# MPI_SIZEOF has a procedure for each type and rank.
+SIZES = {"character": 1, "logical": 4, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "real32": 4,
+         "real64": 8, "real128": 16, "complex32": 8, "complex64": 16, "complex128": 32}  # fmt: skip
+SIZEOF_HEAD = """#include "mpi/fortran/fort.h"
+
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+
+#define SIZEOF(n) \\
+    WF_EXPORT void wx_sizeof_##n##_(const void *x, wf_int *size, wf_int *ierror) \\
+    { \\
+        (void)x; \\
+        *size = n; \\
+        wf_error(ierror, MPI_SUCCESS); \\
+    }
+#define TYPE(n, name) \\
+    WF_ALIAS(wx_sizeof_##n##_, mpi_sizeof_##name##_); \\
+    WF_ALIAS(wx_sizeof_##n##_, pmpi_sizeof_##name##_);
+
+"""
+
+
+def sizeof_c():
+    out = HEAD + SIZEOF_HEAD.replace("WF_EXPORT void", "static void")
+    out += "".join("SIZEOF(%d)\n" % n for n in sorted(set(SIZES.values())))
+    for name, n in SIZES.items():
+        for rank in ["scalar"] + ["r%d" % r for r in range(1, 16)]:
+            out += "TYPE(%d, %s_%s)\n" % (n, name, rank)
+    return out
+
+
+# ---- mpi.h ----
 
 TYPES = """
 struct ompi_object;
@@ -153,9 +239,12 @@ def files(abi, table):
         if r["constant"] != "-" and table_type(table, r["constant"]) != r["type"]:
             raise SystemExit("foreign_ompi.py: %s is no %s" % (r["constant"], r["type"]))
     return {
+        "mpi/foreign/ompi/tables.h": tables_h(rows),
         "mpi/foreign/ompi/objects.h": objects_h(rows),
+        "mpi/foreign/ompi/f08.c": f08_c(abi, rows),
+        "mpi/foreign/ompi/sizeof.c": sizeof_c(),
         "mpi/foreign/ompi/objects.c": objects_c(abi, rows),
-        "test/foreign/ompi/mpi.h": mpi_h(abi, table),
+        "mpi/foreign/ompi/include/mpi.h": mpi_h(abi, table),
     }
 
 

@@ -2,36 +2,39 @@
 /* Attributes: keys whose copy and delete functions are the user's, and predefined attributes whose
  * values are constants that differ between the ABIs. */
 #include "mpi/foreign/convert.h"
+#include "mpi/foreign/fortran.h"
+
+typedef void function(void);
+
+/* The extra state of a key; freed with the key. */
+struct functions {
+    function *copy, *del;
+    void *extra;
+};
 
 #define KEYS(Class, word) \
     typedef int word##_copy_fn(wx_MPI_##Class object, int keyval, void *extra, void *in, \
                                void *out, int *flag); \
     typedef int word##_delete_fn(wx_MPI_##Class object, int keyval, void *value, void *extra); \
-    /* The extra state of a key; freed with the key. */ \
-    struct word##_functions { \
-        word##_copy_fn *copy; \
-        word##_delete_fn *del; \
-        void *extra; \
-    }; \
     static int word##_copy(MPI_##Class object, int keyval, void *extra, void *in, void *out, \
                            int *flag) \
     { \
-        struct word##_functions *f = extra; \
-        return wx_error_in( \
-            f->copy(wx_##word##_out(object), wx_keyval_out(keyval), f->extra, in, out, flag)); \
+        struct functions *f = extra; \
+        return wx_error_in(((word##_copy_fn *)f->copy)( \
+            wx_##word##_out(object), wx_keyval_out(keyval), f->extra, in, out, flag)); \
     } \
     static int word##_delete(MPI_##Class object, int keyval, void *value, void *extra) \
     { \
-        struct word##_functions *f = extra; \
-        return wx_error_in( \
-            f->del(wx_##word##_out(object), wx_keyval_out(keyval), value, f->extra)); \
+        struct functions *f = extra; \
+        return wx_error_in(((word##_delete_fn *)f->del)(wx_##word##_out(object), \
+                                                        wx_keyval_out(keyval), value, f->extra)); \
     } \
     static int word##_create_keyval(word##_copy_fn *copy, word##_delete_fn *del, int *keyval, \
                                     void *extra) \
     { \
-        struct word##_functions *f = wx_alloc(sizeof *f); \
+        struct functions *f = wx_alloc(sizeof *f); \
         int key = MPI_KEYVAL_INVALID; \
-        *f = (struct word##_functions){ copy, del, extra }; \
+        *f = (struct functions){ (function *)copy, (function *)del, extra }; \
         wx_ready(); \
         int ret = WX(Class##_create_keyval)(copy ? word##_copy : NULL, del ? word##_delete : NULL, \
                                             keyval ? &key : NULL, f); \
@@ -60,7 +63,48 @@ WX_PROC(int, Keyval_create, (comm_copy_fn * copy, comm_delete_fn *del, int *keyv
     return comm_create_keyval(copy, del, keyval, extra);
 }
 
+/* ---- Fortran ---- */
+
+/* The key's extra state, which its Fortran functions need, is allocated memory. */
+static void fortran_free(void *state)
+{
+    free(((struct functions *)state)->extra);
+    free(state);
+}
+
+int wx_keyval_set_x(int keyval, int language, MPIX_Destructor_function *destructor)
+{
+    (void)destructor; /* free() */
+    wx_ready();
+    return wx_error_out(WX(Keyval_set_x)(wx_keyval_in(keyval), language, fortran_free));
+}
+
+/* Of the values in this thread's calls. */
+static _Thread_local int value_language = MPIX_ATTR_C;
+
+int wx_attr_language(int keyval, int language)
+{
+    wx_ready();
+    value_language = language;
+    return WX(Attr_language)(wx_keyval_in(keyval), language);
+}
+
 /* ---- values ---- */
+
+static int value_of(void *value)
+{
+    return value_language == MPIX_ATTR_C ? **(int **)value : (int)*(MPI_Aint *)value;
+}
+
+/* C gets the address of a variable, which holds it. */
+static void store(void *value, int *variable, int it)
+{
+    *variable = it;
+    if (value_language == MPIX_ATTR_C)
+        *(int **)value = variable;
+    else
+        *(MPI_Aint *)value = it;
+}
 
 /* Puts the translation of a predefined attribute where the caller finds it: an int of this
  * library. */
@@ -72,15 +116,14 @@ static int comm_value(int ret, int keyval, void *value, const int *flag)
     int *mine = keyval == MPI_HOST ? &host : keyval == MPI_IO ? &io : &last;
     int ours = 0;
     if (keyval == MPI_HOST || keyval == MPI_IO || keyval == MPI_LASTUSEDCODE)
-        ours = **(int **)value;
+        ours = value_of(value);
     else
         return MPI_SUCCESS;
     /* The code of the library that was used last: at least the last of the ABI itself. */
     if (keyval == MPI_LASTUSEDCODE)
-        *mine = ours > MPI_ERR_LASTCODE ? wx_error_out(ours) : WX_LASTCODE;
+        store(value, mine, ours > MPI_ERR_LASTCODE ? wx_error_out(ours) : WX_LASTCODE);
     else
-        *mine = wx_rank_out(ours);
-    *(int **)value = mine;
+        store(value, mine, wx_rank_out(ours));
     return MPI_SUCCESS;
 }
 
@@ -114,13 +157,11 @@ WX_PROC(int, Win_get_attr, (wx_MPI_Win win, int keyval, void *value, int *flag))
     if (ret || !*flag)
         return wx_error_out(ret);
     if (key == MPI_WIN_CREATE_FLAVOR) {
-        int ours = **(int **)value, *mine = &flavor[ours - MPI_WIN_FLAVOR_CREATE];
-        *mine = wx_flavor_out(ours);
-        *(int **)value = mine;
+        int ours = value_of(value);
+        store(value, &flavor[ours - MPI_WIN_FLAVOR_CREATE], wx_flavor_out(ours));
     } else if (key == MPI_WIN_MODEL) {
-        int ours = **(int **)value, *mine = &model[ours - MPI_WIN_UNIFIED];
-        *mine = wx_model_out(ours);
-        *(int **)value = mine;
+        int ours = value_of(value);
+        store(value, &model[ours - MPI_WIN_UNIFIED], wx_model_out(ours));
     }
     return MPI_SUCCESS;
 }

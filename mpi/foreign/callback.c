@@ -4,6 +4,7 @@
  * is made with a function that is never called, and is then given the user's as state
  * (MPIX_Op_set_x(3)), or finds it in its extra state. */
 #include "mpi/foreign/convert.h"
+#include "mpi/foreign/fortran.h"
 
 /* A function as state, and back. */
 typedef void function(void);
@@ -102,6 +103,59 @@ ERRHANDLER(Comm, comm)
 ERRHANDLER(Win, win)
 ERRHANDLER(File, file)
 ERRHANDLER(Session, session)
+
+/* ---- operations and error handlers of Fortran ---- */
+
+/* The function of the Fortran side, which sees the ABI's handles, and its state. */
+struct outer {
+    function *call;
+    void *state;
+};
+
+static struct outer *outer(function *call, void *state)
+{
+    struct outer *o = wx_alloc(sizeof *o);
+    *o = (struct outer){ call, state };
+    return o;
+}
+
+static void op_outer(void *in, void *inout, MPI_Count len, MPI_Datatype datatype, void *state)
+{
+    struct outer *o = state;
+    ((wx_user_function_x *)o->call)(in, inout, len, wx_type_out(datatype), o->state);
+}
+
+int wx_op_set_x(wx_MPI_Op op, wx_user_function_x *call, MPIX_Destructor_function *destructor,
+                void *state)
+{
+    (void)destructor; /* none */
+    wx_ready();
+    struct outer *o = outer((function *)call, state);
+    int ret = WX(Op_set_x)(wx_op_in(op), op_outer, free, o);
+    if (ret)
+        free(o);
+    return wx_error_out(ret);
+}
+
+static void errh_outer(void *object, int *code, void *state)
+{
+    struct outer *o = state;
+    int theirs = wx_error_out(*code);
+    void *h = (void *)(intptr_t)wx_handle_out((uintptr_t)object); /* of any class */
+    ((MPIX_Errhandler_function_x *)o->call)(h, &theirs, o->state);
+}
+
+int wx_errhandler_set_x(wx_MPI_Errhandler errhandler, MPIX_Errhandler_function_x *call,
+                        MPIX_Destructor_function *destructor, void *state)
+{
+    (void)destructor; /* none */
+    wx_ready();
+    struct outer *o = outer((function *)call, state);
+    int ret = WX(Errhandler_set_x)(wx_errh_in(errhandler), errh_outer, free, o);
+    if (ret)
+        free(o);
+    return wx_error_out(ret);
+}
 
 /* ---- generalised requests ---- */
 

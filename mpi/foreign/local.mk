@@ -1,14 +1,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Libraries that stand in for those of other MPI implementations: the same sources for each ABI.  They lie in LIBDIR/weft/ABI,
 # under each name that programs ask for, and find the C library two folders above; so does the build tree, in .libs.
-foreign_sources = mpi/foreign/convert.h mpi/foreign/load.c mpi/foreign/callback.c mpi/foreign/attr.c mpi/foreign/misc.c mpi/foreign/outside.c
+foreign_sources = mpi/foreign/convert.h mpi/foreign/fortran.h mpi/foreign/load.c mpi/foreign/callback.c mpi/foreign/attr.c mpi/foreign/misc.c \
+	mpi/foreign/outside.c
 foreign_calls = mpi/foreign/weft.h mpi/foreign/calls_1.c mpi/foreign/calls_2.c mpi/foreign/calls_3.c mpi/foreign/calls_4.c
 mpich_built = mpi/foreign/mpich/values.h mpi/foreign/mpich/handles.c
-ompi_built = mpi/foreign/ompi/values.h mpi/foreign/ompi/objects.h mpi/foreign/ompi/objects.c
-foreign_tests = test/foreign/mpich/mpi.h test/foreign/ompi/mpi.h test/foreign/arguments_mpich.h
-foreign_built = $(foreign_calls) $(mpich_built) $(ompi_built)
+ompi_built = mpi/foreign/ompi/values.h mpi/foreign/ompi/tables.h mpi/foreign/ompi/objects.h mpi/foreign/ompi/objects.c
+ompi_fortran_built = mpi/foreign/ompi/f08.c mpi/foreign/ompi/sizeof.c
+foreign_headers = mpi/foreign/mpich/include/mpi.h mpi/foreign/ompi/include/mpi.h
+foreign_tests = test/foreign/arguments_mpich.h
+foreign_built = $(foreign_calls) $(mpich_built) $(ompi_built) $(ompi_fortran_built) $(foreign_headers)
 EXTRA_DIST += mpi/foreign/README.md
 BUILT_SOURCES += $(foreign_built) $(foreign_tests)
+
+# The Fortran sides: sources of mpi/fortran, compiled with the mpi.h of an ABI.
+foreign_fortran_sources = mpi/fortran/convert.c mpi/fortran/misc.c mpi/fortran/callback.c mpi/fortran/attr.c mpi/fortran/predefined.c \
+	mpi/foreign/removed.c
+
+# One archive of objects becomes a library under each name; libraries of other languages are empty and need the first.
+foreign_link = $(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) $(AM_CFLAGS) $(CFLAGS) $(AM_LDFLAGS) $(LDFLAGS) -shared -o $@ -Wl,-soname,$(@F)
+foreign_whole = -Wl,--whole-archive $(foreign_archives) -Wl,--no-whole-archive -lpthread -ldl
+foreign_empty = -Wl,--no-as-needed,--disable-new-dtags,-rpath,'$$ORIGIN' -x c /dev/null -x none
 
 noinst_LTLIBRARIES += libweft_mpich.la
 libweft_mpich_la_SOURCES = $(foreign_sources) \
@@ -17,21 +29,47 @@ nodist_libweft_mpich_la_SOURCES = $(foreign_calls) $(mpich_built)
 libweft_mpich_la_CPPFLAGS = $(AM_CPPFLAGS) -DWX_ABI='"mpi/foreign/mpich/abi.h"'
 
 mpichdir = $(libdir)/weft/mpich
-mpich_DATA = .libs/weft/mpich/libmpi.so.12 .libs/weft/mpich/libmpich.so.12
+mpich_c = .libs/weft/mpich/libmpi.so.12 .libs/weft/mpich/libmpich.so.12
+mpich_DATA = $(mpich_c)
+mpich_inputs = libweft_mpich.la
+if WITH_FORTRAN
+noinst_LTLIBRARIES += libweft_mpich_fortran.la
+libweft_mpich_fortran_la_SOURCES = $(foreign_fortran_sources) mpi/foreign/mpich/fort.h mpi/foreign/mpich/cells.c
+nodist_libweft_mpich_fortran_la_SOURCES = $(fortran_forms)
+libweft_mpich_fortran_la_CPPFLAGS = -Impi/foreign/mpich/include $(AM_CPPFLAGS) -DWF_ABI='"mpi/foreign/mpich/fort.h"'
+mpich_inputs += libweft_mpich_fortran.la
+mpich_languages = .libs/weft/mpich/libmpifort.so.12 .libs/weft/mpich/libmpichfort.so.12
+mpich_DATA += $(mpich_languages)
+$(mpich_languages): .libs/weft/mpich/lib%fort.so.12: .libs/weft/mpich/lib%.so.12
+	$(foreign_link) $(foreign_empty) $<
+endif
 CLEANFILES += $(mpich_DATA)
-$(mpich_DATA): libweft_mpich.la
-	$(AM_V_CCLD)$(MKDIR_P) .libs/weft/mpich && $(CC) $(AM_CFLAGS) $(CFLAGS) $(AM_LDFLAGS) $(LDFLAGS) -shared -o $@ \
-		-Wl,-soname,$(@F) -Wl,--whole-archive .libs/libweft_mpich.a -Wl,--no-whole-archive -lpthread -ldl
+$(mpich_c): foreign_archives = $(mpich_inputs:%.la=.libs/%.a)
+$(mpich_c): $(mpich_inputs)
+	$(foreign_link) $(foreign_whole)
 
 noinst_LTLIBRARIES += libweft_ompi.la
-libweft_ompi_la_SOURCES = $(foreign_sources) \
-	mpi/foreign/ompi/abi.h mpi/foreign/ompi/data.h mpi/foreign/ompi/data.c mpi/foreign/ompi/extra.c
+libweft_ompi_la_SOURCES = $(foreign_sources) mpi/foreign/ompi/abi.h mpi/foreign/ompi/handles.h \
+	mpi/foreign/ompi/data.h mpi/foreign/ompi/data.c mpi/foreign/ompi/extra.c
 nodist_libweft_ompi_la_SOURCES = $(foreign_calls) $(ompi_built)
 libweft_ompi_la_CPPFLAGS = $(AM_CPPFLAGS) -DWX_ABI='"mpi/foreign/ompi/abi.h"'
 
 ompidir = $(libdir)/weft/ompi
-ompi_DATA = .libs/weft/ompi/libmpi.so.40
+ompi_c = .libs/weft/ompi/libmpi.so.40
+ompi_DATA = $(ompi_c)
+ompi_inputs = libweft_ompi.la
+if WITH_FORTRAN
+noinst_LTLIBRARIES += libweft_ompi_fortran.la
+libweft_ompi_fortran_la_SOURCES = $(foreign_fortran_sources) mpi/foreign/ompi/fort.h mpi/foreign/ompi/cells.c
+nodist_libweft_ompi_fortran_la_SOURCES = $(fortran_forms) $(ompi_fortran_built)
+libweft_ompi_fortran_la_CPPFLAGS = -Impi/foreign/ompi/include $(AM_CPPFLAGS) -DWF_ABI='"mpi/foreign/ompi/fort.h"'
+ompi_inputs += libweft_ompi_fortran.la
+ompi_languages = $(addprefix .libs/weft/ompi/,libmpi_mpifh.so.40 libmpi_usempi_ignore_tkr.so.40 libmpi_usempif08.so.40)
+ompi_DATA += $(ompi_languages)
+$(ompi_languages): $(ompi_c)
+	$(foreign_link) $(foreign_empty) $(ompi_c)
+endif
 CLEANFILES += $(ompi_DATA)
-$(ompi_DATA): libweft_ompi.la
-	$(AM_V_CCLD)$(MKDIR_P) .libs/weft/ompi && $(CC) $(AM_CFLAGS) $(CFLAGS) $(AM_LDFLAGS) $(LDFLAGS) -shared -o $@ \
-		-Wl,-soname,$(@F) -Wl,--whole-archive .libs/libweft_ompi.a -Wl,--no-whole-archive -lpthread -ldl
+$(ompi_c): foreign_archives = $(ompi_inputs:%.la=.libs/%.a)
+$(ompi_c): $(ompi_inputs)
+	$(foreign_link) $(foreign_whole)

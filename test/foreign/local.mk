@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Programs in the ABI of another MPI, compiled with the generated mpi.h of that ABI and linked with its stand-in.  Those in
 # test/foreign/ABI/mpi are programs of test/mpi.
-foreign_cc = $(AM_V_CC)$(MKDIR_P) $(@D) && $(CC) $(DEFS) -DTEST_$(foreign_abi) -Itest/foreign/$(foreign_abi) $(AM_CPPFLAGS) \
+foreign_cc = $(AM_V_CC)$(MKDIR_P) $(@D) && $(CC) $(DEFS) -DTEST_$(foreign_abi) -Impi/foreign/$(foreign_abi)/include $(AM_CPPFLAGS) \
 	$(CPPFLAGS) $(AM_CFLAGS) $(CFLAGS)
-foreign_link = -o $@ $(foreign_shim) -Wl,-rpath,$(abs_top_builddir)/.libs/weft/$(foreign_abi) $(AM_LDFLAGS) $(LDFLAGS) -lm -lpthread
+foreign_test_link = -o $@ $(foreign_shim) -Wl,-rpath,$(abs_top_builddir)/.libs/weft/$(foreign_abi) $(AM_LDFLAGS) $(LDFLAGS) -lm -lpthread
 foreign_inputs = test/mpi/mpitest.h test/check.h
 
 foreign_names = p2p_wait p2p_status p2p_probe p2p_persist greq comm_attr comm_group coll_reduce \
@@ -15,25 +15,25 @@ ompi_programs = $(addprefix test/foreign/ompi/mpi/,$(ompi_names)) $(addprefix te
 foreign_programs = $(mpich_programs) $(ompi_programs)
 check_DATA += $(foreign_programs)
 CLEANFILES += $(foreign_programs)
-EXTRA_DIST += test/foreign/handles.c test/foreign/README.md
+EXTRA_DIST += $(addprefix test/foreign/,handles.c fortran fortran.f90 f08.f90 README.md)
 
 $(mpich_programs): foreign_abi = mpich
 $(mpich_programs): foreign_shim = .libs/weft/mpich/libmpi.so.12
-$(mpich_programs): .libs/weft/mpich/libmpi.so.12 test/foreign/mpich/mpi.h $(foreign_inputs)
+$(mpich_programs): .libs/weft/mpich/libmpi.so.12 mpi/foreign/mpich/include/mpi.h $(foreign_inputs)
 $(ompi_programs): foreign_abi = ompi
 $(ompi_programs): foreign_shim = .libs/weft/ompi/libmpi.so.40
-$(ompi_programs): .libs/weft/ompi/libmpi.so.40 test/foreign/ompi/mpi.h $(foreign_inputs)
+$(ompi_programs): .libs/weft/ompi/libmpi.so.40 mpi/foreign/ompi/include/mpi.h $(foreign_inputs)
 
 $(addprefix test/foreign/mpich/mpi/,$(foreign_names)): test/foreign/mpich/mpi/%: test/mpi/%.c
-	$(foreign_cc) $(srcdir)/test/mpi/$*.c $(foreign_link)
+	$(foreign_cc) $(srcdir)/test/mpi/$*.c $(foreign_test_link)
 $(addprefix test/foreign/ompi/mpi/,$(ompi_names)): test/foreign/ompi/mpi/%: test/mpi/%.c
-	$(foreign_cc) $(srcdir)/test/mpi/$*.c $(foreign_link)
+	$(foreign_cc) $(srcdir)/test/mpi/$*.c $(foreign_test_link)
 test/foreign/mpich/handles test/foreign/ompi/handles: test/foreign/handles.c
-	$(foreign_cc) $(srcdir)/test/foreign/handles.c $(foreign_link)
+	$(foreign_cc) $(srcdir)/test/foreign/handles.c $(foreign_test_link)
 test/foreign/mpich/handles_fixed test/foreign/ompi/handles_fixed: test/foreign/handles.c
-	$(foreign_cc) -fno-pie $(srcdir)/test/foreign/handles.c $(foreign_link) -no-pie
+	$(foreign_cc) -fno-pie $(srcdir)/test/foreign/handles.c $(foreign_test_link) -no-pie
 test/foreign/mpich/handles.so test/foreign/ompi/handles.so: test/foreign/handles.c
-	$(foreign_cc) -fPIC -shared -fvisibility=default -Dmain=handles_main $(srcdir)/test/foreign/handles.c $(foreign_link)
+	$(foreign_cc) -fPIC -shared -fvisibility=default -Dmain=handles_main $(srcdir)/test/foreign/handles.c $(foreign_test_link)
 
 # Weft's procedures are stubs.
 check_PROGRAMS += test/foreign/arguments

@@ -5,7 +5,9 @@ PMPI_X print their arguments and return values that can be foreseen; a Fortran p
 which calls every procedure once as MPI_X and once as PMPI_X and checks what it gets; and the text that
 must come out.  It reads the tables itself and shares no code with mpi/api/gen.py.
 
-    record_gen.py TABLES OUTPUT-FOLDER [WIDTH OF INTEGER: 4]"""
+    record_gen.py TABLES OUTPUT-FOLDER [WIDTH OF INTEGER: 4 [INTEGERS OF A STATUS]]
+
+The last argument is for libraries in the place of other MPI implementations (test/foreign/fortran): the C library has their ABI."""
 
 import csv
 import os
@@ -19,6 +21,11 @@ RENAMED = {"indx": "index", "error": "err"}
 ASKED = "Comm_rank Comm_size Comm_remote_size Comm_test_inter Cartdim_get Topo_test".split()
 ASKED.append("Dist_graph_neighbors_count")
 # No C procedure is called.
+# In another ABI the object made is also given to Weft's library, which does not know it.
+NOT_FOREIGN = re.compile("MPI_(Op_create|Keyval_create|(Comm|Type|Win)_create_keyval|(Comm|File|Session|Win)_create_errhandler)")
+STATUS = 8  # INTEGERs of a status
+FOREIGN = False
+HANDLE = 600  # first handle of a call; in another ABI it must be above the predefined ones
 NO_C = ("MPI_Sizeof", "MPI_F_sync_reg", "MPI_Status_f2f08", "MPI_Status_f082f")
 LENGTHS = {  # of arrays that the tables give as "*", in this test
     ("MPI_Graph_create", "edges"): 3,
@@ -132,19 +139,20 @@ static void ptr(const void *p)
             "?", "?", "?", "?", "?", "?", "UNWEIGHTED", "EMPTY" }[(uintptr_t)p] : "elsewhere");
 }
 static void num(long long v) { printf(" %lld", v); }
-static void handle(const void *h) { printf(" h%ju", (uintmax_t)(uintptr_t)h); }
+#define handle(h) handle_of((void *)(uintptr_t)(h))
+static void handle_of(const void *h) { printf(" h%ju", (uintmax_t)(uintptr_t)h & 0x7fffffff); }
 static void fn(uintptr_t f) { printf(" %s", f == 0 ? "0" : f == 1 ? "1" : "fn"); }
 static void str(const char *s) { printf(" '%s'", s); }
 static void r_status(const MPI_Status *s)
 {
     if (!s)
         printf(" IGNORE");
-    for (int i = 0; s && i < 8; i++)
+    for (int i = 0; s && i < (int)(sizeof *s / sizeof(int)); i++)
         num(((const int *)s)[i]);
 }
 static void set_status(MPI_Status *s, int n)
 {
-    for (int i = 0; s && i < 8 * n; i++)
+    for (int i = 0; s && i < (int)(sizeof *s / sizeof(int)) * n; i++)
         ((int *)s)[i] = 11 + i;
 }
 static int done(void) { printf("\\n"); fflush(stdout); return MPI_SUCCESS; }
@@ -160,6 +168,7 @@ int PMPI_Dist_graph_neighbors_count(MPI_Comm c, int *in, int *out, int *w)
 {
     (void)c; *in = 2; *out = 3; *w = 0; return 0;
 }
+#ifdef MPIX_ATTR_C
 int PMPIX_Op_set_x(MPI_Op op, MPIX_User_function_x *f, MPIX_Destructor_function *d, void *s)
 {
     (void)op, (void)f, (void)d, (void)s; return 0;
@@ -173,6 +182,13 @@ int PMPIX_Keyval_set_x(int k, int l, MPIX_Destructor_function *d)
 {
     (void)k, (void)l, (void)d; return 0;
 }
+#endif
+/* Open MPI's pointers of this kind have no object. */
+#ifdef OMPI
+#define OBJECT(v) (0x80000000u | (v))
+#else
+#define OBJECT(v) (v)
+#endif
 """
 
 
@@ -212,10 +228,10 @@ def record(proc, a):
         return "handle(%s);" % v, ""
     if handles and not a.is_array:
         show = "handle(*%s);" % v if a.direction != "out" else ""
-        return show, "*%s = (%s)(uintptr_t)%d;" % (v, a.base, 20480 + k)
+        return show, "*%s = (%s)(uintptr_t)OBJECT(%d);" % (v, a.base, 20480 + k)
     if handles:
         show = "for (int i = 0; i < %d; i++) handle(%s[i]);" % (n, v)
-        put = "for (int i = 0; i < %d; i++) %s[i] = (%s)(uintptr_t)(%d + i);"
+        put = "for (int i = 0; i < %d; i++) %s[i] = (%s)(uintptr_t)OBJECT(%d + i);"
         put = put % (n, v, a.base, 20480 + k)
         return (show if a.direction != "out" else ""), put if a.direction != "in" else ""
     if not a.stars:
@@ -280,6 +296,8 @@ def printed(proc, a):
     n = proc.n(a)
     handles = a.base in ["MPI_" + h for h in HANDLES]
     if "function" in a.base:
+        if FOREIGN:
+            return ["fn"]
         return ["1" if a.base.endswith(("_copy_attr_function", "MPI_Copy_function")) else "fn"]
     if a.name == "extra_state":
         return ["state"]
@@ -292,7 +310,7 @@ def printed(proc, a):
     if a.base == "void":
         return ["buf+%d" % (8 * a.number)]
     if a.base == "MPI_Status":
-        return [str(31 + i) for i in range(8)]
+        return [str(31 + i) for i in range(STATUS)]
     if a.base == "char":
         return {
             "argv": ["'a1'", "'b2'"],
@@ -301,7 +319,7 @@ def printed(proc, a):
         }.get(a.name, ["'%st%d'" % ("" if a.name in ("key", "value", "command") else " ", a.number)])
     if handles:
         count = n if a.is_array else 1
-        return ["h%d" % (600 + proc.element(a, i) if a.is_array else 600 + a.number)
+        return ["h%d" % (HANDLE + (proc.element(a, i) if a.is_array else a.number))
                 for i in range(count)]
     if a.kind == "LOGICAL":
         return ["1", "0"] if a.is_array else ["1"]
@@ -423,16 +441,16 @@ class Call:
             self.declare("type(MPI_Status)", a, shape)
         else:
             self.declare("integer", a, "(MPI_STATUS_SIZE%s)" % (",%d" % n if a.is_array else ""))
-        kind = "[integer ::" + ",".join(str(31 + i % 8) for i in range(8 * n)) + "]"
+        kind = "[integer ::" + ",".join(str(31 + i % STATUS) for i in range(STATUS * n)) + "]"
         if f08:
             self.set(a.name, "transfer(%s, %s%s)" % (kind, a.name, ", %d" % n if shape else ""))
         else:
             self.set(a.name, "reshape(%s, shape(%s))" % (kind, a.name))
         if a.direction == "in":
             return
-        self.decls.append("    integer :: %s_i(%d)" % (a.name, 8 * n))
+        self.decls.append("    integer :: %s_i(%d)" % (a.name, STATUS * n))
         self.checks.append("    %s_i = transfer(%s, %s_i)" % (a.name, a.name, a.name))
-        for i in (0, 1, 2, 7) + ((15,) if n == 2 else ()):
+        for i in (0, 1, 2, STATUS - 1) + ((2 * STATUS - 1,) if n == 2 else ()):
             self.check(a, "%s_i(%d)" % (a.name, i + 1), 11 + i)
         if f08 and n == 1:
             self.check(a, a.name + "%MPI_TAG", 12)
@@ -486,10 +504,10 @@ class Call:
             self.set(a.name, "reshape([integer :: %s], [3,2])" % items)
         elif a.is_array and a.direction != "out":
             for i in range(n):
-                v = self.proc.element(a, i) + (600 if handle else 0)
+                v = self.proc.element(a, i) + (HANDLE if handle else 0)
                 self.set("%s(%d)%s" % (a.name, i + 1, val), v)
         elif a.direction != "out":
-            v = 600 + a.number if handle else self.proc.scalar(a)
+            v = HANDLE + a.number if handle else self.proc.scalar(a)
             v = 200 + a.number if a.kind.startswith("ATTRIBUTE_VAL") else v
             self.set(a.name + val, v)
         if a.direction != "in" or a.decl and a.stars == 1 and handle and not a.is_array:
@@ -569,7 +587,7 @@ def procedures(table, functions, form, width):
         module = "mpif.h" if form == "mpif" else form
         if r["category"] != "procedure" or module not in r["modules"].split(","):
             continue
-        if r["name"] in NO_C:
+        if r["name"] in NO_C or FOREIGN and NOT_FOREIGN.fullmatch(r["name"]):
             continue
         args = r["f08_args"] if form == "mpi_f08" else r["f90_args"]
         p = Proc(r, args, functions[r["name"]])
@@ -609,8 +627,11 @@ def lines_of(procs, form):
 
 
 def main():
+    global STATUS, FOREIGN, HANDLE
     tables, to = sys.argv[1:3]
     width = int(sys.argv[3]) if len(sys.argv) > 3 else 4
+    if len(sys.argv) > 4:
+        STATUS, FOREIGN, HANDLE = int(sys.argv[4]), True, 6000
     table = rows(tables, "fortran.tsv")
     functions = {r["name"]: r for r in rows(tables, "functions.tsv")}
     # All large-count twins, because with 8-byte INTEGER the plain Fortran calls them.
@@ -618,7 +639,7 @@ def main():
     large = [Proc(r, r["f08_large_args"], twins[r["name"]]) for r in table if r["name"] in twins]
     recorded = {p.c["name"]: p for p in large if p.args}
     os.makedirs(to, exist_ok=True)
-    for form in FORMS:
+    for form in FORMS[:1] if FOREIGN else FORMS:
         procs = procedures(table, functions, form, width)
         for p in procs:
             recorded[p.c["name"]] = p

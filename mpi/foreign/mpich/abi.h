@@ -79,11 +79,11 @@ WX_HANDLE(win, MPI_Win)
 
 static inline MPI_File wx_file_in(wx_MPI_File h)
 {
-    return h ? (MPI_File)(uintptr_t)h : MPI_FILE_NULL;
+    return h ? (MPI_File)((uintptr_t)h & 0x7fffffff) : MPI_FILE_NULL;
 }
 static inline wx_MPI_File wx_file_out(MPI_File h)
 {
-    return h == MPI_FILE_NULL ? NULL : (wx_MPI_File)(uintptr_t)h;
+    return h == MPI_FILE_NULL ? NULL : (wx_MPI_File)((uintptr_t)h | 0x80000000u);
 }
 
 /* ---- error codes ---- */

@@ -6,7 +6,9 @@
 #define EXPORT __attribute__((visibility("default")))
 
 int wx_unweighted_cell, wx_weights_empty_cell, wx_all_handles_cell;
-int wx_status_ignore_cell[5], wx_statuses_ignore_cell[5];
+
+/* COMMON blocks of mpif.h: those of the Fortran program come before these. */
+EXPORT char mpipriv1_[28], mpipriv2_[24], mpiprivc_[2], mpifcmb5_[4], mpifcmb9_[4];
 
 EXPORT extern int *const MPI_UNWEIGHTED, *const MPI_WEIGHTS_EMPTY;
 EXPORT extern void *const MPI_T_PVAR_ALL_HANDLES;
@@ -16,7 +18,7 @@ EXPORT extern int *MPI_F08_STATUS_IGNORE, *MPI_F08_STATUSES_IGNORE;
 int *const MPI_UNWEIGHTED = &wx_unweighted_cell;
 int *const MPI_WEIGHTS_EMPTY = &wx_weights_empty_cell;
 void *const MPI_T_PVAR_ALL_HANDLES = &wx_all_handles_cell;
-int *MPI_F_STATUS_IGNORE = wx_status_ignore_cell;
-int *MPI_F_STATUSES_IGNORE = wx_statuses_ignore_cell;
-int *MPI_F08_STATUS_IGNORE = wx_status_ignore_cell;
-int *MPI_F08_STATUSES_IGNORE = wx_statuses_ignore_cell;
+int *MPI_F_STATUS_IGNORE = (int *)(mpipriv1_ + 8);
+int *MPI_F_STATUSES_IGNORE = (int *)mpipriv2_;
+int *MPI_F08_STATUS_IGNORE = (int *)(mpipriv1_ + 8);
+int *MPI_F08_STATUSES_IGNORE = (int *)mpipriv2_;

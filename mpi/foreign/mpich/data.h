@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the exported pointers of the ABI point to. */
+/* What the exported pointers of the ABI point to, and the special variables of Fortran. */
 #ifndef WX_MPICH_DATA_H
 #define WX_MPICH_DATA_H
 
 extern int wx_unweighted_cell, wx_weights_empty_cell, wx_all_handles_cell;
-extern int wx_status_ignore_cell[5], wx_statuses_ignore_cell[5];
+/* BOTTOM, IN_PLACE, STATUS_IGNORE; STATUSES_IGNORE, ERRCODES_IGNORE; ARGVS_NULL, ARGV_NULL;
+ * UNWEIGHTED; WEIGHTS_EMPTY. */
+extern char mpipriv1_[28], mpipriv2_[24], mpiprivc_[2], mpifcmb5_[4], mpifcmb9_[4];
 
 #endif

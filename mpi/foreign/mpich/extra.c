@@ -14,10 +14,7 @@ int *wx_weights_in(const int *weights)
     return weights == &wx_weights_empty_cell ? MPI_WEIGHTS_EMPTY : (int *)(uintptr_t)weights;
 }
 
-bool wx_is_ignored(const void *status)
-{
-    return status == wx_status_ignore_cell || status == wx_statuses_ignore_cell;
-}
+bool wx_is_ignored(const void *status) { return status == mpipriv1_ + 8 || status == mpipriv2_; }
 
 MPI_T_pvar_handle wx_pvar_in(MPI_T_pvar_handle handle)
 {
@@ -44,9 +41,12 @@ SAME(Type, wx_MPI_Datatype)
 SAME(Win, wx_MPI_Win)
 
 WX_PROC(fint, File_c2f, (wx_MPI_File handle)) { return (fint)(intptr_t)handle; }
-WX_PROC(wx_MPI_File, File_f2c, (fint handle)) { return (wx_MPI_File)(intptr_t)handle; }
+WX_PROC(wx_MPI_File, File_f2c, (fint handle)) { return (wx_MPI_File)(uintptr_t)(unsigned)handle; }
 WX_PROC(int, File_toint, (wx_MPI_File handle)) { return (int)(intptr_t)handle; }
-WX_PROC(wx_MPI_File, File_fromint, (int handle)) { return (wx_MPI_File)(intptr_t)handle; }
+WX_PROC(wx_MPI_File, File_fromint, (int handle))
+{
+    return (wx_MPI_File)(uintptr_t)(unsigned)handle;
+}
 
 /* ---- attributes ---- */
 

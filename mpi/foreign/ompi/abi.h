@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include "mpi.h"
 #include "mpi/base/status.h"
+#include "mpi/foreign/ompi/handles.h"
 #include "mpi/foreign/ompi/objects.h"
 #include "mpi/foreign/ompi/values.h"
 
@@ -28,7 +29,8 @@ typedef struct ompi_request_t *wx_MPI_Request;
 typedef struct ompi_instance_t *wx_MPI_Session;
 typedef struct ompi_win_t *wx_MPI_Win;
 
-typedef struct {
+/* A status of Fortran, an array of INTEGERs, may begin at any multiple of 4. */
+typedef struct __attribute__((packed, aligned(4))) {
     int MPI_SOURCE;
     int MPI_TAG;
     int MPI_ERROR;
@@ -46,21 +48,6 @@ typedef struct {
 #define WX_IS_UB(type) ((const void *)(type) == ompi_mpi_ub)
 
 /* ---- handles ---- */
-
-#define WX_PREDEFINED WX_OMPI_PREDEFINED /* Weft's predefined handles are below */
-
-static inline uintptr_t wx_handle_in(const void *h)
-{
-    uintptr_t v = (uintptr_t)h;
-    if (v >> 31 == 1)
-        return v & 0x7fffffff;
-    return h ? *(const uint32_t *)h : WX_NO_HANDLE;
-}
-
-static inline void *wx_handle_out(uintptr_t h)
-{
-    return h < WX_PREDEFINED ? wx_theirs[h] : (void *)(h | 0x80000000u);
-}
 
 #define WX_HANDLE(word, type) \
     static inline type wx_##word##_in(wx_##type h) { return (type)wx_handle_in(h); } \

@@ -27,24 +27,12 @@ MPI_T_pvar_handle wx_pvar_in(MPI_T_pvar_handle handle)
 
 /* ---- handles in Fortran ---- */
 
-/* Predefined handles have numbers of their own for each class, from 0 on; any other is Weft's. */
-static fint to_fortran(const void *handle)
-{
-    uintptr_t h = wx_handle_in(handle);
-    return h < WX_PREDEFINED && wx_fortran[h] >= 0 ? wx_fortran[h] : (fint)h;
-}
-
-/* NULL: no handle, which Weft refuses. */
-static void *of_fortran(void *const *predefined, fint f)
-{
-    if (f < 0)
-        return NULL;
-    return f < WX_OMPI_FORTRAN ? predefined[f] : wx_handle_out((uintptr_t)f);
-}
-
 #define FORTRAN(Class, word, type) \
-    WX_PROC(fint, Class##_c2f, (type handle)) { return to_fortran(handle); } \
-    WX_PROC(type, Class##_f2c, (fint handle)) { return of_fortran(wx_##word##_of_fortran, handle); }
+    WX_PROC(fint, Class##_c2f, (type handle)) { return wx_to_fortran(handle); } \
+    WX_PROC(type, Class##_f2c, (fint handle)) \
+    { \
+        return wx_of_fortran(wx_##word##_of_fortran, handle); \
+    }
 
 FORTRAN(Comm, comm, wx_MPI_Comm)
 FORTRAN(Errhandler, errh, wx_MPI_Errhandler)
