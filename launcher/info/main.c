@@ -231,6 +231,7 @@ int main(int argc, char **argv)
 
     if (argc == 5 && !strcmp(argv[1], "--share")) /* started by launcher/info/ipc_trial.c */
         return info_share_child(argv[2], argv[3], argv[4]);
+    rt_topo_find_devices();
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-help") || !strcmp(argv[i], "-h")) {
             help(stdout);

@@ -14,6 +14,7 @@
 static struct {
     hwloc_topology_t hw; /* NULL until loaded */
     struct rt_topo facts;
+    bool devices; /* look for PCI devices, too */
 } topo;
 
 static int count(hwloc_const_cpuset_t allowed, hwloc_obj_type_t type)
@@ -83,7 +84,8 @@ static int load(const char *xml_path)
         hwloc_topology_destroy(hw);
         return -RT_EINVAL;
     }
-    hwloc_topology_set_io_types_filter(hw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+    hwloc_topology_set_io_types_filter(hw, topo.devices ? HWLOC_TYPE_FILTER_KEEP_IMPORTANT
+                                                        : HWLOC_TYPE_FILTER_KEEP_NONE);
     if (hwloc_topology_load(hw)) {
         if (xml_path)
             log_error(TOPO,
@@ -124,6 +126,8 @@ void rt_topo_place(int ids[3])
     }
     hwloc_bitmap_free(bound);
 }
+
+void rt_topo_find_devices(void) { topo.devices = true; }
 
 int rt_topo_load(const char *xml_path) { return load(xml_path); }
 

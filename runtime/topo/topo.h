@@ -14,6 +14,9 @@ struct rt_topo {
     size_t l2_bytes, l3_bytes; /* of one cache; 0: unknown */
 };
 
+/* Called before the first use by a program that needs PCI devices, too (weft_info).  Reading their
+ * configuration takes half of mpirun's time on virtual machines. */
+void rt_topo_find_devices(void);
 /* Facts about this machine; NULL after logging the cause if hwloc fails.  Cheap after the first
  * call. */
 const struct rt_topo *rt_topo_get(void);

@@ -85,6 +85,7 @@ static void this_machine_respects_the_binding(void)
 int main(int argc, char **argv)
 {
     unsetenv("HWLOC_PLUGINS_PATH");
+    rt_topo_find_devices();
     if (argc > 1)
         data_dir = argv[1];
     RUN(recorded_machine);
