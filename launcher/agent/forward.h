@@ -7,7 +7,7 @@
 #define LAUNCHER_AGENT_FORWARD_H
 
 #include "launcher/job.h"
-#include "launcher/tree/frame.h"
+#include "runtime/boot/frame.h"
 
 struct pollfd;
 

@@ -6,7 +6,7 @@
 
 #include "launcher/mpirun/family.h"
 #include "launcher/mpirun/names.h"
-#include "launcher/tree/frame.h"
+#include "runtime/boot/frame.h"
 
 struct member;
 

@@ -5,7 +5,7 @@
 #define LAUNCHER_TREE_DESCRIBE_H
 
 #include "launcher/job.h"
-#include "launcher/tree/frame.h"
+#include "runtime/boot/frame.h"
 
 /* In the head; `cwd` is the working directory of ranks without --wdir. */
 void launch_describe(struct frame_out *o, const struct launch_job *job, const char *cwd);

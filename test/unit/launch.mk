@@ -5,13 +5,13 @@ test_unit_assign_test_SOURCES = test/unit/assign_test.c launcher/abi/words.c lau
 	launcher/options/options.c launcher/options/parse.c launcher/options/pingjob.c launcher/options/policy.c
 test_unit_assign_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/frame_test
-test_unit_frame_test_SOURCES = test/unit/frame_test.c launcher/tree/frame.c launcher/tree/describe.c launcher/tree/tree.c \
+test_unit_frame_test_SOURCES = test/unit/frame_test.c launcher/tree/describe.c launcher/tree/tree.c \
 	launcher/tree/rsh.c launcher/tree/relay.c launcher/strings.c
 test_unit_frame_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/job_end_test
 test_unit_job_end_test_SOURCES = test/unit/job_end_test.c launcher/mpirun/job_end.c
 test_unit_job_end_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/tree_test
-test_unit_tree_test_SOURCES = test/unit/tree_test.c launcher/tree/tree.c launcher/tree/rsh.c launcher/tree/frame.c \
+test_unit_tree_test_SOURCES = test/unit/tree_test.c launcher/tree/tree.c launcher/tree/rsh.c \
 	launcher/strings.c
 test_unit_tree_test_LDADD = $(unit_ldadd)

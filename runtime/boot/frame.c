@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Frames between mpirun and its agents: see frame.h.  Main thread only. */
-#include "launcher/tree/frame.h"
+#include "runtime/boot/frame.h"
 #include "runtime/base/err.h"
 
 #include <errno.h>

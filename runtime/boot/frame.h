@@ -10,8 +10,8 @@
  * The remote shell has authenticated the peer, but the peer may be another program, another
  * version, or faulty.  So all input is checked before use: decoding any input yields a value or
  * sets `bad`.  Main thread only. */
-#ifndef LAUNCHER_TREE_FRAME_H
-#define LAUNCHER_TREE_FRAME_H
+#ifndef RT_BOOT_FRAME_H
+#define RT_BOOT_FRAME_H
 
 #include <stdbool.h>
 #include <stddef.h>
