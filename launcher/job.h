@@ -130,6 +130,8 @@ struct launch_opts {
     /* Options that an mpirun gives to the mpirun of a job that its ranks spawn (control.h). */
     const char *separator;    /* between the programs of the command line; ":" */
     int control_fd;           /* socket to the mpirun that has started this one; 0: none */
+    bool serve;               /* the socket leads to a process without an mpirun, which spawns */
+    const char *nspace;       /* name of the job; NULL: mpirun chooses it */
     int job_number;           /* of this job among those of one mpirun; 1: the first */
     int universe;             /* MPI_UNIVERSE_SIZE; 0: the slots of the hosts */
     struct launch_list spare; /* "HOST:SLOTS": hosts of the user that get no ranks */

@@ -14,14 +14,22 @@
 #include <string.h>
 #include <pmix.h>
 
-/* Keys of PMIx_Spawn() and the words for them.  PMIx has no key for the last two. */
+/* Keys of PMIx_Spawn() and the words for them.  PMIx has no key for three of them. */
 static const struct {
     const char *key, *word;
 } spawn_keys[] = {
-    { PMIX_HOST, "host" },   { PMIX_HOSTFILE, "hostfile" }, { PMIX_MAPBY, "map_by" },
-    { PMIX_WDIR, "cwd" },    { RT_BOOT_KEY_PATH, "path" },  { RT_BOOT_KEY_SOFT, "soft" },
-    { PMIX_PREFIX, NULL },   { PMIX_PREPEND_ENVAR, NULL },  { PMIX_APPEND_ENVAR, NULL },
-    { PMIX_ADD_HOST, NULL }, { PMIX_ADD_HOSTFILE, NULL },
+    { PMIX_HOST, "host" },
+    { PMIX_HOSTFILE, "hostfile" },
+    { PMIX_MAPBY, "map_by" },
+    { PMIX_WDIR, "cwd" },
+    { RT_BOOT_KEY_PATH, "path" },
+    { RT_BOOT_KEY_SOFT, "soft" },
+    { RT_BOOT_KEY_NSPACE, "nspace" },
+    { PMIX_PREFIX, NULL },
+    { PMIX_PREPEND_ENVAR, NULL },
+    { PMIX_APPEND_ENVAR, NULL },
+    { PMIX_ADD_HOST, NULL },
+    { PMIX_ADD_HOSTFILE, NULL },
 };
 
 /* ---- on PMIx's thread ---- */
@@ -189,6 +197,14 @@ static void answer_lookup(struct launch_call *call, int err, const struct launch
         PMIX_PDATA_FREE(data, n);
 }
 
+static bool names_its_job(const struct launch_call *call)
+{
+    for (int i = 2; i < call->words.n && strcmp(call->words.v[i], "app"); i++)
+        if (!strncmp(call->words.v[i], "nspace=", 7))
+            return true;
+    return false;
+}
+
 void launch_ask_answer(struct launch_call *call, int err, const struct launch_list *words)
 {
     const char *what = call->words.v[0];
@@ -198,7 +214,7 @@ void launch_ask_answer(struct launch_call *call, int err, const struct launch_li
         answer_lookup(call, err, words);
     } else if (!strcmp(what, "spawn")) {
         if (!err && words && words->n)
-            PMIX_LOAD_NSPACE(nspace, words->v[0]);
+            PMIX_LOAD_NSPACE(nspace, names_its_job(call) ? RT_BOOT_SPAWNED : words->v[0]);
         ((pmix_spawn_cbfunc_t)call->answer)(status_of(err), nspace, call->cbdata);
     } else {
         ((pmix_op_cbfunc_t)call->answer)(status_of(err), call->cbdata);

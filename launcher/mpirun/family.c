@@ -7,15 +7,18 @@
 #include "launcher/mpirun/head_state.h"
 #include "launcher/mpirun/job_end.h"
 #include "launcher/tree/describe.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/boot/boot.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +26,8 @@
  * names belong to the negative number of the job. */
 #define COUNTS_KEPT 64
 #define OWN 1 /* number of the job of the first mpirun itself */
+/* Between SIGTERM and SIGKILL for an adopted process, as for ranks. */
+#define GRACE_NS 400000000
 
 static void take_frames(struct launch_job *job, struct member *m);
 
@@ -163,6 +168,11 @@ static void end_member(struct member *m)
     if (m->ending)
         return;
     m->ending = true;
+    if (m->adopted) {
+        m->kill_at_ns = rt_now_ns() + GRACE_NS;
+        kill(m->pid, SIGTERM);
+        return;
+    }
     frame_begin(&o, FRAME_QUIT, 0);
     send_on(&m->chan, &o);
 }
@@ -189,6 +199,9 @@ static void fall(struct launch_job *job, int number, int code)
         f->edges[i] = f->edges[--f->nedges];
         int other = e.a == number ? e.b : e.a;
         struct member *m = member_of(f, other);
+        if (m && m->adopted && !m->ending)
+            launch_report(job, "spawned job %d has failed; ending process %d, connected to it",
+                          number, (int)m->pid);
         if (m)
             end_member(m);
         if (other == OWN && !job->ending && job->nrunning) {
@@ -318,7 +331,7 @@ bool family_exited(struct launch_job *job, pid_t pid, int status)
     struct family *f = job->family;
     struct member **p = f ? &f->members : NULL;
 
-    while (p && *p && (*p)->pid != pid)
+    while (p && *p && ((*p)->pid != pid || (*p)->adopted))
         p = &(*p)->next;
     if (!p || !*p)
         return false;
@@ -338,6 +351,18 @@ bool family_exited(struct launch_job *job, pid_t pid, int status)
     }
     forget(f, m);
     return true;
+}
+
+/* The adopted process has ended, or its connection has.  Without MPI_Finalize that is a failure. */
+static void adopted_gone(struct launch_job *job, struct member *m)
+{
+    struct member **p = &job->family->members;
+    while (*p != m)
+        p = &(*p)->next;
+    *p = m->next;
+    if (!m->left && !m->ending)
+        fall(job, m->number, LAUNCH_EXIT_FAIL);
+    forget(job->family, m);
 }
 
 /* ---- frames of members ---- */
@@ -391,6 +416,8 @@ static void take_frames(struct launch_job *job, struct member *m)
             on_up(job, m, &f);
         else if (f.type == FRAME_ASK)
             on_ask(job, m, &f);
+        else if (f.type == FRAME_DONE)
+            m->left = true;
         if (f.in.bad) {
             log_error(LAUNCH, "invalid message from the mpirun of job %d", m->number);
             end_member(m);
@@ -489,12 +516,35 @@ int family_init(struct launch_job *job)
         return -RT_ENOMEM;
     f->njobs = OWN;
     f->up = (struct frame_chan){ .in = -1, .out = -1 };
-    if (job->opts->control_fd) {
+    if (job->opts->control_fd && !job->opts->serve) {
         fcntl(job->opts->control_fd, F_SETFD, FD_CLOEXEC);
         frame_open(&f->up, job->opts->control_fd, job->opts->control_fd);
         f->has_up = true;
     }
     job->family = f;
+    return 0;
+}
+
+int family_adopt(struct launch_job *job)
+{
+    int fd = job->opts->control_fd;
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+    struct member *m = calloc(1, sizeof *m);
+
+    if (!m || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0) {
+        launch_say(job, "--weft-serve: descriptor %d: %s", fd, strerror(errno));
+        free(m);
+        return -RT_ESYS;
+    }
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    frame_open(&m->chan, fd, fd);
+    frame_greet(&m->chan);
+    m->adopted = true;
+    m->asker.gone = true;
+    m->pid = peer.pid;
+    m->number = ++job->family->njobs;
+    job->family->members = m;
     return 0;
 }
 
@@ -537,7 +587,16 @@ void family_step(struct launch_job *job)
     }
     for (struct member *m = f->members, *next; m; m = next) {
         next = m->next;
-        take_frames(job, m);
+        if (m->adopted && frame_greeting(&m->chan, NULL, NULL) <= 0)
+            m->chan.eof |= m->chan.noise > 0; /* another program */
+        else
+            take_frames(job, m);
+        if (m->adopted && m->chan.eof)
+            adopted_gone(job, m);
+        else if (m->kill_at_ns && rt_now_ns() >= m->kill_at_ns) {
+            m->kill_at_ns = 0;
+            kill(m->pid, SIGKILL);
+        }
     }
     if (job->ending && !f->own_failed) {
         f->own_failed = true;
@@ -548,6 +607,8 @@ void family_step(struct launch_job *job)
 void family_end_all(struct launch_job *job, bool now)
 {
     for (struct member *m = job->family->members; m; m = m->next) {
+        if (m->adopted) /* it has received the signal, too, and decides itself */
+            continue;
         end_member(m);
         if (now)
             kill(m->pid, SIGTERM);
@@ -557,7 +618,16 @@ void family_end_all(struct launch_job *job, bool now)
 void family_signal(struct launch_job *job, int sig)
 {
     for (struct member *m = job->family->members; m; m = m->next)
-        kill(m->pid, sig);
+        if (!m->adopted)
+            kill(m->pid, sig);
+}
+
+uint64_t family_kill_at_ns(const struct launch_job *job)
+{
+    uint64_t at = 0;
+    for (const struct member *m = job->family->members; m; m = m->next)
+        at = m->adopted ? m->kill_at_ns : at; /* there is at most one */
+    return at;
 }
 
 bool family_active(const struct launch_job *job) { return job->family->members != NULL; }

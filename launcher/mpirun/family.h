@@ -7,6 +7,9 @@
  * (FRAME_UP), passes on requests of its ranks (FRAME_ASK), and ends its job when FRAME_QUIT arrives
  * or the socket closes.
  *
+ * A process without an mpirun starts one when it spawns.  That mpirun has no job of its own: the
+ * process is its first member, adopted with its job, and sends the same frames.
+ *
  * The first mpirun keeps the names, the slots in use, and which jobs are connected.  If a job
  * fails, the jobs connected to it, directly or through others, end too.  Main thread. */
 #ifndef LAUNCHER_MPIRUN_FAMILY_H
@@ -18,6 +21,9 @@ struct pollfd;
 
 /* Called once, before ranks run. */
 int family_init(struct launch_job *job);
+/* The socket of --weft-serve leads to a process that has no mpirun.  It becomes a member that runs
+ * already. */
+int family_adopt(struct launch_job *job);
 /* The ranks of this mpirun's job run: announces the job to the first mpirun. */
 void family_up(struct launch_job *job);
 /* A request (ask.h) of a rank: of this host, answered with launch_ask_answer(); of another host,
@@ -34,6 +40,8 @@ void family_step(struct launch_job *job);
 /* Ends all members; `now`: without a grace time. */
 void family_end_all(struct launch_job *job, bool now);
 void family_signal(struct launch_job *job, int sig);
+/* When an adopted process is to be killed; 0: none is. */
+uint64_t family_kill_at_ns(const struct launch_job *job);
 /* Whether a member runs. */
 bool family_active(const struct launch_job *job);
 /* The members, if there are any, end by themselves. */

@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -174,6 +175,28 @@ static int run_far(struct launch_job *job)
     return code;
 }
 
+/* Serves a process that has no mpirun: starts the jobs that it spawns, until it and these have
+ * ended.  It is no child of that process, whose wait() calls must not see it. */
+static int run_served(struct launch_job *job)
+{
+    pid_t pid = fork();
+    if (pid > 0)
+        _exit(0);
+    if (pid < 0) {
+        launch_say(job, "could not start a process: %s", strerror(errno));
+        return LAUNCH_EXIT_FAIL;
+    }
+#ifdef SYS_close_range /* pipes of that process must not stay open */
+    syscall(SYS_close_range, job->opts->control_fd + 1, ~0u, 0);
+#endif
+    int signal_fd = open_signals();
+    if (signal_fd < 0 || launch_io_init(job) < 0 || family_adopt(job) < 0)
+        return LAUNCH_EXIT_FAIL;
+    int code = launch_loop(job, signal_fd);
+    launch_io_fini(job);
+    return code;
+}
+
 /* This host only, or the requested hosts.  True: other hosts take part. */
 static bool choose_hosts(struct launch_job *job, struct launch_host *here)
 {
@@ -202,10 +225,14 @@ int main(int argc, char **argv)
         launch_list_fini(&env);
         return code;
     }
+    if (opts.nspace)
+        snprintf(job.nspace, sizeof job.nspace, "%s", opts.nspace);
     if (family_init(&job) < 0)
         return LAUNCH_EXIT_FAIL;
     bool far = choose_hosts(&job, &here);
-    if (far && !opts.topo_xml) {
+    if (opts.serve) {
+        code = run_served(&job);
+    } else if (far && !opts.topo_xml) {
         code = run_far(&job);
     } else {
         launch_server_tune();

@@ -34,10 +34,11 @@ struct start {
     const struct launch_list *words;
     struct slot *slots;
     int nslots;
-    bool limited;   /* more ranks than slots are not allowed */
-    bool elsewhere; /* the request names hosts, or the job has others than this one */
-    int n;          /* ranks of all programs */
-    bool soft;      /* fewer ranks are accepted */
+    bool limited;       /* more ranks than slots are not allowed */
+    bool elsewhere;     /* the request names hosts, or the job has others than this one */
+    int n;              /* ranks of all programs */
+    bool soft;          /* fewer ranks are accepted */
+    const char *nspace; /* the name of the job; NULL: its mpirun names it */
     struct launch_list argv, env;
 };
 
@@ -290,7 +291,8 @@ static int add_globals(struct start *s, int number)
         if (flags[i].on)
             err = add(s, flags[i].option);
     err = err || add2(s, "--stdin", "none") || add_number(s, "--weft-control", CONTROL_FD) ||
-          add_number(s, "--weft-job", number) || add2(s, "--weft-separator", SEPARATOR) ||
+          add_number(s, "--weft-job", number) || add2(s, "--weft-nspace", s->nspace) ||
+          add2(s, "--weft-separator", SEPARATOR) ||
           add_number(s, "--weft-universe", s->job->universe) || add2(s, "--rsh", o->rsh) ||
           add2(s, "--abi", abi_word((enum abi_kind)o->abi));
     if (!err && o->output_dir) {
@@ -354,6 +356,8 @@ static void survey(struct start *s, const char **host, const char **hostfile, co
             *hostfile = v;
         if ((v = value_at(s->words, i, "map_by")))
             *map = v;
+        if ((v = value_at(s->words, i, "nspace")) && global)
+            s->nspace = v;
     }
 }
 

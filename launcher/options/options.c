@@ -518,6 +518,18 @@ SETTER(set_job)
     (void)app;
     return parse_number(f, f->arg, 1, INT_MAX, &o->job_number);
 }
+SETTER(set_nspace)
+{
+    (void)app;
+    o->nspace = f->arg;
+    return 0;
+}
+SETTER(set_serve)
+{
+    o->serve = true;
+    o->stdin_rank = LAUNCH_STDIN_NONE; /* stays with the process */
+    return set_control(o, app, f);
+}
 SETTER(set_universe)
 {
     (void)app;
@@ -670,6 +682,8 @@ const struct launch_option launch_options[] = {
     { "h help", NULL, 0, "Print this help.", set_help },
     { "weft-control", "FD", 1, NULL, set_control },
     { "weft-job", "N", 1, NULL, set_job },
+    { "weft-nspace", "NAME", 1, NULL, set_nspace },
+    { "weft-serve", "FD", 1, NULL, set_serve },
     { "weft-universe", "N", 1, NULL, set_universe },
     { "weft-separator", "WORD", 1, NULL, set_separator },
     { "weft-soft", "A:B:C,...", 1, NULL, set_soft },

@@ -175,7 +175,7 @@ static int parse_app(struct launch_opts *o, int argc, char **argv, int *at)
             return launch_usage("out of memory");
     if (o->ping)
         return launch_ping_app(o, app);
-    if (app->argv.n == 0)
+    if (app->argv.n == 0 && !o->serve)
         return launch_usage("no program to start%s; example: mpirun -n 2 ./a.out",
                             o->napps > 1 ? " after \":\"" : "");
     return 0;

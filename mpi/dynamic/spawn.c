@@ -232,11 +232,11 @@ static int launch(struct request *r, const struct command *c)
     case RT_ENOMEM:
         return out_of_memory();
     case RT_ENOTSUP:
-        return wm_err(MPI_ERR_SPAWN, "%s",
-                      rt_boot.singleton
-                          ? "this process was not started by mpirun, which would start others"
-                          : "the launcher of this process does not start others; Weft's mpirun "
-                            "does");
+        return wm_err(MPI_ERR_SPAWN,
+                      "%s, and no mpirun was found beside the library or in PATH to start '%s'",
+                      rt_boot.singleton ? "this process was not started by mpirun"
+                                        : "the launcher of this process does not start others",
+                      c->name);
     default:
         return wm_err(MPI_ERR_SPAWN, "starting '%s'%s: %s; mpirun's message says more", c->name,
                       r->what.napps > 1 ? " and the other commands" : "", rt_err_text(err));

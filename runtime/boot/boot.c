@@ -379,8 +379,8 @@ void rt_boot_leave(void)
     if (boot.connected) {
         rt_boot_commit();
         PMIx_Finalize(NULL, 0);
-        rt_boot_spawn_fini();
     }
+    rt_boot_spawn_fini();
     boot.connected = false;
 }
 

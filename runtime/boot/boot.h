@@ -69,7 +69,8 @@ int rt_boot_commit(void);
  * seconds (0: the server's own limit). */
 int rt_boot_get(struct rt_proc peer, const char *key, void **val, size_t *len, int timeout_s);
 /* ---- spawn.c: what the launcher does for running jobs.  -RT_ENOTSUP: there is no launcher, or the
- * launcher does not offer it. ---- */
+ * launcher does not offer it.  Then the first rt_boot_spawn() starts an mpirun, which serves the
+ * later calls. ---- */
 
 /* Names of the launcher, visible to all jobs of one mpirun.  -RT_EEXIST: the name is published
  * already; -RT_ENOENT: the name is unknown; -RT_ETRUNC: the value is longer than `len`. */
@@ -95,8 +96,8 @@ struct rt_boot_spawn {
     const char *hostfile, *map_by; /* NULL: not given */
 };
 /* Starts a job.  Returns when its processes run; nspace receives its name.  Errors, after a message
- * of the launcher: -RT_ENOFILE: no such program; -RT_ENOSPC: too few slots; -RT_ENOTSUP;
- * -RT_ESPAWN: any other. */
+ * of the launcher: -RT_ENOFILE: no such program; -RT_ENOSPC: too few slots; -RT_ENOTSUP: the
+ * launcher does not spawn and no mpirun was found; -RT_ESPAWN: any other. */
 int rt_boot_spawn(const struct rt_boot_spawn *what, char nspace[256]);
 /* Whether a job that this process has spawned has ended. */
 bool rt_boot_ended(const char *nspace);
@@ -107,6 +108,9 @@ void rt_boot_spawn_fini(void); /* called by rt_boot_leave() */
  * ranks, "3,1". */
 #define RT_BOOT_KEY_PATH "weft.path"
 #define RT_BOOT_KEY_SOFT "weft.soft"
+#define RT_BOOT_KEY_NSPACE "weft.nspace" /* the name that the new job shall have */
+/* Returned by PMIx_Spawn() as the name of a job that the request has named. */
+#define RT_BOOT_SPAWNED "weft.spawned"
 #define RT_BOOT_KEY_JOIN "weft.join"
 #define RT_BOOT_KEY_PART "weft.part"
 #define RT_BOOT_KEY_COUNTS "weft.counts."

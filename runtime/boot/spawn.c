@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a launcher does for running jobs: it starts further jobs, and it keeps names.  Any thread;
- * the handler of events runs on PMIx's thread. */
+/* What a launcher does for running jobs: it starts further jobs, and it keeps names.  Requests go
+ * to the PMIx server that has started this process, or, if that does not spawn, to an mpirun of
+ * this process's own (serve.h).  Any thread; the handler of events runs on PMIx's thread. */
 #include "runtime/boot/boot.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/boot/serve.h"
 
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <pmix.h>
 
 /* Jobs whose ends are remembered.  Only ends of jobs that are being connected matter, and a process
@@ -45,18 +49,38 @@ static int to_err(const char *what, pmix_status_t rc)
 
 /* ---- names ---- */
 
-static pmix_status_t publish(const char *name, const char *value)
+static int publish(const char *what, const char *name, const char *value)
 {
     pmix_info_t info;
     PMIX_INFO_LOAD(&info, name, value, PMIX_STRING);
     pmix_status_t rc = PMIx_Publish(&info, 1);
     PMIX_INFO_DESTRUCT(&info);
-    return rc;
+    return to_err(what, rc);
+}
+
+/* A request to the own mpirun with at most two words behind the first. */
+static int ask(const char *what, const char *a, const char *b, int which, char *result, size_t len)
+{
+    struct rt_words w = { 0 };
+    rt_words_add(&w, what, "");
+    rt_words_add(&w, a, "");
+    if (b)
+        rt_words_add(&w, b, "");
+    int err = rt_serve_ask(&w, which, result, len);
+    rt_words_fini(&w);
+    return err;
+}
+
+static int publish_anywhere(const char *what, const char *name, const char *value)
+{
+    if (rt_serve_running())
+        return ask("publish", name, value, 0, NULL, 0);
+    return offered() ? publish(what, name, value) : -RT_ENOTSUP;
 }
 
 int rt_boot_publish(const char *name, const char *value)
 {
-    return offered() ? to_err("publishing a name", publish(name, value)) : -RT_ENOTSUP;
+    return publish_anywhere("publishing a name", name, value);
 }
 
 int rt_boot_lookup(const char *name, char *value, size_t len)
@@ -64,6 +88,8 @@ int rt_boot_lookup(const char *name, char *value, size_t len)
     pmix_pdata_t data;
     int err;
 
+    if (rt_serve_running())
+        return ask("lookup", name, NULL, 1, value, len); /* the answer: the name, its value */
     if (!offered())
         return -RT_ENOTSUP;
     PMIX_PDATA_CONSTRUCT(&data);
@@ -82,30 +108,36 @@ int rt_boot_lookup(const char *name, char *value, size_t len)
 int rt_boot_unpublish(const char *name)
 {
     char *keys[2] = { (char *)name, NULL }; /* PMIx copies them */
+    if (rt_serve_running())
+        return ask("unpublish", name, NULL, 0, NULL, 0);
     return offered() ? to_err("unpublishing a name", PMIx_Unpublish(keys, NULL, 0)) : -RT_ENOTSUP;
 }
 
 int rt_boot_join(const char *nspace)
 {
-    return offered() ? to_err("connecting jobs", publish(RT_BOOT_KEY_JOIN, nspace)) : -RT_ENOTSUP;
+    return publish_anywhere("connecting jobs", RT_BOOT_KEY_JOIN, nspace);
 }
 
 int rt_boot_part(const char *nspace)
 {
-    return offered() ? to_err("disconnecting jobs", publish(RT_BOOT_KEY_PART, nspace))
-                     : -RT_ENOTSUP;
+    return publish_anywhere("disconnecting jobs", RT_BOOT_KEY_PART, nspace);
 }
 
 /* ---- ends of jobs ---- */
+
+void rt_boot_note_end(const char *nspace)
+{
+    pthread_mutex_lock(&spawns.lock);
+    PMIX_LOAD_NSPACE(spawns.ended[spawns.nended++ % ENDS], nspace);
+    pthread_mutex_unlock(&spawns.lock);
+}
 
 static void on_end(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[],
                    size_t ninfo, pmix_info_t results[], size_t nresults,
                    pmix_event_notification_cbfunc_fn_t cbfunc, void *cbdata)
 {
     (void)id, (void)status, (void)info, (void)ninfo, (void)results, (void)nresults;
-    pthread_mutex_lock(&spawns.lock);
-    PMIX_LOAD_NSPACE(spawns.ended[spawns.nended++ % ENDS], source->nspace);
-    pthread_mutex_unlock(&spawns.lock);
+    rt_boot_note_end(source->nspace);
     if (cbfunc)
         cbfunc(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
 }
@@ -138,6 +170,7 @@ static void watch_ends(void)
 bool rt_boot_ended(const char *nspace)
 {
     bool found = false;
+    rt_serve_poll();
     pthread_mutex_lock(&spawns.lock);
     for (unsigned i = 0; i < spawns.nended && i < ENDS; i++)
         found |= !strcmp(spawns.ended[i], nspace);
@@ -147,6 +180,7 @@ bool rt_boot_ended(const char *nspace)
 
 void rt_boot_spawn_fini(void)
 {
+    rt_serve_stop();
     spawns.registered = false;
     spawns.nended = 0;
 }
@@ -208,16 +242,15 @@ static int spawn_err(pmix_status_t rc)
     }
 }
 
-int rt_boot_spawn(const struct rt_boot_spawn *what, char nspace[256])
+/* Through the PMIx server. */
+static int spawn_pmix(const struct rt_boot_spawn *what, char nspace[256])
 {
     size_t napps = (size_t)what->napps, ninfo = 0;
     pmix_app_t *apps;
-    pmix_info_t info[2];
+    pmix_info_t info[3];
     pmix_nspace_t name = "";
     int err = 0;
 
-    if (!offered())
-        return -RT_ENOTSUP;
     watch_ends();
     PMIX_APP_CREATE(apps, napps);
     if (!apps)
@@ -226,12 +259,70 @@ int rt_boot_spawn(const struct rt_boot_spawn *what, char nspace[256])
         err = load_app(&apps[a], &what->apps[a]);
     add_text(info, &ninfo, PMIX_HOSTFILE, what->hostfile);
     add_text(info, &ninfo, PMIX_MAPBY, what->map_by);
+    add_text(info, &ninfo, RT_BOOT_KEY_NSPACE, nspace);
     if (!err)
         err = spawn_err(PMIx_Spawn(info, ninfo, apps, napps, name));
     for (size_t i = 0; i < ninfo; i++)
         PMIX_INFO_DESTRUCT(&info[i]);
     PMIX_APP_FREE(apps, napps);
-    if (!err)
+    if (!err && strcmp(name, RT_BOOT_SPAWNED))
         snprintf(nspace, 256, "%s", name);
     return err;
+}
+
+static void add_word(struct rt_words *w, const char *key, const char *text)
+{
+    if (text)
+        rt_words_add(w, key, text);
+}
+
+/* Through the own mpirun: the words of launcher/host/ask.h. */
+static int spawn_served(const struct rt_boot_spawn *what, char nspace[256])
+{
+    struct rt_words w = { 0 };
+    char number[16];
+
+    int err = rt_serve_start();
+    if (err)
+        return err;
+    snprintf(number, sizeof number, "%d", rt_boot.rank);
+    rt_words_add(&w, "spawn", "");
+    rt_words_add(&w, number, "");
+    add_word(&w, "nspace=", nspace);
+    add_word(&w, "hostfile=", what->hostfile);
+    add_word(&w, "map_by=", what->map_by);
+    for (int i = 0; i < what->napps; i++) {
+        const struct rt_boot_app *app = &what->apps[i];
+        snprintf(number, sizeof number, "%d", app->n);
+        rt_words_add(&w, "app", "");
+        rt_words_add(&w, "n=", number);
+        add_word(&w, "cwd=", app->wdir);
+        for (char *const *e = app->env; e && *e; e++)
+            rt_words_add(&w, "env=", *e);
+        add_word(&w, "path=", app->path);
+        add_word(&w, "soft=", app->soft);
+        add_word(&w, "host=", app->host);
+        rt_words_add(&w, "arg=", app->command);
+        for (char *const *a = app->args; a && *a; a++)
+            rt_words_add(&w, "arg=", *a);
+    }
+    err = rt_serve_ask(&w, 0, nspace, 256);
+    rt_words_fini(&w);
+    return err;
+}
+
+/* The spawning process names the job: a name that PMIx_Spawn() returns costs the process 50 KB,
+ * which PMIx keeps until the end. */
+static void name_job(char nspace[256])
+{
+    static unsigned counter;
+    snprintf(nspace, 256, "weft-%.100s-%ld-%llx-%x", rt_boot.host, (long)getpid(),
+             (unsigned long long)rt_now_ns(), __atomic_add_fetch(&counter, 1, __ATOMIC_RELAXED));
+}
+
+int rt_boot_spawn(const struct rt_boot_spawn *what, char nspace[256])
+{
+    name_job(nspace);
+    int err = offered() && !rt_serve_running() ? spawn_pmix(what, nspace) : -RT_ENOTSUP;
+    return err == -RT_ENOTSUP ? spawn_served(what, nspace) : err;
 }

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* An mpirun of this process's own.  A process whose launcher does not start further jobs, or which
+ * has no launcher, starts an mpirun for them when it first spawns.  That mpirun treats this process
+ * as a job of its family (launcher/mpirun/family.h), and it ends when this process and all spawned
+ * jobs have ended.  Any thread. */
+#ifndef RT_BOOT_SERVE_H
+#define RT_BOOT_SERVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A request: launcher/host/ask.h lists the words. */
+struct rt_words {
+    char **v; /* owned, with the strings */
+    int n;
+    bool failed; /* out of memory */
+};
+void rt_words_add(struct rt_words *w, const char *key, const char *text); /* "KEYTEXT" */
+void rt_words_fini(struct rt_words *w);
+
+bool rt_serve_running(void);
+/* Starts the mpirun unless it runs.  -RT_ENOTSUP: no mpirun was found; -RT_ESPAWN: it does not
+ * work; both after a message. */
+int rt_serve_start(void);
+/* Sends a request and waits for the answer: the error code, and word `which` of the answer. */
+int rt_serve_ask(const struct rt_words *w, int which, char *result, size_t len);
+/* Reads which spawned jobs have ended. */
+void rt_serve_poll(void);
+/* This process ends as it should: jobs that are connected to it may continue. */
+void rt_serve_stop(void);
+
+/* In spawn.c: a spawned job has ended. */
+void rt_boot_note_end(const char *nspace);
+
+#endif
