@@ -343,7 +343,8 @@ bool family_exited(struct launch_job *job, pid_t pid, int status)
     if (!m->up) {
         answer(job, &m->asker, start_error(code), NULL);
     } else {
-        notice(job, &m->asker, m->nspace, code);
+        if (!m->met) /* otherwise no rank waits; PMIx keeps 2.5 KB of each notice */
+            notice(job, &m->asker, m->nspace, code);
         if (code && !m->ending)
             fall(job, m->number, code);
         if (code && !m->ending && !job->exit_code)

@@ -99,7 +99,8 @@ struct rt_boot_spawn {
  * of the launcher: -RT_ENOFILE: no such program; -RT_ENOSPC: too few slots; -RT_ENOTSUP: the
  * launcher does not spawn and no mpirun was found; -RT_ESPAWN: any other. */
 int rt_boot_spawn(const struct rt_boot_spawn *what, char nspace[256]);
-/* Whether a job that this process has spawned has ended. */
+/* Whether a job that this process has spawned has ended before it was connected by
+ * rt_boot_join(). */
 bool rt_boot_ended(const char *nspace);
 void rt_boot_spawn_fini(void); /* called by rt_boot_leave() */
 

@@ -322,7 +322,12 @@ static void name_job(char nspace[256])
 
 int rt_boot_spawn(const struct rt_boot_spawn *what, char nspace[256])
 {
-    name_job(nspace);
-    int err = offered() && !rt_serve_running() ? spawn_pmix(what, nspace) : -RT_ENOTSUP;
-    return err == -RT_ENOTSUP ? spawn_served(what, nspace) : err;
+    char name[256];
+    name_job(name);
+    int err = offered() && !rt_serve_running() ? spawn_pmix(what, name) : -RT_ENOTSUP;
+    if (err == -RT_ENOTSUP)
+        err = spawn_served(what, name);
+    if (!err)
+        snprintf(nspace, 256, "%s", name);
+    return err;
 }

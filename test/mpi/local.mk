@@ -66,4 +66,4 @@ test_mpi_dyn_local_SOURCES = test/mpi/dyn_local.c test/mpi/dyn_meet.h test/mpi/m
 test_mpi_dyn_local_LDADD = libmpi_abi.la
 test_mpi_dyn_victim_SOURCES = test/mpi/dyn_victim.c test/mpi/dyn_meet.h test/mpi/mpitest.h
 test_mpi_dyn_victim_LDADD = libmpi_abi.la
-EXTRA_DIST += test/mpi/dyn_meet.py
+EXTRA_DIST += test/mpi/dyn_meet.py test/mpi/dyn_alone.py
