@@ -3,9 +3,9 @@
  * server of a host turns each request into words, and the answer is an error code and words.
  *
  *   spawn RANK [KEY=VALUE]... { app [KEY=VALUE]... }...    answer: namespace of the new job
- *       for all: nspace host hostfile map_by; for each app: n cwd path soft host env (repeated) arg
- * (repeated) publish NAME VALUE          -RT_EEXIST: the name exists lookup NAME... answer: NAME
- * VALUE for each that exists; -RT_ENOENT: none exists unpublish NAME...           -RT_ENOENT: a
+ *       for all: nspace host add_host hostfile map_by; for each app: n cwd path soft host env
+ * (repeated) arg (repeated) publish NAME VALUE          -RT_EEXIST: the name exists lookup NAME...
+ * answer: NAME VALUE for each that exists; -RT_ENOENT: none exists unpublish NAME... -RT_ENOENT: a
  * name does not exist join NAMESPACE, part NAMESPACE   the rank's job is connected to that job, or
  * no longer
  *

@@ -28,7 +28,7 @@ static const struct {
     { PMIX_PREFIX, NULL },
     { PMIX_PREPEND_ENVAR, NULL },
     { PMIX_APPEND_ENVAR, NULL },
-    { PMIX_ADD_HOST, NULL },
+    { PMIX_ADD_HOST, "add_host" },
     { PMIX_ADD_HOSTFILE, NULL },
 };
 

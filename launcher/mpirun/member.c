@@ -37,6 +37,7 @@ struct start {
     bool limited;       /* more ranks than slots are not allowed */
     bool elsewhere;     /* the request names hosts, or the job has others than this one */
     int n;              /* ranks of all programs */
+    bool added;         /* the request adds hosts */
     bool soft;          /* fewer ranks are accepted */
     const char *nspace; /* the name of the job; NULL: its mpirun names it */
     struct launch_list argv, env;
@@ -109,6 +110,25 @@ static int find_slots(struct start *s)
             free(name);
         }
     s->limited &= !job->opts->oversubscribe;
+    return err;
+}
+
+/* The hosts of "add_host": "NAME[:SLOTS],...".  Without a number, one slot.  A host that is known
+ * stays as it is. */
+static int add_hosts(struct start *s, const char *list)
+{
+    int err = 0;
+    for (const char *p = list; p && *p && !err; p += *p == ',') {
+        struct launch_word w;
+        size_t n = launch_word_len(p);
+        if (n && launch_word_parse("info key add-host", p, n, &w))
+            return -RT_ESPAWN;
+        if (n && !find_slot(s, w.name))
+            err = add_slot(s, w.name, w.slots ? w.slots : 1, 0);
+        s->added |= n > 0;
+        p += n;
+    }
+    s->limited &= !s->job->opts->oversubscribe;
     return err;
 }
 
@@ -340,10 +360,11 @@ static int add_app(struct start *s, int i, const char *hosts, int *err)
 }
 
 /* Reads what concerns the whole request: the number of ranks, and whether it names hosts. */
-static void survey(struct start *s, const char **host, const char **hostfile, const char **map)
+static int survey(struct start *s, const char **host, const char **hostfile, const char **map)
 {
     bool global = true;
     const char *v;
+    int err = 0;
     for (int i = 2; i < s->words->n; i++) {
         global &= strcmp(s->words->v[i], "app") != 0;
         if ((v = value_at(s->words, i, "n")))
@@ -358,21 +379,26 @@ static void survey(struct start *s, const char **host, const char **hostfile, co
             *map = v;
         if ((v = value_at(s->words, i, "nspace")) && global)
             s->nspace = v;
+        if ((v = value_at(s->words, i, "add_host")) && !err)
+            err = add_hosts(s, v);
     }
+    return err;
 }
 
 static int make_command(struct start *s, int number, hwloc_bitmap_t *cores)
 {
     const char *host = NULL, *hostfile = NULL, *map = NULL;
     char *hosts = NULL;
-    int err, at = 2;
+    int at = 2, err = survey(s, &host, &hostfile, &map);
 
-    survey(s, &host, &hostfile, &map);
-    s->elsewhere |= s->job->head != NULL;
+    if (err)
+        return err;
+    s->elsewhere |= s->job->head != NULL || s->added;
     if (!hostfile && (err = check_slots(s)) < 0)
         return err;
     *cores = s->elsewhere ? NULL : free_cores(s);
-    bool given = s->limited || s->job->opts->nhosts; /* otherwise this host, as for the first job */
+    bool given = s->limited || s->job->opts->nhosts ||
+                 s->added; /* otherwise this host, as for the first job */
     if (host)
         hosts = named_hosts(s, host);
     else if (!hostfile && given)

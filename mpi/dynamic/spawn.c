@@ -111,18 +111,6 @@ static char *whole_path(const char *path)
     return whole;
 }
 
-static int refuse_keys(const struct wm_info *info)
-{
-    static const char *const keys[] = { "add-host", "add_host", "add-hostfile", "add_hostfile" };
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (wm_info_find(info, keys[i]))
-            return wm_err(MPI_ERR_SPAWN,
-                          "info key %s is not supported; the key host names a host outside of the "
-                          "job, and mpirun --host names hosts without ranks, too",
-                          keys[i]);
-    return MPI_SUCCESS;
-}
-
 /* The environment that info keys and the port make. */
 static int make_env(char ***env, const struct wm_info *info, const char *port)
 {
@@ -147,13 +135,14 @@ static const char *either(const struct wm_info *info, const char *key, const cha
 
 static int make_app(struct request *r, int i, const struct command *c, const char *port)
 {
-    int err = refuse_keys(c->info);
-    if (!err)
-        err = make_env(&r->env[i], c->info, port);
+    int err = make_env(&r->env[i], c->info, port);
     if (err)
         return err;
     const char *hostfile = wm_info_find(c->info, "hostfile"),
-               *map = either(c->info, "map_by", "map-by");
+               *map = either(c->info, "map_by", "map-by"),
+               *more = either(c->info, "add-host", "add_host");
+    if (either(c->info, "add-hostfile", "add_hostfile"))
+        return wm_err(MPI_ERR_SPAWN, "info key add-hostfile is not supported; add-host is");
     r->wdir[i] = whole_path(wm_info_find(c->info, "wdir"));
     if (!r->wdir[i])
         return out_of_memory();
@@ -172,6 +161,7 @@ static int make_app(struct request *r, int i, const struct command *c, const cha
             return out_of_memory();
     }
     r->what.map_by = map ? map : r->what.map_by;
+    r->what.add_host = more ? more : r->what.add_host;
     return MPI_SUCCESS;
 }
 

@@ -93,7 +93,7 @@ struct rt_boot_app {
 struct rt_boot_spawn {
     const struct rt_boot_app *apps;
     int napps;
-    const char *hostfile, *map_by; /* NULL: not given */
+    const char *hostfile, *add_host, *map_by; /* NULL: not given */
 };
 /* Starts a job.  Returns when its processes run; nspace receives its name.  Errors, after a message
  * of the launcher: -RT_ENOFILE: no such program; -RT_ENOSPC: too few slots; -RT_ENOTSUP: the

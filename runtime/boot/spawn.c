@@ -247,7 +247,7 @@ static int spawn_pmix(const struct rt_boot_spawn *what, char nspace[256])
 {
     size_t napps = (size_t)what->napps, ninfo = 0;
     pmix_app_t *apps;
-    pmix_info_t info[3];
+    pmix_info_t info[4];
     pmix_nspace_t name = "";
     int err = 0;
 
@@ -258,6 +258,7 @@ static int spawn_pmix(const struct rt_boot_spawn *what, char nspace[256])
     for (size_t a = 0; a < napps && !err; a++)
         err = load_app(&apps[a], &what->apps[a]);
     add_text(info, &ninfo, PMIX_HOSTFILE, what->hostfile);
+    add_text(info, &ninfo, PMIX_ADD_HOST, what->add_host);
     add_text(info, &ninfo, PMIX_MAPBY, what->map_by);
     add_text(info, &ninfo, RT_BOOT_KEY_NSPACE, nspace);
     if (!err)
@@ -290,6 +291,7 @@ static int spawn_served(const struct rt_boot_spawn *what, char nspace[256])
     rt_words_add(&w, number, "");
     add_word(&w, "nspace=", nspace);
     add_word(&w, "hostfile=", what->hostfile);
+    add_word(&w, "add_host=", what->add_host);
     add_word(&w, "map_by=", what->map_by);
     for (int i = 0; i < what->napps; i++) {
         const struct rt_boot_app *app = &what->apps[i];

@@ -201,7 +201,7 @@ static void wrong_requests(void)
 {
     MPI_Comm inter = MPI_COMM_NULL;
     int codes[2] = { -1, -1 };
-    MPI_Info info = make_info("add-host", "elsewhere"), wrong = make_info("env", "no value");
+    MPI_Info info = make_info("add-hostfile", "elsewhere"), wrong = make_info("env", "no value");
     FAILS(MPI_Comm_spawn("./no-such-program", MPI_ARGV_NULL, 2, MPI_INFO_NULL, 0, mt_comm, &inter,
                          codes),
           MPI_ERR_SPAWN);
@@ -246,6 +246,22 @@ static void soft_numbers(void)
     OK(MPI_Comm_disconnect(&inter));
     FAILS(MPI_Comm_spawn(program, argv, 9, MPI_INFO_NULL, 0, mt_comm, &inter, codes),
           MPI_ERR_SPAWN);
+    OK(MPI_Info_free(&info));
+}
+
+/* mpirun runs on host n0, whose slots are all in use. */
+static void added_host(void)
+{
+    char *argv[] = { "talk", NULL };
+    MPI_Comm inter = MPI_COMM_NULL;
+    MPI_Info info = make_info("add-host", "n1:2");
+    FAILS(MPI_Comm_spawn(program, argv, 1, MPI_INFO_NULL, 0, mt_comm, &inter, MPI_ERRCODES_IGNORE),
+          MPI_ERR_SPAWN);
+    FAILS(MPI_Comm_spawn(program, argv, 3, info, 0, mt_comm, &inter, MPI_ERRCODES_IGNORE),
+          MPI_ERR_SPAWN);
+    OK(MPI_Comm_spawn(program, argv, 2, info, 0, mt_comm, &inter, MPI_ERRCODES_IGNORE));
+    talk(inter, true);
+    OK(MPI_Comm_disconnect(&inter));
     OK(MPI_Info_free(&info));
 }
 
@@ -316,6 +332,8 @@ int main(int argc, char **argv)
         MT_RUN(one_child);
     else if (alone && !strcmp(alone, "soft"))
         MT_RUN(soft_numbers);
+    else if (alone && !strcmp(alone, "added"))
+        MT_RUN(added_host);
     else if (alone)
         MT_RUN(dying_children);
     if (nspawns || alone || refuse)
