@@ -50,7 +50,10 @@ static int post_take(struct btl_shm *b, const struct shm_post *post)
 {
     struct rt_proc proc;
     struct btl_shm_peer *p;
-    if (rt_boot_proc(post->from, &proc) < 0 || proc.ns == 0 || !rt_others_find(proc)) {
+    bool known = rt_boot_proc(post->from, &proc) == 0 && proc.ns != 0;
+    if (known && rt_others_meeting(proc)) /* it has left the meeting before this process */
+        return -RT_EAGAIN;
+    if (!known || !rt_others_find(proc)) {
         log_warn(BTL, "a process that this process has not met announces messages; ignored");
         return 0;
     }
@@ -66,16 +69,20 @@ static int post_take(struct btl_shm *b, const struct shm_post *post)
 
 void btl_shm_posts_take(struct btl_shm *b, uint64_t n)
 {
+    bool later = false;
     for (uint32_t i = 0; i < SHM_POSTS; i++) {
         struct shm_post *post = &b->home->posts[i];
         /* pairs with the release in post() */
         if (rt_load_acquire(&post->state) != SHM_POST_FULL)
             continue;
-        if (post_take(b, post) < 0)
-            return; /* out of memory: the next call tries again */
-        rt_store_release(&post->state, SHM_POST_FREE);
+        int err = post_take(b, post);
+        if (err == -RT_EAGAIN || err == -RT_ENOMEM)
+            later = true; /* the next call tries again */
+        else              /* taken, or the process has ended */
+            rt_store_release(&post->state, SHM_POST_FREE);
     }
-    b->posts_seen = n;
+    if (!later)
+        b->posts_seen = n;
 }
 
 static int post(struct btl_shm_peer *p)

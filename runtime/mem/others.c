@@ -314,6 +314,12 @@ struct rt_other *rt_others_find(struct rt_proc p)
     return slot && *slot && (*slot)->shares ? &(*slot)->pub : NULL;
 }
 
+bool rt_others_meeting(struct rt_proc p)
+{
+    struct seat **slot = slot_of(p);
+    return slot && *slot && !(*slot)->shares;
+}
+
 /* ---- their end ---- */
 
 bool rt_others_said_last(const struct rt_other *o) { return rt_load_acquire(&o->bell->alive) >= 2; }

@@ -38,6 +38,9 @@ void rt_others_settle(struct rt_proc p, bool shares);
 /* NULL: it does not share memory with this process. */
 struct rt_other *rt_others_find(struct rt_proc p);
 
+/* Mapped, and rt_others_settle() has not been called yet. */
+bool rt_others_meeting(struct rt_proc p);
+
 /* As rt_node_said_last() and rt_node_gone(). */
 bool rt_others_said_last(const struct rt_other *o);
 bool rt_others_gone(const struct rt_other *o);
