@@ -19,6 +19,9 @@ def section(Case):
                   "mb_s", "higher", "MB/s", want=goal) for n, args in SIZES.items()]
     found.append(Case(KEY + "_plain", "the same, 2 ranks, as a part of plain pwrite or pread", PROGRAM,
                       2, "none", *SIZES[2], "ratio", "higher", "x", want=None))
+    found += [Case(f"{KEY}_open_{n}", f"MPI_File_open and MPI_File_close, {n} ranks", PROGRAM, n, "none",
+                   "--opens 51", "--opens 5", "us", "lower", "us", want=lambda size: 0.5)
+              for n in (16, 64)]
     return found
 
 

@@ -44,7 +44,7 @@ struct pattern {
 struct opts {
     const char *file, *dir, *pattern, *json;
     size_t nbytes;
-    int samples;
+    int samples, opens;
     bool fault;
 };
 
@@ -421,6 +421,44 @@ static void run_pattern(int k)
     MPI_Type_free(&p.filetype);
 }
 
+/* Seconds of the slowest rank for opening and closing the file, by MPI or by each rank itself. */
+static double time_open(bool by_mpi)
+{
+    double mine, most;
+    MPI_File f;
+    MPI_Barrier(MPI_COMM_WORLD);
+    mine = bench_now();
+    if (by_mpi) {
+        must(MPI_File_open(MPI_COMM_WORLD, b.path, MPI_MODE_RDWR, MPI_INFO_NULL, &f), "open");
+        must(MPI_File_close(&f), "close");
+    } else {
+        int fd = open(b.path, O_RDWR);
+        if (fd < 0 || close(fd) < 0)
+            fail("open", strerror(errno));
+    }
+    mine = bench_now() - mine;
+    MPI_Allreduce(&mine, &most, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return most;
+}
+
+static void run_opens(void)
+{
+    static double t[2][SAMPLES_MAX];
+    double us[2];
+    for (int i = -1; i < b.opt.opens; i++) /* the first is a warm-up */
+        for (int plain = 0; plain < 2; plain++)
+            t[plain][i < 0 ? 0 : i] = time_open(!plain);
+    for (int plain = 0; plain < 2; plain++)
+        us[plain] = median(t[plain], b.opt.opens) * 1e6;
+    if (b.rank)
+        return;
+    printf("# Weft file opening and closing, %d ranks, %s\n# %12s %12s\n  %12.1f %12.1f\n",
+           b.nranks, b.path, "MPI(us)", "plain(us)", us[0], us[1]);
+    if (b.json)
+        fprintf(b.json, "    { \"size\": \"open-close\", \"us\": %.9g, \"plain_us\": %.9g }", us[0],
+                us[1]);
+}
+
 static bool wanted(const char *name)
 {
     size_t len = strlen(name);
@@ -440,6 +478,11 @@ static int run_all(void)
     int err = open_file(), any = 0;
     if (err)
         return err;
+    if (b.opt.opens) {
+        run_opens();
+        close_file();
+        return 0;
+    }
     b.buf = bench_alloc_host(b.opt.nbytes);
     if (!b.buf)
         fail("get memory for", "no memory");
@@ -470,6 +513,7 @@ static void help(void)
     for (int k = 0; k < NPATTERNS; k++)
         printf("                       %-12s %s\n", patterns[k].name, patterns[k].text);
     printf("  -i, --iterations N passes, the median counts (5)\n"
+           "  --opens N          instead: time of opening and closing the file, N times\n"
            "  --json FILE        writes the figures\n"
            "  -h, --help         print this help\n"
            "  -v, --version      print the version\n\n"
@@ -517,17 +561,15 @@ static int check_patterns(const char *text)
     }
 }
 
-enum { DIR_OPT = 256, FILE_OPT, PATTERN_OPT, JSON_OPT, FAULT_OPT };
-static const struct option options[] = { { "size", 1, NULL, 's' },
-                                         { "dir", 1, NULL, DIR_OPT },
-                                         { "file", 1, NULL, FILE_OPT },
-                                         { "pattern", 1, NULL, PATTERN_OPT },
-                                         { "iterations", 1, NULL, 'i' },
-                                         { "json", 1, NULL, JSON_OPT },
-                                         { "fault", 0, NULL, FAULT_OPT }, /* for the self-test */
-                                         { "help", 0, NULL, 'h' },
-                                         { "version", 0, NULL, 'v' },
-                                         { NULL, 0, NULL, 0 } };
+enum { DIR_OPT = 256, FILE_OPT, PATTERN_OPT, JSON_OPT, FAULT_OPT, OPENS_OPT };
+static const struct option options[] = {
+    { "size", 1, NULL, 's' },        { "dir", 1, NULL, DIR_OPT },
+    { "file", 1, NULL, FILE_OPT },   { "pattern", 1, NULL, PATTERN_OPT },
+    { "iterations", 1, NULL, 'i' },  { "json", 1, NULL, JSON_OPT },
+    { "fault", 0, NULL, FAULT_OPT }, /* for the self-test */
+    { "opens", 1, NULL, OPENS_OPT }, { "help", 0, NULL, 'h' },
+    { "version", 0, NULL, 'v' },     { NULL, 0, NULL, 0 }
+};
 
 static int take(int c, const char *value)
 {
@@ -550,6 +592,10 @@ static int take(int c, const char *value)
     case JSON_OPT:
         b.opt.json = value;
         return 0;
+    case OPENS_OPT:
+        b.opt.opens = atoi(value);
+        return b.opt.opens < 1 || b.opt.opens > SAMPLES_MAX ? wrong("--opens", value, "1 to 101")
+                                                            : 0;
     case FAULT_OPT:
         b.opt.fault = true;
         return 0;
