@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Files: chapter 14.
-EXTRA_DIST += test/mpi/iotest.h test/mpi/io_fault.py
+EXTRA_DIST += test/mpi/iotest.h test/mpi/io_fault.py test/mpi/io_man.py
 check_PROGRAMS += test/mpi/io_basic test/mpi/io_model test/mpi/io_large test/mpi/io_shared test/mpi/io_atomic test/mpi/io_datarep \
 	test/mpi/io_collective test/mpi/io_victim test/mpi/io_survivor
 test_mpi_io_basic_LDADD = libmpi_abi.la
