@@ -6,6 +6,7 @@
 #include "coll/sched.h"
 #include "coll/select.h"
 #include "coll/wide.h"
+#include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
 static int step_nothing(struct coll_task *k)
@@ -59,11 +60,21 @@ int coll_start_messages(struct coll_task *k)
     return start_with(k, coll_args_bytes(k->team, &k->args), false);
 }
 
+/* Messages report a lost rank themselves. */
+static bool waits_for_lost(const struct coll_task *k)
+{
+    return k->alg && k->alg->need & COLL_NEED_ONE_NODE && k->team->ops->lost &&
+           k->team->ops->lost(k->team);
+}
+
 int coll_task_advance(struct coll_task *k)
 {
     int rc = k->step(k);
-    if (rc == 0)
-        return 0;
+    if (rc == 0) {
+        if (!waits_for_lost(k))
+            return 0;
+        rc = -RT_EPEER;
+    }
     if (k->cleanup)
         k->cleanup(k);
     k->cleanup = NULL;

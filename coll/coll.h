@@ -86,6 +86,9 @@ struct coll_team_ops {
     struct rt_gpu *(*device)(struct coll_team *t, const struct coll_args *a);
     /* Whether a rank's process has exited (a system call); NULL-able. */
     bool (*gone)(struct coll_team *t, int rank);
+    /* Whether a rank of another job has ended: algorithms over shared memory would wait for it
+     * forever.  NULL: all ranks are of one job, and end together. */
+    bool (*lost)(struct coll_team *t);
     /* Stores for each rank the number of its host: the same on all ranks, less than the number of
      * processes in the job.  0; -RT_ENOENT: unknown, then on all ranks; -RT_ENOMEM.  NULL-able. */
     int (*nodes)(struct coll_team *t, int *out);

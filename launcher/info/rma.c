@@ -69,13 +69,13 @@ static const char *refusal(int rank, int local)
 {
     char byte;
     size_t len = 0;
-    const char *why = rt_peer_obstacle(local);
+    const char *why = rt_peer_obstacle(&rt_node.bells[local]);
     if (why)
         return why;
     uint64_t *probe = info_published((struct rt_proc){ 0, (uint32_t)rank }, INFO_PROBE, &len);
     if (!probe || len != sizeof *probe)
         why = "not tried: the rank has published no address";
-    else if (rt_peer_read(local, &byte, *probe, 1) < 0)
+    else if (rt_peer_read(&rt_node.bells[local], &byte, *probe, 1) < 0)
         why = "the system refuses process_vm_readv; weft_info --doctor";
     free(probe);
     return why;

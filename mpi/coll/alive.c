@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How a wait notices that a process has died: one of this host by its entry in the node segment and
- * its pid, one of another host by the transport, which has lost the connection. */
+ * its pid, one of another job on this host by its pidfd, one of another host by the transport,
+ * which has lost the connection. */
 #include "mpi/coll/alive.h"
 #include "mpi/coll/call.h"
 #include "mpi/p2p/domain.h"
@@ -8,6 +9,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/boot/jobs.h"
+#include "runtime/mem/others.h"
 #include "runtime/mem/segment.h"
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +34,9 @@ struct look {
 static bool has_died(const struct wm_comm *c, int i)
 {
     struct rt_proc p = wm_group_proc(c->remote, i);
+    const struct rt_other *o = rt_others_find(p);
+    if (o)
+        return o->ended && !rt_others_said_last(o);
     int local = p.ns == 0 && rt_node.bells ? rt_boot_local(p.rank) : -1;
     if (local >= 0)
         return !rt_node_said_last(local) && rt_node_gone(local);

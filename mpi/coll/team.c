@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A communicator as collective algorithms see it: messages on its collective context, and shared
- * memory in the node segment, among all its processes or among those of each host.  Called under
- * the domain's lock, except wm_coll_team_init(), which takes it. */
+ * memory in the node segment, among all its processes or among those of each host.  Among processes
+ * of several jobs on one host each allocates in its own job's segment.  Called under the domain's
+ * lock, except wm_coll_team_init(), which takes it. */
 #include <stdlib.h>
 #include "coll/start/team.h"
 #include "mpi/coll/exch.h"
 #include "mpi/coll/device.h"
+#include "mpi/coll/exch.h"
 #include "mpi/coll/team.h"
 #include "mpi/coll/team_dev.h"
 #include "mpi/base/comm.h"
@@ -15,8 +17,9 @@
 #include "mpi/p2p/send.h"
 #include "runtime/base/err.h"
 #include "runtime/boot/boot.h"
-#include "runtime/mem/segment.h"
+#include "runtime/mem/others.h"
 #include "runtime/mem/peer.h"
+#include "runtime/mem/segment.h"
 
 _Static_assert(COLL_TAG_END <= WM_TAG_COMM, "tags of collectives and of new communicators differ");
 
@@ -95,13 +98,13 @@ static int local_rank(const struct coll_team *t, int rank)
 
 static int team_peer_read(struct coll_team *t, int rank, void *to, uint64_t from, size_t nbytes)
 {
-    return rt_peer_read(local_rank(t, rank), to, from, nbytes);
+    return rt_peer_read(&rt_node.bells[local_rank(t, rank)], to, from, nbytes);
 }
 
 static int team_peer_write(struct coll_team *t, int rank, uint64_t to, const void *from,
                            size_t nbytes)
 {
-    return rt_peer_write(local_rank(t, rank), to, from, nbytes);
+    return rt_peer_write(&rt_node.bells[local_rank(t, rank)], to, from, nbytes);
 }
 
 static int team_nodes(struct coll_team *t, int *out)
@@ -142,6 +145,137 @@ static const struct coll_team_ops team_ops = {
     .stage = wm_coll_stage,
 };
 
+/* ---- processes of several jobs ---- */
+
+/* An offset in such a team: the rank that has allocated, plus 1, and the offset in its segment. */
+#define OWNER_SHIFT 44
+#define OFF_MASK (((size_t)1 << OWNER_SHIFT) - 1)
+
+static size_t owned(size_t off, int rank)
+{
+    return off == SIZE_MAX ? off : off | ((size_t)rank + 1) << OWNER_SHIFT;
+}
+
+/* Another job's process; NULL: of this job. */
+static struct rt_other *other_of(const struct coll_team *t, int rank)
+{
+    const struct wm_comm *c = t->arg;
+    return rt_others_find(wm_group_proc(c->group, rank));
+}
+
+static size_t jobs_shm_alloc(struct coll_team *t, size_t nbytes)
+{
+    return owned(rt_node_alloc(nbytes), t->rank);
+}
+
+/* The algorithms free what rank 0 has allocated, and rank 0 frees it. */
+static void jobs_shm_free(struct coll_team *t, size_t off, size_t nbytes)
+{
+    (void)t;
+    rt_node_free(off & OFF_MASK, nbytes);
+}
+
+static void *jobs_shm_at(struct coll_team *t, size_t off)
+{
+    const struct rt_other *o = other_of(t, (int)(off >> OWNER_SHIFT) - 1);
+    return (o ? o->base : rt_node.base) + (off & OFF_MASK);
+}
+
+static struct rt_bell *jobs_bell(struct coll_team *t, int rank)
+{
+    const struct rt_other *o = other_of(t, rank);
+    return o ? o->bell : &rt_node.bells[local_rank(t, rank)];
+}
+
+static void jobs_shm_wake(struct coll_team *t, int rank) { rt_bell_ring_at(jobs_bell(t, rank)); }
+
+static int jobs_peer_read(struct coll_team *t, int rank, void *to, uint64_t from, size_t nbytes)
+{
+    return rt_peer_read(jobs_bell(t, rank), to, from, nbytes);
+}
+
+static int jobs_peer_write(struct coll_team *t, int rank, uint64_t to, const void *from,
+                           size_t nbytes)
+{
+    return rt_peer_write(jobs_bell(t, rank), to, from, nbytes);
+}
+
+/* The launcher need not end this job when a process of another one dies. */
+static bool jobs_lost(struct coll_team *t)
+{
+    for (int i = 0; i < t->size && rt_others_nended(); i++) {
+        const struct rt_other *o = other_of(t, i);
+        if (o && o->ended)
+            return true;
+    }
+    return false;
+}
+
+/* Device memory is always copied through host memory. */
+static const struct coll_team_ops jobs_ops = {
+    .isend = team_isend,
+    .irecv = team_irecv,
+    .release = team_release,
+    .tell_void = team_tell_void,
+    .shm_alloc = jobs_shm_alloc,
+    .shm_free = jobs_shm_free,
+    .shm_at = jobs_shm_at,
+    .shm_wake = jobs_shm_wake,
+    .peer_read = jobs_peer_read,
+    .peer_write = jobs_peer_write,
+    .device = wm_coll_device,
+    .nodes = team_nodes,
+    .stage = wm_coll_stage,
+    .lost = jobs_lost,
+};
+
+static bool several_jobs(const struct wm_group *g)
+{
+    if (!g->procs)
+        return g->first.ns != 0;
+    for (int i = 0; i < g->size; i++)
+        if (wm_group_proc(g, i).ns != 0)
+            return true;
+    return false;
+}
+
+static void merge_far(void *inout, const void *in) { *(int32_t *)inout |= *(const int32_t *)in; }
+
+/* Whether all processes share memory with all others.  Which pairs do is known to these pairs only,
+ * so all ask all. */
+static int agree_near(struct wm_comm *c, bool *near)
+{
+    int32_t far = 0;
+    for (int i = 0; i < c->size; i++) {
+        struct rt_proc p = wm_group_proc(c->group, i);
+        const struct rt_other *o = rt_others_find(p);
+        far |= p.ns == 0 ? rt_boot_local(p.rank) < 0 : !o || o->ended;
+    }
+    struct wm_exch x = wm_exch_all(c, WM_TAG_COMM);
+    int err = wm_exch_combine(&x, &far, sizeof far, merge_far);
+    *near = !far;
+    return err;
+}
+
+static void join_jobs(struct coll_team *t)
+{
+    t->one_node = true;
+    t->ops = &jobs_ops;
+}
+
+bool wm_coll_team_in_node(const struct wm_comm *c)
+{
+    return c->team.one_node && c->team.ops == &team_ops;
+}
+
+void wm_coll_team_like(struct wm_comm *c, const struct wm_comm *model)
+{
+    if (model->team.ops == &jobs_ops)
+        join_jobs(&c->team);
+}
+
+/* ---- creation and end ---- */
+
 /* Whether a process shares the node segment of this process. */
 static bool is_here(struct rt_proc p)
 {
@@ -165,7 +299,7 @@ static void leave(struct coll_team *t, size_t off, size_t nbytes)
 {
     coll_team_fini(t);
     if (nbytes)
-        rt_node_free(off, nbytes);
+        rt_node_free(off & OFF_MASK, nbytes);
 }
 
 /* Frees the blocks that no process reads any more. */
@@ -185,11 +319,11 @@ static void sweep(void)
 
 uint64_t wm_coll_team_block(struct wm_comm *c)
 {
-    const struct coll_team *t = coll_team_local(&c->team);
+    struct coll_team *t = coll_team_local(&c->team);
     sweep();
     if (!t->one_node || coll_team_nbytes(t->size) == 0 || t->rank != 0)
         return 0;
-    return rt_node_alloc(coll_team_nbytes(t->size)) + 1; /* SIZE_MAX: no block */
+    return t->ops->shm_alloc(t, coll_team_nbytes(t->size)) + 1; /* SIZE_MAX: no block */
 }
 
 int wm_coll_team_attach(struct wm_comm *c, uint64_t block)
@@ -203,7 +337,7 @@ int wm_coll_team_attach(struct wm_comm *c, uint64_t block)
 void wm_coll_team_unblock(struct wm_comm *c, uint64_t block)
 {
     if (block)
-        rt_node_free(block - 1, coll_team_nbytes(coll_team_local(&c->team)->size));
+        rt_node_free((block - 1) & OFF_MASK, coll_team_nbytes(coll_team_local(&c->team)->size));
 }
 
 /* Rank 0 of the team, or of each host, allocates the block and broadcasts its place; all attach
@@ -272,7 +406,18 @@ int wm_coll_team_split(struct wm_comm *c)
 int wm_coll_team_init(struct wm_comm *c)
 {
     wm_coll_team_plain(c);
-    int err = wm_coll_team_split(c);
+    bool near = false;
+    int err = 0;
+    if (!c->inter && several_jobs(c->group)) {
+        rt_lock(&c->dom->lock);
+        err = agree_near(c, &near);
+        rt_unlock(&c->dom->lock);
+        if (err)
+            return wm_err_rt(err, "finding the processes that share memory");
+    }
+    if (near)
+        join_jobs(&c->team);
+    err = wm_coll_team_split(c);
     struct coll_team *t = coll_team_local(&c->team);
     if (err || !t->one_node || coll_team_nbytes(t->size) == 0)
         return err;

@@ -15,6 +15,11 @@ int wm_coll_team_init(struct wm_comm *c);
  * (other ranks, or no block: 0).  Then all ranks attach the block (0 or -RT_E), or rank 0 frees it.
  * Under the domain's lock. */
 void wm_coll_team_plain(struct wm_comm *c);
+/* After wm_coll_team_plain() for a copy of `model`: the processes of several jobs share memory if
+ * they do so there. */
+void wm_coll_team_like(struct wm_comm *c, const struct wm_comm *model);
+/* Whether all processes are of one job and share its node segment. */
+bool wm_coll_team_in_node(const struct wm_comm *c);
 /* Called after wm_coll_team_plain() for a team that gets shared memory later: sets up the teams of
  * the ranks on each host, if the ranks are on several hosts; the block then belongs to
  * coll_team_local().  Returns MPI_SUCCESS or what wm_err() returned. */

@@ -319,6 +319,7 @@ static int create(struct wm_comm *comm, struct wm_comm **out)
     if (err)
         return err;
     wm_coll_team_plain(comm->inter ? local : *out);
+    wm_coll_team_like(comm->inter ? local : *out, comm->inter ? comm->local : comm);
     if (comm->inter)
         err = wm_comm_create_inter(comm->group, comm->remote, 0, local, comm->dom, out);
     else

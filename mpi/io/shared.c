@@ -5,6 +5,7 @@
 #include "mpi/io/shared.h"
 #include "mpi/api/bodies.h"
 #include "mpi/base/comm.h"
+#include "mpi/coll/team.h"
 #include "mpi/datatype/type.h"
 #include "mpi/op/op.h"
 #include "mpi/io/view.h"
@@ -64,11 +65,11 @@ int wm_shared_open(struct wm_file *f, int64_t at)
     if (err)
         return err;
     struct wm_shared *s = f->shared;
-    if (f->comm->team.one_node && !f->comm->rank)
+    if (wm_coll_team_in_node(f->comm) && !f->comm->rank)
         v = (int64_t)rt_node_alloc(sizeof *s->word);
     if (v)
         *(struct word *)rt_node_at((size_t)v) = (struct word){ .at = at, .users = f->comm->size };
-    if (f->comm->team.one_node)
+    if (wm_coll_team_in_node(f->comm))
         err = bcast(f, 0, &v, 1);
     if (!err && !v)
         return open_window(f, at);

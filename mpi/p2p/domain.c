@@ -158,7 +158,7 @@ static void on_down(void *arg, struct btl_peer *bp, int err)
            "lost contact with rank %u%s: %s; operations with it fail from now on", p->proc.rank,
            rt_boot_of_job(p->proc.ns), rt_err_text(err));
     p->err = err;
-    p->is_last = true;
+    p->is_last = said_last(p);
     p->blocked = true;
     wm_flow_hold(p);
     if (rt_unlikely(wm_event_wanted(WM_EVENT_PEER_LOST)))

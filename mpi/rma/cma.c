@@ -20,7 +20,7 @@ struct walk {
 static void move(struct walk *w)
 {
     if (!w->err && w->n)
-        w->err = rt_peer_move(w->rank, w->here, w->nbytes, w->v, w->n, w->write);
+        w->err = rt_peer_move(&rt_node.bells[w->rank], w->here, w->nbytes, w->v, w->n, w->write);
     w->here += w->nbytes;
     w->n = 0;
     w->nbytes = 0;

@@ -44,7 +44,8 @@ static void reach(struct wm_rma *r, struct wm_rma_target *t)
         f.where = (uint8_t)t->ctl->where;
         f.device = has_device(t);
         f.mapped = t->ctl->has_key;
-        f.readable = !f.self && rt_peer_read(t->local, &probe, t->ctl->probe, 1) == 0;
+        f.readable = !f.self &&
+                     rt_peer_read(&rt_node.bells[t->local], &probe, t->ctl->probe, 1) == 0;
     }
     struct wm_rma_choice c = wm_rma_choose(&f);
     t->path = (uint8_t)c.path;

@@ -32,6 +32,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include "mpi/coll/exch.h"
+#include "mpi/coll/team.h"
 #include "mpi/core/life.h"
 #include "mpi/op/op.h"
 #include "mpi/p2p/api_wait.h"
@@ -72,7 +73,7 @@ static struct {
 
 bool wm_proxy_serves(const struct wm_comm *c)
 {
-    return !c->team.one_node || c->size > WM_XSTREAM_RANKS;
+    return !wm_coll_team_in_node(c) || c->size > WM_XSTREAM_RANKS;
 }
 
 bool wm_proxy_permit(void) { return wm_life_threads(); }

@@ -61,6 +61,7 @@ static struct {
     uint32_t njobs;
     struct view *views;
     uint32_t living; /* processes that share memory and have not ended */
+    uint32_t nended;
     struct address own;
 } others = { .epfd = -1 };
 
@@ -343,6 +344,7 @@ struct rt_other *rt_others_ended(void)
     s->pidfd = -1;
     s->pub.ended = true;
     others.living--;
+    others.nended++;
     return &s->pub;
 }
 
@@ -365,5 +367,7 @@ void rt_others_drop(bool (*in_use)(uint32_t ns, const void *arg), const void *ar
         j->nreleased = 0;
     }
 }
+
+uint32_t rt_others_nended(void) { return others.nended; }
 
 uint32_t rt_others_count(void) { return rt_load_relaxed(&others.living); }

@@ -6,25 +6,22 @@
 #include <sys/uio.h>
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
-#include "runtime/mem/segment.h"
 
 enum { LARGE_AUTO, LARGE_CMA, LARGE_COPY }; /* cfg.shm_large */
 
-const char *rt_peer_obstacle(int rank)
+const char *rt_peer_obstacle(const struct rt_bell *of)
 {
     if (cfg.shm_large == LARGE_COPY)
         return "setting shm_large";
-    return rt_node.bells[rank].pidns == rt_node.bells[rt_node.rank].pidns
-               ? NULL
-               : "it is in another PID namespace";
+    return of->pidns == rt_node.bells[rt_node.rank].pidns ? NULL : "it is in another PID namespace";
 }
 
 /* The process's pid, or -RT_ENOTSUP. */
-static pid_t pid_of(int rank)
+static pid_t pid_of(const struct rt_bell *of)
 {
-    if (rt_peer_obstacle(rank))
+    if (rt_peer_obstacle(of))
         return -RT_ENOTSUP;
-    return (pid_t)rt_load_acquire(&rt_node.bells[rank].pid);
+    return (pid_t)rt_load_acquire(&of->pid);
 }
 
 static ssize_t step(pid_t pid, const struct iovec *here, const struct iovec *there, int n,
@@ -37,9 +34,9 @@ static ssize_t step(pid_t pid, const struct iovec *here, const struct iovec *the
     return k < 0 && errno == ESRCH ? -RT_EPEER : -RT_ENOTSUP;
 }
 
-static int copy(int rank, void *here, uint64_t there, size_t nbytes, bool write)
+static int copy(const struct rt_bell *of, void *here, uint64_t there, size_t nbytes, bool write)
 {
-    pid_t pid = pid_of(rank);
+    pid_t pid = pid_of(of);
     if (pid < 0)
         return pid;
     for (size_t done = 0; done < nbytes;) {
@@ -53,32 +50,31 @@ static int copy(int rank, void *here, uint64_t there, size_t nbytes, bool write)
     return 0;
 }
 
-int rt_peer_read(int local_rank, void *to, uint64_t from, size_t nbytes)
+int rt_peer_read(const struct rt_bell *of, void *to, uint64_t from, size_t nbytes)
 {
-    return copy(local_rank, to, from, nbytes, false);
+    return copy(of, to, from, nbytes, false);
 }
 
-int rt_peer_write(int local_rank, uint64_t to, const void *from, size_t nbytes)
+int rt_peer_write(const struct rt_bell *of, uint64_t to, const void *from, size_t nbytes)
 {
-    return copy(local_rank, (void *)(uintptr_t)from, to, nbytes, true);
+    return copy(of, (void *)(uintptr_t)from, to, nbytes, true);
 }
 
-int rt_peer_move(int local_rank, void *here, size_t nbytes, const struct iovec *there, int n,
-                 bool write)
+int rt_peer_move(const struct rt_bell *of, void *here, size_t nbytes, const struct iovec *there,
+                 int n, bool write)
 {
-    pid_t pid = pid_of(local_rank);
+    pid_t pid = pid_of(of);
     if (pid < 0)
         return pid;
     if (n == 1) /* long pieces may take several calls */
-        return copy(local_rank, here, (uint64_t)(uintptr_t)there->iov_base, nbytes, write);
+        return copy(of, here, (uint64_t)(uintptr_t)there->iov_base, nbytes, write);
     struct iovec l = { here, nbytes };
     ssize_t k = step(pid, &l, there, n, write);
     size_t done = k > 0 ? (size_t)k : 0;
     if (k < 0 || done == nbytes)
         return k < 0 ? (int)k : 0;
     for (int i = 0; i < n; i++) { /* a call that was cut short: piece by piece */
-        int err = copy(local_rank, here, (uint64_t)(uintptr_t)there[i].iov_base, there[i].iov_len,
-                       write);
+        int err = copy(of, here, (uint64_t)(uintptr_t)there[i].iov_base, there[i].iov_len, write);
         if (err < 0)
             return err;
         here = (char *)here + there[i].iov_len;

@@ -79,6 +79,11 @@ def client_dies():
     assert "lost contact" in texts[0] and "of job" in texts[0], texts[0]
 
 
+def client_dies_in_collective():
+    """All that wait for it get an error, those without messages to it, too."""
+    together((3, "left"), (1, "part"), status={1: 137})
+
+
 def wrong_secret():
     """Refused, while an accept waits, which then takes the right one."""
     together((1, "accept", 1), (2, "wrong"), (1, "connect", 1))
@@ -88,4 +93,4 @@ def closed_while_waiting():
     together((1, "late"), (2, "failing"))
 
 
-main([two_mpiruns, without_shared_memory, singletons, many_times, many_clients, client_dies, wrong_secret, closed_while_waiting])
+main([two_mpiruns, without_shared_memory, singletons, many_times, many_clients, client_dies, client_dies_in_collective, wrong_secret, closed_while_waiting])

@@ -113,6 +113,26 @@ static void cancelled(void)
         OK(MPI_Recv(&x, 1, MPI_INT, (me + all - all / 2) % all, 10, merged, MPI_STATUS_IGNORE));
 }
 
+/* A file's shared pointer is a word in the segment of one job only. */
+static void file(void)
+{
+    char name[64] = "";
+    MPI_File f;
+    MPI_Offset at = -1;
+    int one = 1;
+    if (me == 0)
+        snprintf(name, sizeof name, "/tmp/weft-dyn-%d", (int)getpid());
+    OK(MPI_Bcast(name, sizeof name, MPI_CHAR, 0, merged));
+    OK(MPI_File_open(merged, name, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE,
+                     MPI_INFO_NULL, &f));
+    OK(MPI_File_write_shared(f, &one, 1, MPI_INT, MPI_STATUS_IGNORE));
+    OK(MPI_Barrier(merged));
+    OK(MPI_File_get_position_shared(f, &at));
+    CHECK_EQ((int)at, all * (int)sizeof one);
+    OK(MPI_Barrier(merged));
+    OK(MPI_File_close(&f));
+}
+
 static void window(void)
 {
     int *base, right = (me + 1) % all, one = 1, got = -1;
@@ -170,6 +190,7 @@ static void talk(int far, bool parent)
     cancelled();
     collectives();
     window();
+    file();
     OK(MPI_Comm_free(&merged));
     OK(MPI_Comm_disconnect(&inter));
 }

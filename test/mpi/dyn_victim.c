@@ -4,6 +4,8 @@
  *     connect FILE N    waits for FILE and connects N times
  *     die FILE          connects, and rank 0 kills itself
  *     survive FILE      accepts, receives from the dead, and gets an error
+ *     part FILE         connects, and rank 0 kills itself in a collective of the merged group
+ *     left FILE         accepts, and gets an error in that collective
  *     wrong FILE        connects with another secret, which the acceptor refuses
  *     late FILE         accepts nothing: opens a port, writes FILE, closes it after a while
  *     failing FILE      connects to that port and expects MPI_ERR_PORT */
@@ -84,6 +86,26 @@ static void die(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* One side's process dies while the others wait for it in shared memory. */
+static void merged_death(bool dies)
+{
+    MPI_Comm c, merged;
+    int x = 1, sum;
+    if (dies)
+        OK(MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &c));
+    else
+        OK(MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &c));
+    OK(MPI_Intercomm_merge(c, dies, &merged));
+    OK(MPI_Comm_set_errhandler(merged, MPI_ERRORS_RETURN));
+    OK(MPI_Allreduce(&x, &sum, 1, MPI_INT, MPI_SUM, merged));
+    if (dies)
+        raise(SIGKILL);
+    for (int i = 0; i < 2; i++)
+        CHECK(MPI_Allreduce(&x, &sum, 1, MPI_INT, MPI_SUM, merged) != MPI_SUCCESS);
+    OK(MPI_Comm_free(&merged));
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+}
+
 static void wrong(void)
 {
     MPI_Comm c;
@@ -101,7 +123,8 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    bool serves = !strcmp(what, "accept") || !strcmp(what, "survive") || !strcmp(what, "late");
+    bool serves = !strcmp(what, "accept") || !strcmp(what, "survive") || !strcmp(what, "late") ||
+                  !strcmp(what, "left");
     serves ? publish(file) : find(file);
     if (!strcmp(what, "accept") || !strcmp(what, "connect"))
         meet(serves, n);
@@ -109,6 +132,8 @@ int main(int argc, char **argv)
         survive();
     else if (!strcmp(what, "die"))
         die();
+    else if (!strcmp(what, "part") || !strcmp(what, "left"))
+        merged_death(!strcmp(what, "part"));
     else if (!strcmp(what, "wrong"))
         wrong();
     else if (!strcmp(what, "failing"))
