@@ -18,7 +18,7 @@ int wm_err(int errclass, const char *fmt, ...)
     return errclass;
 }
 
-static int class_of_rt(int rt_err)
+int wm_err_class(int rt_err)
 {
     switch (rt_err < 0 ? -rt_err : rt_err) {
 #define RT_ERR(name, mpi_class, text) \
@@ -39,7 +39,7 @@ int wm_err_rt(int rt_err, const char *fmt, ...)
     va_end(ap);
     if (n >= 0 && (size_t)n < sizeof detail)
         snprintf(detail + n, sizeof detail - (size_t)n, "%s%s", n ? ": " : "", rt_err_text(rt_err));
-    return class_of_rt(rt_err);
+    return wm_err_class(rt_err);
 }
 
 const char *wm_err_detail(void) { return detail; }

@@ -11,6 +11,8 @@ struct wm_comm;
 int wm_err(int errclass, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
 /* The same for a negative code from a lower layer. */
 int wm_err_rt(int rt_err, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
+/* The error class of such a code. */
+int wm_err_class(int rt_err);
 /* Text that wm_err() left on this thread, "" if none. */
 const char *wm_err_detail(void);
 void wm_err_clear(void);

@@ -23,9 +23,9 @@
 
 struct look {
     struct wm_comm *comm;
-    const uint32_t *done;
-    unsigned npolls;
-    uint64_t nsleeps, next_ns;
+    bool (*ready)(void *arg);
+    void *arg;
+    struct wm_alive at;
     bool dead;
 };
 
@@ -45,10 +45,10 @@ static bool has_died(const struct wm_comm *c, int i)
 }
 
 /* A process that sleeps is here about once a second; the clock is read at once then. */
-static bool find_dead(struct look *l)
+bool wm_alive_look(struct wm_comm *c, struct wm_alive *l)
 {
     struct timespec t;
-    uint64_t nsleeps = l->comm->dom->stats.sleeps;
+    uint64_t nsleeps = c->dom->stats.sleeps;
     if (++l->npolls % LOOK_POLLS && nsleeps == l->nsleeps)
         return false;
     l->nsleeps = nsleeps;
@@ -58,11 +58,11 @@ static bool find_dead(struct look *l)
         return false;
     bool first = !l->next_ns;
     l->next_ns = now + LOOK_NS;
-    for (int i = 0; i < l->comm->remote->size && !first; i++)
-        if (has_died(l->comm, i)) {
+    for (int i = 0; i < c->remote->size && !first; i++)
+        if (has_died(c, i)) {
             log_info(MPI, "process %u%s has died; a call that waits for it returns an error",
-                     wm_group_proc(l->comm->remote, i).rank,
-                     rt_boot_of_job(wm_group_proc(l->comm->remote, i).ns));
+                     wm_group_proc(c->remote, i).rank,
+                     rt_boot_of_job(wm_group_proc(c->remote, i).ns));
             return true;
         }
     return false;
@@ -71,18 +71,24 @@ static bool find_dead(struct look *l)
 static bool ended(void *arg)
 {
     struct look *l = arg;
-    if (rt_load_acquire(l->done))
+    if (l->ready(l->arg))
         return true;
-    l->dead = l->dead || find_dead(l);
+    l->dead = l->dead || wm_alive_look(l->comm, &l->at);
     return l->dead;
+}
+
+int wm_alive_until(struct wm_comm *c, bool (*ready)(void *arg), void *arg)
+{
+    struct look l = { .comm = c, .ready = ready, .arg = arg };
+    l.at.nsleeps = c->dom->stats.sleeps;
+    if (!ready(arg))
+        wm_domain_until(c->dom, ended, &l);
+    return ready(arg) ? 0 : -RT_EPEER;
 }
 
 int wm_alive_wait(struct wm_comm *c, const uint32_t *done)
 {
-    struct look l = { .comm = c, .done = done, .nsleeps = c->dom->stats.sleeps };
-    if (!rt_load_acquire(done))
-        wm_domain_until(c->dom, ended, &l);
-    return rt_load_acquire(done) ? 0 : -RT_EPEER;
+    return wm_alive_until(c, wm_wait_done, (void *)(uintptr_t)done);
 }
 
 int wm_alive_receive(struct wm_comm *c, struct rt_req *r)

@@ -189,19 +189,32 @@ static bool run_alone(struct wm_domain *d, struct coll_task *k)
     return run_yielding(d, k);
 }
 
-int wm_coll_begin(struct wm_comm *c, struct coll_team *t, const struct coll_args *a,
-                  struct coll_task *k)
+static int start_task(struct wm_comm *c, struct coll_team *t, const struct coll_args *a,
+                      bool background, struct coll_task *k)
 {
     k->req = (struct rt_req){ 0 };
     k->up = NULL;
-    k->background = false;
+    k->background = background;
     int err = coll_start(t, a, k);
+    if (err >= 0)
+        count(c->dom, k);
+    return err;
+}
+
+int wm_coll_begin(struct wm_comm *c, struct coll_team *t, const struct coll_args *a,
+                  struct coll_task *k)
+{
+    int err = start_task(c, t, a, false, k);
     if (err < 0)
         return err;
-    count(c->dom, k);
     if (!run_alone(c->dom, k))
         wm_domain_add_task(c->dom, k);
     return 0;
+}
+
+int wm_coll_post(struct wm_comm *c, const struct coll_args *a, struct coll_task *k)
+{
+    return start_task(c, &c->team, a, true, k);
 }
 
 int wm_coll_run(struct wm_comm *c, const struct coll_args *a)

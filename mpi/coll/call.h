@@ -66,6 +66,9 @@ int wm_coll_run(struct wm_comm *c, const struct coll_args *a);
  * is one of the domain's tasks until k->req.done; or -RT_E... */
 int wm_coll_begin(struct wm_comm *c, struct coll_team *t, const struct coll_args *a,
                   struct coll_task *k);
+/* Starts one that the caller advances by coll_task_advance(); `a` points to memory that stays until
+ * the end. */
+int wm_coll_post(struct wm_comm *c, const struct coll_args *a, struct coll_task *k);
 /* Converts the vectors of a v form to 64-bit arrays: scounts, sdispls, rcounts, rdispls; a NULL `v`
  * is skipped.  A blocking call of few processes keeps them in `few`, an array of WM_FEW entries
  * that the caller keeps until the call returns; NULL: always allocates. */

@@ -8,6 +8,7 @@
 #include "runtime/io/io.h"
 #include <pthread.h>
 
+struct wm_cop; /* mpi/io/cop.h */
 struct wm_errh;
 struct wm_exchange; /* mpi/io/twophase.c */
 struct wm_hints;    /* mpi/io/hints.h */
@@ -35,7 +36,8 @@ struct wm_file {
     int64_t pos;                  /* individual file pointer, in etypes */
     struct wm_shared *shared;     /* owned */
     struct wm_split split;        /* used by one thread at a time, as the calls are collective */
-    struct wm_exchange *exchange; /* buffers of collective calls, one call at a time; NULL; owned */
+    struct wm_cop *cops;          /* collective operations, in the order of their starts; NULL */
+    struct wm_exchange *exchange; /* buffers of the first of them; NULL; owned */
     bool dead;                    /* a process of the file has died: collective calls fail */
     bool atomic; /* MPI_File_set_atomicity; changes only while no access is in progress */
     pthread_mutex_t

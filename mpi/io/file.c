@@ -7,6 +7,7 @@
 #include "mpi/core/errh.h"
 #include "mpi/core/comm.h"
 #include "mpi/core/group.h"
+#include "mpi/io/cop.h"
 #include "mpi/io/hints.h"
 #include "mpi/io/twophase.h"
 #include "mpi/io/view.h"
@@ -47,8 +48,10 @@ int wm_file_numbers(struct wm_file *f, struct coll_args *a, int64_t *v, int n)
     a->rtype = &wm_type_get(MPI_INT64_T)->layout;
     a->mem = RT_MEM_HOST;
     wm_file_lock(f);
-    int rc = f->dead ? -RT_EPEER : wm_alive_numbers(f->comm, a, v, n);
-    f->dead = rc == -RT_EPEER;
+    int rc = wm_cop_drain(f);
+    if (!rc)
+        rc = wm_alive_numbers(f->comm, a, v, n);
+    f->dead = f->dead || rc == -RT_EPEER;
     wm_file_unlock(f);
     return rc < 0 ? wm_err_rt(rc, "the %d processes of file %s could not agree", f->comm->size,
                               f->name)

@@ -14,9 +14,9 @@ void wm_file_ref(struct wm_file *f);
 void wm_file_unref(struct wm_file *f);
 /* The error of an engine function, with the file's name: "could not write to FILE: ...". */
 int wm_file_err(const struct wm_file *f, int rt_err, const char *what);
-/* A blocking collective on the file's communicator whose only buffer is v[n].  MPI_SUCCESS, or the
- * error.  After MPI_ERR_PROC_ABORTED, a process of the file has died: f->dead is set, and later
- * calls fail at once. */
+/* A blocking collective on the file's communicator whose only buffer is v[n], after the operations
+ * in progress.  MPI_SUCCESS, or the error.  After MPI_ERR_PROC_ABORTED, a process of the file has
+ * died: f->dead is set, and later calls fail at once. */
 int wm_file_numbers(struct wm_file *f, struct coll_args *a, int64_t *v, int n);
 /* Replaces each of n numbers by the largest that a rank of the file passes; blocking.  MPI_SUCCESS,
  * or the error of the messages. */

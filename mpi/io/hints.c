@@ -104,10 +104,10 @@ const char *wm_hints_effect(int i, const char **effect)
         const char *key, *effect;
     } table[] = {
         { "file_perm", "permissions of a new file, octal" },
-        { "romio_cb_read", "enable: blocking collective reads go through aggregators; automatic, "
-                           "disable: each rank reads" },
-        { "romio_cb_write", "enable: blocking collective writes go through aggregators; "
-                            "disable: each rank writes; automatic: by the length of pieces" },
+        { "romio_cb_read", "enable: collective reads go through aggregators; automatic, disable: "
+                           "each rank reads" },
+        { "romio_cb_write", "enable: collective writes go through aggregators; disable: each rank "
+                            "writes; automatic: by the length of pieces" },
         { "collective_buffering", "false: as romio_cb_... disable; true: automatic" },
         { "cb_buffer_size", "bytes of the file that an aggregator has in memory" },
         { "cb_nodes", "most ranks that aggregate; default: one on each host" },

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* From a call of the API to an operation: checks, positions and file pointers, statuses, requests.
- * A nonblocking operation is a job of runtime/io; its task looks at the job's end in progress. */
+ * A nonblocking operation of one rank is a job of runtime/io; its task looks at the job's end in
+ * progress.  The task of one that the ranks carry out together advances it (cop.h). */
 #include "mpi/io/op.h"
 #include "coll/begin.h"
 #include "coll/coll.h"
@@ -8,10 +9,10 @@
 #include "mpi/base/comm.h"
 #include "mpi/core/life.h"
 #include "mpi/base/status.h"
+#include "mpi/io/cop.h"
 #include "mpi/io/datarep.h"
 #include "mpi/io/refuse.h"
 #include "mpi/io/shared.h"
-#include "mpi/io/twophase.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/request.h"
 #include <stdlib.h>
@@ -108,7 +109,7 @@ static int prepare(const struct wm_access *a, struct wm_iop *op)
     return err;
 }
 
-static int op_error(const struct wm_iop *op, int rt_err)
+int wm_iop_error(const struct wm_iop *op, int rt_err)
 {
     if (rt_err == -RT_EADDR)
         return wm_dev_fault();
@@ -117,19 +118,14 @@ static int op_error(const struct wm_iop *op, int rt_err)
                      (long long)wm_view_offset(op->view, op->pos), op->file->name);
 }
 
-static int run_alone(struct wm_iop *op)
-{
-    int rc = wm_indep_run(op);
-    return rc < 0 ? op_error(op, rc) : MPI_SUCCESS;
-}
-
 int wm_io_run(const struct wm_access *a, MPI_Status *status)
 {
     struct wm_iop op;
     int err = prepare(a, &op);
     if (err)
         return err;
-    err = run_alone(&op);
+    int rc = wm_indep_run(&op);
+    err = rc < 0 ? wm_iop_error(&op, rc) : MPI_SUCCESS;
     wm_status_set(status, MPI_ANY_SOURCE, MPI_ANY_TAG, op.moved, false);
     wm_view_unref(op.view);
     return err;
@@ -139,35 +135,48 @@ int wm_io_run(const struct wm_access *a, MPI_Status *status)
 
 struct io_req {
     struct coll_task task; /* first member: its req is the request */
-    struct wm_type *type;  /* referenced */
+    struct wm_type *type;  /* referenced; NULL: refused */
     struct io_work *work;
 };
 _Static_assert(sizeof(struct io_req) <= WM_REQ_MAX, "file request fits a slab slot");
 
 struct io_work {
-    struct rt_io_job job;
+    struct wm_file *file; /* referenced */
     struct wm_iop op;
+    struct rt_io_job job; /* of one rank */
     int err;
+    bool together;
+    struct wm_cop cop; /* if so */
 };
 
 static void req_release(struct rt_req *r)
 {
     struct io_req *q = (struct io_req *)r;
-    wm_type_unref(q->type);
-    wm_view_unref(q->work->op.view);
-    wm_file_unref(q->work->op.file);
-    free(q->work);
+    if (q->type)
+        wm_type_unref(q->type);
+    if (q->work->op.view)
+        wm_view_unref(q->work->op.view);
+    bool kept = q->work->together && q->work->file->dead;
+    wm_file_unref(q->work->file);
+    if (!kept)
+        free(q->work);
     rt_slab_free(&wm_request_slab, q);
 }
 
 static void *req_owner(const struct rt_req *r)
 {
-    return ((const struct io_req *)r)->work->op.file->comm;
+    return ((const struct io_req *)r)->work->file->comm;
 }
 
-static const struct rt_req_ops req_ops = { .name = "file access",
-                                           .release = req_release,
-                                           .owner = req_owner };
+static int req_error(const struct rt_req *r)
+{
+    const struct io_work *w = ((const struct io_req *)r)->work;
+    return w->together ? wm_cop_error(&w->cop) : wm_iop_error(&w->op, r->err);
+}
+
+static const struct rt_req_ops req_ops = {
+    .name = "file access", .release = req_release, .owner = req_owner, .error = req_error
+};
 
 /* After the request completes: releases a request whose handle the user has freed. */
 static void req_done(struct rt_req *r, void *arg)
@@ -185,68 +194,94 @@ static void run_job(struct rt_io_job *job)
 
 static int step(struct coll_task *k)
 {
-    struct io_req *q = (struct io_req *)k;
-    if (!rt_load_acquire(&q->work->job.done)) /* pairs with the release of the job thread */
+    struct io_work *w = ((struct io_req *)k)->work;
+    if (!rt_load_acquire(&w->job.done)) /* pairs with the release of the job thread */
         return 0;
-    k->req.status.len = q->work->op.moved;
-    return q->work->err < 0 ? q->work->err : 1;
+    k->req.status.len = w->op.moved;
+    return w->err < 0 ? w->err : 1;
+}
+
+static int step_together(struct coll_task *k)
+{
+    struct io_work *w = ((struct io_req *)k)->work;
+    if (!wm_cop_advance(&w->cop))
+        return 0;
+    k->req.status.len = w->op.moved;
+    return w->cop.err ? -RT_EIO : 1; /* req_error() has the error */
 }
 
 /* A device is reached by calls under the domain's lock: another thread may make them only if locks
  * are on.  Functions of the user are called by the user's threads. */
-static bool may_be_a_job(const struct wm_iop *op)
+bool wm_iop_may_be_a_job(const struct wm_iop *op)
 {
     if (op->view->rep)
         return false;
     return !wm_on_device(op->buf, op->count, op->mem, op->nbytes) || wm_life_threads();
 }
 
+/* Under the lock from here on. */
+static struct io_req *make_req(struct wm_file *f, struct wm_type *type, struct io_work *w)
+{
+    struct io_req *q = wm_req_alloc(&req_ops);
+    if (!q)
+        return NULL;
+    wm_file_ref(f);
+    if (type)
+        wm_type_ref(type);
+    q->type = type;
+    q->work = w;
+    w->file = f;
+    w->together = false;
+    q->task.step = step;
+    q->task.cleanup = NULL;
+    q->task.req.notify = req_done;
+    q->task.req.status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG };
+    return q;
+}
+
 static void launch(struct io_req *q)
 {
-    struct io_work *w = q->work;
-    struct wm_domain *d = w->op.file->comm->dom;
-    if (!w->op.nbytes || !may_be_a_job(&w->op) || rt_io_submit(&w->job) < 0) {
-        run_job(&w->job);
-        w->job.done = 1;
-    }
-    rt_lock(&d->lock);
+    struct wm_domain *d = q->work->file->comm->dom;
     if (!coll_task_advance(&q->task))
         wm_domain_add_task(d, &q->task);
-    rt_unlock(&d->lock);
+}
+
+static int no_memory(void) { return wm_err(MPI_ERR_NO_MEM, "no memory for an access to a file"); }
+
+/* Without the lock: a job that is run here may take it. */
+static void start_job(struct io_work *w)
+{
+    w->job.run = run_job;
+    if (w->op.nbytes && wm_iop_may_be_a_job(&w->op) && rt_io_submit(&w->job) >= 0)
+        return;
+    run_job(&w->job);
+    w->job.done = 1;
 }
 
 int wm_io_start(const struct wm_access *a, MPI_Request *request)
 {
     struct io_work *w = malloc(sizeof *w);
     if (!w)
-        return wm_err(MPI_ERR_NO_MEM, "no memory for an access to a file");
+        return no_memory();
     int err = prepare(a, &w->op);
     if (err) {
         free(w);
         return err;
     }
     wm_file_lock(a->file);
-    struct io_req *q = wm_req_alloc(&req_ops);
-    if (q) {
-        wm_file_ref(a->file);
-        wm_type_ref(a->type);
-        q->type = a->type;
-        q->work = w;
-        w->job.run = run_job;
-        q->task.step = step;
-        q->task.cleanup = NULL;
-        q->task.req.notify = req_done;
-        q->task.req.status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG };
-        *request = wm_req_handle(&q->task.req);
-    }
+    struct io_req *q = make_req(a->file, a->type, w);
     wm_file_unlock(a->file);
-    if (q) {
-        launch(q);
-        return MPI_SUCCESS;
+    if (!q) {
+        wm_view_unref(w->op.view);
+        free(w);
+        return no_memory();
     }
-    wm_view_unref(w->op.view);
-    free(w);
-    return wm_err(MPI_ERR_NO_MEM, "no memory for an access to a file");
+    start_job(w);
+    wm_file_lock(a->file);
+    *request = wm_req_handle(&q->task.req);
+    launch(q);
+    wm_file_unlock(a->file);
+    return MPI_SUCCESS;
 }
 
 /* ---- by all ranks ---- */
@@ -254,45 +289,103 @@ int wm_io_start(const struct wm_access *a, MPI_Request *request)
 const char *wm_io_collective_plan(void)
 {
     return "aggregators write pieces below 2 KiB of views with gaps; each rank does all else "
-           "itself, unless romio_cb_write or romio_cb_read = enable; blocking calls only";
+           "itself, unless romio_cb_write or romio_cb_read = enable";
+}
+
+/* Whether the ranks carry out the access together. */
+static bool is_joint(struct wm_file *f, bool write)
+{
+    wm_file_lock(f);
+    bool wanted = wm_plan_wanted(f, write);
+    wm_file_unlock(f);
+    return wanted;
+}
+
+/* `op` NULL: only votes. */
+static int run_joint(struct wm_file *f, struct wm_iop *op, bool write, int err)
+{
+    struct wm_cop *c = malloc(sizeof *c);
+    if (!c)
+        return no_memory();
+    wm_file_lock(f);
+    wm_cop_init(c, f, op, write, err);
+    err = wm_cop_wait(c);
+    if (!f->dead)
+        free(c);
+    wm_file_unlock(f);
+    return err;
 }
 
 int wm_io_run_all(const struct wm_access *a, MPI_Status *status)
 {
-    struct wm_plan plan;
     struct wm_iop op;
-    if (!wm_plan_wanted(a->file, a->write))
+    if (!is_joint(a->file, a->write))
         return wm_io_run(a, status);
     int err = prepare(a, &op);
-    bool prepared = !err;
-    err = wm_plan_agree(a->file, &op, err, &plan);
-    if (!err && plan.exchange)
-        err = wm_twophase_run(&op, &plan);
-    else if (!err)
-        err = run_alone(&op);
-    if (prepared) {
-        wm_status_set(status, MPI_ANY_SOURCE, MPI_ANY_TAG, op.moved, false);
-        wm_view_unref(op.view);
-    }
+    if (err)
+        return run_joint(a->file, NULL, a->write, err);
+    err = run_joint(a->file, &op, a->write, MPI_SUCCESS);
+    wm_status_set(status, MPI_ANY_SOURCE, MPI_ANY_TAG, op.moved, false);
+    wm_view_unref(op.view);
     return err;
+}
+
+/* Starts a joint operation; with an error of this rank a vote without a handle. */
+static int start_joint(struct wm_file *f, struct wm_type *type, struct io_work *w, bool write,
+                       int err, MPI_Request *request)
+{
+    wm_file_lock(f);
+    struct io_req *q = make_req(f, type, w);
+    if (q) {
+        w->together = true;
+        q->task.step = step_together;
+        if (err)
+            q->task.req.flags |= RT_REQ_DETACHED;
+        else
+            *request = wm_req_handle(&q->task.req);
+        wm_cop_init(&w->cop, f, err ? NULL : &w->op, write, err);
+        launch(q);
+    }
+    wm_file_unlock(f);
+    return q ? err : -1;
+}
+
+/* The vote of a rank whose arguments are wrong.  Without memory it waits for the other ranks. */
+static int vote(struct wm_file *f, bool write, int err)
+{
+    struct io_work *w = calloc(1, sizeof *w);
+    MPI_Request none;
+    if (w && start_joint(f, NULL, w, write, err, &none) == err)
+        return err;
+    free(w);
+    return run_joint(f, NULL, write, err);
+}
+
+int wm_io_start_all(const struct wm_access *a, MPI_Request *request)
+{
+    if (!is_joint(a->file, a->write))
+        return wm_io_start(a, request);
+    struct io_work *w = malloc(sizeof *w);
+    int err = w ? prepare(a, &w->op) : no_memory();
+    if (!err && start_joint(a->file, a->type, w, a->write, err, request) == MPI_SUCCESS)
+        return MPI_SUCCESS;
+    if (!err) {
+        err = no_memory();
+        wm_view_unref(w->op.view);
+    }
+    free(w);
+    return vote(a->file, a->write, err);
 }
 
 int wm_io_refuse(struct wm_file *f, unsigned flags, int err)
 {
     bool write = flags & WM_REFUSE_WRITE;
-    struct wm_plan plan;
     int64_t at;
     if (!f)
         return err;
     if (flags & WM_REFUSE_ORDERED)
         wm_shared_ordered(f, 0, &at);
-    if (wm_plan_wanted(f, write))
-        wm_plan_agree(f, NULL, err, &plan);
-    return err;
-}
-
-/* The exchange needs all ranks at once, so a nonblocking call is an access of each rank. */
-int wm_io_start_all(const struct wm_access *a, MPI_Request *request)
-{
-    return wm_io_start(a, request);
+    if (!is_joint(f, write))
+        return err;
+    return flags & WM_REFUSE_LATER ? vote(f, write, err) : run_joint(f, NULL, write, err);
 }

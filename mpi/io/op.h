@@ -42,6 +42,9 @@ int wm_io_end(const struct wm_access *a, MPI_Status *status);
 /* How the ranks divide a collective access, for weft_info. */
 const char *wm_io_collective_plan(void);
 
+/* Whether a job thread may carry out the operation, and the MPI error of one that failed. */
+bool wm_iop_may_be_a_job(const struct wm_iop *op);
+int wm_iop_error(const struct wm_iop *op, int rt_err);
 /* Carries out an operation of this rank alone; takes the domain's lock only for device memory.  Any
  * thread.  0 or -RT_E...; sets op->moved. */
 int wm_indep_run(struct wm_iop *op);

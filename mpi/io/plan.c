@@ -19,13 +19,11 @@
 #define FINE 2048
 #define SOME 64
 
-bool wm_plan_wanted(struct wm_file *f, bool write)
+bool wm_plan_wanted(const struct wm_file *f, bool write)
 {
-    wm_file_lock(f);
     enum wm_choice3 choice = write ? f->hints->cb_write : f->hints->cb_read;
     bool usable = f->comm->size > 1 && !f->atomic && !f->view->rep;
     bool fine = write && f->view->piece < FINE;
-    wm_file_unlock(f);
     return usable && (choice == WM_ENABLE || (choice == WM_AUTOMATIC && fine));
 }
 
@@ -106,43 +104,37 @@ void wm_plan_window(const struct wm_plan *p, int i, int64_t round, int64_t *from
     *to = *to < p->high ? *to : p->high;
 }
 
-enum { ERR, LOW, HIGH, MOST, MIXED, NVALUES };
-
-int wm_plan_agree(struct wm_file *f, const struct wm_iop *op, int err, struct wm_plan *p)
+void wm_plan_numbers(const struct wm_iop *op, int err, int64_t *v)
 {
-    int64_t v[NVALUES] = { [LOW] = -INT64_MAX }, from, to;
-    wm_file_lock(f);
-    p->agg = wm_plan_aggregators(f, &p->naggs);
-    int64_t buffer = f->hints->cb_buffer_size, piece = f->view->piece;
+    int64_t from, to;
+    for (int i = 0; i < WM_PLAN_VALUES; i++)
+        v[i] = 0;
+    v[WM_PLAN_ERR] = err;
+    v[WM_PLAN_LOW] = -INT64_MAX;
+    if (err || !op || !op->nbytes)
+        return;
+    wm_view_hull(op->view, op->pos, op->nbytes, &from, &to);
+    v[WM_PLAN_LOW] = -from;
+    v[WM_PLAN_HIGH] = to;
+    v[WM_PLAN_MOST] = op->nbytes;
+    v[WM_PLAN_MIXED] = !op->view->facts.ordered;
+}
+
+void wm_plan_make(const struct wm_file *f, bool write, const int64_t *v, struct wm_plan *p)
+{
+    int64_t buffer = f->hints->cb_buffer_size, most = v[WM_PLAN_MOST];
     bool automatic = f->hints->cb_write == WM_AUTOMATIC;
-    wm_file_unlock(f);
-    if (!err && !p->agg)
-        err = wm_err(MPI_ERR_NO_MEM, "no memory for a collective access to a file");
-    if (!err && op->nbytes) {
-        wm_view_hull(op->view, op->pos, op->nbytes, &from, &to);
-        v[LOW] = -from;
-        v[HIGH] = to;
-        v[MOST] = op->nbytes;
-        v[MIXED] = !op->view->facts.ordered;
-    }
-    v[ERR] = err;
-    int rc = wm_file_max(f, v, NVALUES);
-    if (err || rc)
-        return err ? err : rc;
-    if (v[ERR])
-        return wm_err((int)v[ERR], "another process of the file reports this error");
-    p->low = -v[LOW];
-    p->high = v[HIGH];
+    p->low = -v[WM_PLAN_LOW];
+    p->high = v[WM_PLAN_HIGH];
     p->rounds = 0;
-    p->exchange = !v[MIXED];
+    p->exchange = !v[WM_PLAN_MIXED];
     if (!p->exchange || p->low >= p->high)
-        return MPI_SUCCESS;
-    double span = (double)(p->high - p->low), bytes = (double)v[MOST] * f->comm->size;
+        return;
+    double span = (double)(p->high - p->low), bytes = (double)most * f->comm->size;
     if (span / p->naggs > (double)buffer * MANY && span > bytes * SPARSE)
         p->exchange = false;
-    if (op->write && automatic && (span > bytes * 2 || v[MOST] < piece * SOME))
+    if (write && automatic && (span > bytes * 2 || most < f->view->piece * SOME))
         p->exchange = false;
     if (p->exchange)
         divide(f, buffer, p);
-    return MPI_SUCCESS;
 }

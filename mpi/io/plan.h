@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How the ranks of a file carry out a collective access: each for itself, or by the two-phase
- * exchange with aggregators (collective buffering). */
+ * exchange with aggregators (collective buffering).  Under the file's lock. */
 #ifndef WM_IO_PLAN_H
 #define WM_IO_PLAN_H
 
@@ -18,14 +18,16 @@ struct wm_plan {
 };
 
 /* Whether the hints want the exchange.  The same on all ranks. */
-bool wm_plan_wanted(struct wm_file *f, bool write);
-/* Makes the plan; collective.  `err`: of this rank's arguments, and then the operation is not
- * looked at.  The class of any rank's error becomes that of all. */
-int wm_plan_agree(struct wm_file *f, const struct wm_iop *op, int err, struct wm_plan *p);
+bool wm_plan_wanted(const struct wm_file *f, bool write);
+/* Numbers whose largest of all ranks make the plan. */
+enum { WM_PLAN_ERR, WM_PLAN_LOW, WM_PLAN_HIGH, WM_PLAN_MOST, WM_PLAN_MIXED, WM_PLAN_VALUES };
+/* This rank's numbers.  `op` NULL or an error: no access. */
+void wm_plan_numbers(const struct wm_iop *op, int err, int64_t *v);
+/* The plan that all ranks come to.  p->agg has been set. */
+void wm_plan_make(const struct wm_file *f, bool write, const int64_t *v, struct wm_plan *p);
 /* The window of aggregator number i in a round: [*from, *to), empty beyond the end. */
 void wm_plan_window(const struct wm_plan *p, int i, int64_t round, int64_t *from, int64_t *to);
-/* The ranks that aggregate, kept in the hints until they change; NULL: no memory.  Under the
- * file's lock. */
+/* The ranks that aggregate, kept in the hints until they change; NULL: no memory. */
 const int *wm_plan_aggregators(const struct wm_file *f, int *n);
 
 #endif

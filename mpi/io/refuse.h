@@ -5,10 +5,11 @@
 
 #include "mpi/core/file.h"
 
-enum { WM_REFUSE_WRITE = 1, WM_REFUSE_ORDERED = 2 };
+/* LATER: a nonblocking call, or the first half of a split one. */
+enum { WM_REFUSE_WRITE = 1, WM_REFUSE_ORDERED = 2, WM_REFUSE_LATER = 4 };
 
-/* Takes part in the agreement of a blocking collective access, so that the other ranks do not wait
- * for this rank: they get the class of `err`.  `f` may be NULL.  Returns err. */
+/* Takes part in the agreement of a collective access, so that the other ranks do not wait for this
+ * rank: they get the class of `err`.  `f` may be NULL.  Returns err. */
 int wm_io_refuse(struct wm_file *f, unsigned flags, int err);
 
 #endif

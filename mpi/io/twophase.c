@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The two-phase exchange.  In each round every aggregator has a window of the file (plan.c).  A
- * rank's data in a window are consecutive positions of its view, so a rank sends an aggregator one
- * message: where the pieces are in the file, and to write, the data.  To read, the aggregator
- * answers with the data.
+/* The steps of a collective operation.  The ranks agree on a plan: each accesses the file itself,
+ * or the two-phase exchange.  In each round of the exchange every aggregator has a window of the
+ * file (plan.c).  A rank's data in a window are consecutive positions of its view, so a rank sends
+ * an aggregator one message: where the pieces are in the file, and to write, the data.  To read,
+ * the aggregator answers with the data.  While a job writes a window, the next round is exchanged
+ * into the other of two buffers.
+ *
+ *   write   begin planned | fill announced agreed swapped [write_window] | all_written ended
+ *   read    begin planned | fill announced agreed swapped [read_window] answer deliver | ended
  *
  * An error of any rank ends the access of all: the ranks agree before each round's messages, and at
  * the end.  An aggregator whose access failed still answers in that round, so no rank hangs.
@@ -11,15 +16,9 @@
 #include "mpi/base/comm.h"
 #include "mpi/coll/call.h"
 #include "mpi/io/window.h"
-#include "mpi/p2p/pack_any.h"
+#include "mpi/p2p/device.h"
 #include <stdlib.h>
 #include <string.h>
-
-struct wm_exchange {
-    struct wm_room send, recv, image, marks;
-    struct wm_room numbers; /* NUMBERS for each rank */
-};
-#define NUMBERS 10
 
 /* Consecutive data of this rank, relative to the first byte of the access. */
 struct part {
@@ -30,28 +29,39 @@ struct notice {
     int64_t nbytes, data; /* of the message; of the user's data in it, or wanted */
 };
 
-struct run {
-    struct wm_iop *op;
-    struct wm_file *file;
-    const struct wm_plan *plan;
-    struct wm_exchange *x;
-    int size, me;                 /* ranks; the number of this aggregator, or -1 */
-    int64_t *sn, *sd, *rn, *rd;   /* lengths and displacements of messages, by rank */
-    struct notice *mine, *theirs; /* by rank */
-    struct part *part;            /* of this round, by aggregator */
-    int64_t from, to;             /* this aggregator's window */
-    int64_t end;                  /* of a read: positions before the end of the file */
+/* What this rank receives in a round; as an aggregator, for its window [from, to). */
+struct turn {
+    struct wm_room room;
+    int64_t *n, *displ;    /* of messages, by rank */
+    struct notice *theirs; /* by rank */
+    int64_t from, to;
 };
+
+struct wm_exchange {
+    struct wm_room numbers; /* NUMBERS for each rank: all the arrays */
+    struct wm_room send, image, marks;
+    struct turn turn[2]; /* writing: of rounds in turn */
+    int64_t *n, *displ;  /* of the messages that this rank sends, by rank */
+    struct notice *mine; /* by rank */
+    struct part *part;   /* of this round, by aggregator */
+    int me;              /* the number of this aggregator, or -1 */
+    int64_t round;
+    const struct turn *stored; /* for the job that writes */
+    int64_t end;               /* of a read: positions before the end of the file */
+};
+#define SENT 6 /* numbers of what is sent */
+#define NUMBERS (SENT + 2 * 4)
 
 void wm_exchange_free(struct wm_exchange *x)
 {
     if (!x)
         return;
+    free(x->numbers.p);
     free(x->send.p);
-    free(x->recv.p);
     free(x->image.p);
     free(x->marks.p);
-    free(x->numbers.p);
+    free(x->turn[0].room.p);
+    free(x->turn[1].room.p);
     free(x);
 }
 
@@ -59,280 +69,353 @@ static int64_t aligned(int64_t n) { return (n + 7) & ~INT64_C(7); }
 
 static int64_t clip(int64_t n, int64_t most) { return n < 0 ? 0 : n > most ? most : n; }
 
-/* A collective call on the file's communicator. */
-static int run_coll(const struct run *r, const struct coll_args *a)
+static int size_of(const struct wm_cop *c) { return c->file->comm->size; }
+
+static struct turn *turn_of(const struct wm_cop *c)
 {
-    wm_file_lock(r->file);
-    int rc = wm_coll_run(r->file->comm, a);
-    wm_file_unlock(r->file);
-    return rc < 0 ? wm_file_err(r->file, rc, "could not exchange the data of") : MPI_SUCCESS;
+    struct wm_exchange *x = c->file->exchange;
+    return &x->turn[c->write ? x->round % 2 : 0];
 }
 
-static int memory_error(int rc)
+/* All ranks pass their error; `next` looks at the largest. */
+static void agree(struct wm_cop *c, void (*next)(struct wm_cop *c))
 {
-    return rc < 0 ? wm_err(MPI_ERR_NO_MEM, "no memory for a collective access to a file")
-                  : MPI_SUCCESS;
+    c->v[0] = c->err;
+    c->next = next;
+    wm_cop_max(c, 1);
 }
 
-static int file_error(const struct run *r, int rc)
+/* Ends with the error of any rank, or having moved all that there is. */
+static void ended(struct wm_cop *c)
 {
-    return rc < 0 ? wm_err_rt(rc, "could not %s bytes %lld to %lld of file %s",
-                              r->op->write ? "write" : "read", (long long)r->from,
-                              (long long)r->to - 1, r->file->name)
-                  : MPI_SUCCESS;
+    bool failed = wm_cop_agreed(c);
+    if (c->op)
+        c->op->moved = failed ? 0 : c->file->exchange->end;
+    wm_cop_end(c);
 }
 
-/* ---- steps of a round ---- */
+static void agree_and_end(struct wm_cop *c) { agree(c, ended); }
 
-static int fill_one(struct run *r, int i, int64_t round, int64_t *used)
+/* ---- messages to aggregators ---- */
+
+static int pack(const struct wm_iop *op, const struct part *part, char *to)
 {
-    struct wm_iop *op = r->op;
-    struct part *part = &r->part[i];
-    int64_t from, to;
-    wm_plan_window(r->plan, i, round, &from, &to);
-    if (i == r->me) {
-        r->from = from;
-        r->to = to;
-    }
-    if (from >= to || !op->nbytes)
-        return MPI_SUCCESS;
+    return part->len ? wm_pack_now(op->mem, op->count, op->buf, part->pos, to, part->len) : 0;
+}
+
+/* The message to aggregator number i, for its window [from, to). */
+static void fill_one(struct wm_cop *c, int i, int64_t from, int64_t to, int64_t *used)
+{
+    struct wm_iop *op = c->op;
+    struct wm_exchange *x = c->file->exchange;
+    struct part *part = &x->part[i];
     part->pos = clip(wm_view_below(op->view, from) - op->pos, op->nbytes);
     part->len = clip(wm_view_below(op->view, to) - op->pos, op->nbytes) - part->pos;
-    int peer = r->plan->agg[i], rc = 0;
-    int64_t start = aligned(*used);
-    *used = start;
-    int err = memory_error(
-        wm_pieces_put(op->view, op->pos + part->pos, part->len, &r->x->send, used));
-    if (!err && op->write) {
-        err = memory_error(wm_room_grow(&r->x->send, *used + part->len));
-        if (!err && part->len)
-            rc = wm_pack_any(op->mem, op->count, op->buf, part->pos, r->x->send.p + *used,
-                             part->len);
-        err = rc < 0 ? wm_any_error(rc) : err;
+    int64_t start = *used = aligned(*used);
+    int rc = wm_pieces_put(op->view, op->pos + part->pos, part->len, &x->send, used);
+    if (rc >= 0 && op->write)
+        rc = wm_room_grow(&x->send, *used + part->len);
+    wm_cop_fail(c, WM_COP_MEMORY, rc);
+    if (rc >= 0 && op->write) {
+        wm_cop_fail(c, WM_COP_COPY, pack(op, part, x->send.p + *used));
         *used += part->len;
     }
-    r->sd[peer] = start;
-    r->sn[peer] = *used - start;
-    r->mine[peer] = (struct notice){ r->sn[peer], part->len };
-    return err;
+    int peer = c->plan.agg[i];
+    x->displ[peer] = start;
+    x->n[peer] = *used - start;
+    x->mine[peer] = (struct notice){ x->n[peer], part->len };
 }
 
-/* Fills the messages to the aggregators. */
-static int fill(struct run *r, int64_t round)
-{
-    int64_t used = 0;
-    int err = MPI_SUCCESS;
-    memset(r->x->numbers.p, 0, (size_t)r->size * NUMBERS * sizeof(int64_t));
-    for (int i = 0; i < r->plan->naggs && !err; i++)
-        err = fill_one(r, i, round, &used);
-    return err;
-}
+static void announced(struct wm_cop *c);
 
-static int announce(struct run *r)
+static void announce(struct wm_cop *c)
 {
     const struct rt_layout *l = &wm_type_get(MPI_INT64_T)->layout;
     const struct coll_args a = { .kind = COLL_ALLTOALL,
-                                 .sbuf = r->mine,
+                                 .sbuf = c->file->exchange->mine,
                                  .scount = 2,
                                  .stype = l,
-                                 .rbuf = r->theirs,
+                                 .rbuf = turn_of(c)->theirs,
                                  .rcount = 2,
                                  .rtype = l,
                                  .mem = RT_MEM_HOST };
-    return run_coll(r, &a);
+    c->next = announced;
+    wm_cop_call(c, &a);
+}
+
+/* Fills the messages to the aggregators. */
+static void fill(struct wm_cop *c)
+{
+    struct wm_exchange *x = c->file->exchange;
+    struct turn *t = turn_of(c);
+    int64_t used = 0, from, to;
+    memset(x->numbers.p, 0, (size_t)size_of(c) * SENT * sizeof(int64_t));
+    t->from = t->to = 0;
+    for (int i = 0; i < c->plan.naggs && !c->err; i++) {
+        wm_plan_window(&c->plan, i, x->round, &from, &to);
+        if (from >= to)
+            continue;
+        if (i == x->me)
+            *t = (struct turn){ t->room, t->n, t->displ, t->theirs, from, to };
+        if (c->op->nbytes)
+            fill_one(c, i, from, to, &used);
+    }
+    announce(c);
 }
 
 /* Memory for all that this round needs: nothing fails for want of memory after the agreement. */
-static int reserve(struct run *r)
+static int reserve(struct wm_cop *c)
 {
+    struct wm_exchange *x = c->file->exchange;
+    struct turn *t = turn_of(c);
     int64_t in = 0, out = 0, answers = 0;
-    for (int i = 0; i < r->size; i++) {
-        r->rd[i] = in;
-        r->rn[i] = r->theirs[i].nbytes;
-        in = aligned(in + r->rn[i]);
-        if (!r->op->write) {
-            out += 8 + aligned(r->theirs[i].data);
-            answers += 8 + aligned(r->mine[i].data);
-        }
+    for (int i = 0, n = size_of(c); i < n; i++) {
+        t->displ[i] = in;
+        t->n[i] = t->theirs[i].nbytes;
+        in = aligned(in + t->n[i]);
+        out += 8 + aligned(t->theirs[i].data);
+        answers += 8 + aligned(x->mine[i].data);
     }
-    int rc = wm_room_grow(&r->x->recv, in > answers ? in : answers);
-    if (rc >= 0)
-        rc = wm_room_grow(&r->x->send, out);
-    if (rc >= 0 && r->to > r->from && r->me >= 0)
-        rc = wm_window_rooms(r->to - r->from, &r->x->image, &r->x->marks);
-    return memory_error(rc);
+    if (c->write)
+        return wm_room_grow(&t->room, in);
+    int rc = wm_room_grow(&t->room, in > answers ? in : answers);
+    return rc < 0 ? rc : wm_room_grow(&x->send, out);
 }
 
-static int swap(struct run *r)
+static void swap(struct wm_cop *c, void (*next)(struct wm_cop *c))
 {
     const struct rt_layout *l = &wm_type_get(MPI_BYTE)->layout;
+    const struct wm_exchange *x = c->file->exchange;
+    const struct turn *t = turn_of(c);
     const struct coll_args a = { .kind = COLL_ALLTOALLV,
-                                 .sbuf = r->x->send.p,
-                                 .scounts = r->sn,
-                                 .sdispls = r->sd,
+                                 .sbuf = x->send.p,
+                                 .scounts = x->n,
+                                 .sdispls = x->displ,
                                  .stype = l,
-                                 .rbuf = r->x->recv.p,
-                                 .rcounts = r->rn,
-                                 .rdispls = r->rd,
+                                 .rbuf = t->room.p,
+                                 .rcounts = t->n,
+                                 .rdispls = t->displ,
                                  .rtype = l,
                                  .mem = RT_MEM_HOST };
-    return run_coll(r, &a);
+    c->next = next;
+    wm_cop_call(c, &a);
+}
+
+static void swapped(struct wm_cop *c);
+
+static void agreed(struct wm_cop *c)
+{
+    if (wm_cop_agreed(c))
+        wm_cop_end(c);
+    else
+        swap(c, swapped);
+}
+
+static void announced(struct wm_cop *c)
+{
+    if (!c->err)
+        wm_cop_fail(c, WM_COP_MEMORY, reserve(c));
+    agree(c, agreed);
 }
 
 /* ---- the aggregator ---- */
 
-static const struct wm_pieces *pieces_of(const struct run *r, int peer, int64_t *n)
+static const struct wm_pieces *pieces_of(const struct wm_cop *c, const struct turn *t, int peer,
+                                         int64_t *n)
 {
-    int64_t data = r->op->write ? r->theirs[peer].data : 0;
-    *n = (r->theirs[peer].nbytes - data) / (int64_t)sizeof(struct wm_pieces);
-    return (const struct wm_pieces *)(const void *)(r->x->recv.p + r->rd[peer]);
+    int64_t data = c->write ? t->theirs[peer].data : 0;
+    *n = (t->theirs[peer].nbytes - data) / (int64_t)sizeof(struct wm_pieces);
+    return (const struct wm_pieces *)(const void *)(t->room.p + t->displ[peer]);
 }
 
 /* All pieces of this round into the window. */
-static void collect(struct run *r, struct wm_window *w)
+static void collect(struct wm_cop *c, const struct turn *t, struct wm_window *w)
 {
+    struct wm_exchange *x = c->file->exchange;
     int64_t n;
-    wm_window_open(w, r->file->fd, r->from, r->to, &r->x->image, &r->x->marks);
-    for (int i = 0; i < r->size; i++) {
-        if (!r->theirs[i].nbytes)
+    wm_window_open(w, c->file->fd, t->from, t->to, &x->image, &x->marks);
+    for (int i = 0; i < size_of(c); i++) {
+        if (!t->theirs[i].nbytes)
             continue;
-        const struct wm_pieces *g = pieces_of(r, i, &n);
-        wm_window_put(w, g, n, r->op->write ? (const char *)(g + n) : NULL);
+        const struct wm_pieces *g = pieces_of(c, t, i, &n);
+        wm_window_put(w, g, n, c->write ? (const char *)(g + n) : NULL);
     }
 }
 
-static int store(struct run *r)
+/* Job: the window of the last round exchanged. */
+static int store(struct wm_cop *c)
 {
     struct wm_window w;
-    if (r->me < 0 || r->from >= r->to)
-        return MPI_SUCCESS;
-    collect(r, &w);
-    return file_error(r, wm_window_write(&w));
+    collect(c, c->file->exchange->stored, &w);
+    return wm_window_write(&w);
 }
 
-/* Reads what the ranks want, and fills the answers: the number of bytes before the end of the file,
- * and the data. */
-static int serve(struct run *r)
+/* Job: reads what the ranks want, and fills the answers: the number of bytes before the end of the
+ * file, and the data. */
+static int serve(struct wm_cop *c)
 {
+    struct wm_exchange *x = c->file->exchange;
+    const struct turn *t = turn_of(c);
     struct wm_window w;
     int64_t n, at = 0;
-    if (r->me < 0 || r->from >= r->to)
-        return MPI_SUCCESS;
-    collect(r, &w);
-    int err = file_error(r, wm_window_read(&w));
-    for (int i = 0; i < r->size; i++) {
-        if (!r->theirs[i].data)
+    collect(c, t, &w);
+    int rc = wm_window_read(&w);
+    for (int i = 0; i < size_of(c); i++) {
+        if (!t->theirs[i].data)
             continue;
-        const struct wm_pieces *g = pieces_of(r, i, &n);
-        int64_t got = err ? 0 : wm_window_get(&w, g, n, r->x->send.p + at + 8);
-        memcpy(r->x->send.p + at, &got, sizeof got);
-        r->sd[i] = at;
-        r->sn[i] = 8 + r->theirs[i].data;
-        at += aligned(r->sn[i]);
+        const struct wm_pieces *g = pieces_of(c, t, i, &n);
+        int64_t got = rc < 0 ? 0 : wm_window_get(&w, g, n, x->send.p + at + 8);
+        memcpy(x->send.p + at, &got, sizeof got);
+        x->displ[i] = at;
+        x->n[i] = 8 + t->theirs[i].data;
+        at += aligned(x->n[i]);
     }
-    return err;
+    return rc;
 }
 
-/* ---- the answers ---- */
-
-/* Lengths of the answers; those that this rank sends are filled in by serve(). */
-static void expect(struct run *r)
+/* Runs the job of this round if this rank has a window. */
+static void work(struct wm_cop *c, int (*job)(struct wm_cop *c), bool here)
 {
-    int64_t at = 0;
-    for (int i = 0; i < r->size; i++) {
-        int64_t data = r->mine[i].data;
-        r->rd[i] = at;
-        r->rn[i] = data ? 8 + data : 0;
-        at += aligned(r->rn[i]);
-    }
+    const struct turn *t = turn_of(c);
+    if (t->from >= t->to)
+        return;
+    c->from = t->from;
+    c->to = t->to;
+    wm_cop_work(c, job, WM_COP_WINDOW, here);
 }
 
-static int deliver(struct run *r)
+/* ---- the end of a round ---- */
+
+static void next_round(struct wm_cop *c)
 {
-    struct wm_iop *op = r->op;
+    if (++c->file->exchange->round < c->plan.rounds) {
+        c->next = fill;
+        return;
+    }
+    c->next = agree_and_end;
+    c->join = true;
+}
+
+/* The job of the round before has ended. */
+static void write_window(struct wm_cop *c)
+{
+    struct wm_exchange *x = c->file->exchange;
+    bool last = x->round + 1 == c->plan.rounds;
+    x->stored = turn_of(c);
+    if (!c->err)
+        work(c, store, c->blocking && last);
+    next_round(c);
+}
+
+static void deliver(struct wm_cop *c)
+{
+    const struct wm_iop *op = c->op;
+    struct wm_exchange *x = c->file->exchange;
+    const struct turn *t = turn_of(c);
     int rc = 0;
-    for (int i = 0; i < r->plan->naggs && rc >= 0; i++) {
-        const struct part *part = &r->part[i];
-        const char *answer = r->x->recv.p + r->rd[r->plan->agg[i]];
+    for (int i = 0; i < c->plan.naggs && rc >= 0; i++) {
+        const struct part *part = &x->part[i];
+        const char *answer = t->room.p + t->displ[c->plan.agg[i]];
         int64_t got;
         if (!part->len)
             continue;
         memcpy(&got, answer, sizeof got);
         if (got)
-            rc = wm_unpack_any(op->mem, op->count, op->buf, part->pos, answer + 8, got);
-        if (got < part->len && part->pos + got < r->end)
-            r->end = part->pos + got;
+            rc = wm_unpack_now(op->mem, op->count, op->buf, part->pos, answer + 8, got);
+        if (got < part->len && part->pos + got < x->end)
+            x->end = part->pos + got;
     }
-    return rc < 0 ? wm_any_error(rc) : MPI_SUCCESS;
+    wm_cop_fail(c, WM_COP_COPY, rc);
+    next_round(c);
 }
 
-static int answer(struct run *r)
+/* Lengths of the answers to this rank; serve() has filled in those that it sends. */
+static void answer(struct wm_cop *c)
 {
-    memset(r->sn, 0, (size_t)r->size * sizeof *r->sn);
-    int err = serve(r);
-    expect(r);
-    int failed = swap(r);
-    if (failed)
-        return failed;
-    return err ? err : deliver(r);
+    const struct wm_exchange *x = c->file->exchange;
+    struct turn *t = turn_of(c);
+    int64_t at = 0;
+    for (int i = 0; i < size_of(c); i++) {
+        int64_t data = x->mine[i].data;
+        t->displ[i] = at;
+        t->n[i] = data ? 8 + data : 0;
+        at += aligned(t->n[i]);
+    }
+    swap(c, deliver);
 }
 
-/* ---- the whole ---- */
-
-static int run_rounds(struct run *r)
+static void swapped(struct wm_cop *c)
 {
-    int err = MPI_SUCCESS, failed;
-    for (int64_t round = 0; round < r->plan->rounds; round++) {
-        int bad = fill(r, round);
-        err = err ? err : bad;
-        failed = announce(r);
-        if (failed)
-            return failed;
-        if (!err)
-            err = reserve(r);
-        err = wm_file_agree(r->file, err);
-        if (err)
-            return err;
-        failed = swap(r);
-        if (failed)
-            return failed;
-        err = r->op->write ? store(r) : answer(r);
+    struct wm_exchange *x = c->file->exchange;
+    c->join = true;
+    c->next = write_window;
+    if (c->write)
+        return;
+    c->next = answer;
+    memset(x->n, 0, (size_t)size_of(c) * sizeof *x->n);
+    work(c, serve, c->blocking);
+}
+
+/* ---- the plan ---- */
+
+/* Job: the access of this rank alone. */
+static int alone(struct wm_cop *c) { return wm_indep_run(c->op); }
+
+static void planned(struct wm_cop *c)
+{
+    struct wm_exchange *x = c->file->exchange;
+    if (wm_cop_agreed(c)) {
+        wm_cop_end(c);
+        return;
     }
-    return wm_file_agree(r->file, err);
+    wm_plan_make(c->file, c->write, c->v, &c->plan);
+    if (!c->plan.exchange) {
+        wm_cop_end(c);
+        wm_cop_work(c, alone, WM_COP_ALONE, c->blocking || !wm_iop_may_be_a_job(c->op));
+        return;
+    }
+    for (int i = 0; i < c->plan.naggs; i++)
+        if (c->plan.agg[i] == c->file->comm->rank)
+            x->me = i;
+    if (x->me >= 0)
+        wm_cop_fail(c, WM_COP_MEMORY, wm_window_rooms(c->plan.step, &x->image, &x->marks));
+    c->next = fill;
+    if (!c->plan.rounds) /* no rank has data */
+        wm_cop_end(c);
 }
 
 /* The buffers of the file. */
-static int open_run(struct run *r)
+static int open_exchange(struct wm_cop *c)
 {
-    struct wm_file *f = r->file;
+    struct wm_file *f = c->file;
+    int64_t n = size_of(c);
     if (!f->exchange)
         f->exchange = calloc(1, sizeof *f->exchange);
-    r->x = f->exchange;
-    int64_t nbytes = (int64_t)r->size * NUMBERS * (int64_t)sizeof(int64_t);
-    if (!r->x || wm_room_grow(&r->x->numbers, nbytes) < 0)
-        return memory_error(-RT_ENOMEM);
-    int64_t *v = (int64_t *)(void *)r->x->numbers.p, n = r->size;
-    r->sn = v;
-    r->sd = v + n;
-    r->rn = v + 2 * n;
-    r->rd = v + 3 * n;
-    r->mine = (struct notice *)(v + 4 * n);
-    r->theirs = (struct notice *)(v + 6 * n);
-    r->part = (struct part *)(v + 8 * n);
-    return MPI_SUCCESS;
+    struct wm_exchange *x = f->exchange;
+    if (!x || wm_room_grow(&x->numbers, n * NUMBERS * (int64_t)sizeof(int64_t)) < 0)
+        return -RT_ENOMEM;
+    int64_t *v = (int64_t *)(void *)x->numbers.p;
+    x->n = v;
+    x->displ = v + n;
+    x->mine = (struct notice *)(v + 2 * n);
+    x->part = (struct part *)(v + 4 * n);
+    for (int i = 0; i < 2; i++) {
+        int64_t *tv = v + (SENT + 4 * i) * n;
+        x->turn[i].n = tv;
+        x->turn[i].displ = tv + n;
+        x->turn[i].theirs = (struct notice *)(tv + 2 * n);
+    }
+    x->me = -1;
+    x->round = 0;
+    x->end = c->op ? c->op->nbytes : 0;
+    c->plan.agg = wm_plan_aggregators(f, &c->plan.naggs);
+    return c->plan.agg ? 0 : -RT_ENOMEM;
 }
 
-int wm_twophase_run(struct wm_iop *op, const struct wm_plan *p)
+void wm_twophase_begin(struct wm_cop *c)
 {
-    struct run r = { .op = op, .file = op->file, .plan = p, .me = -1, .end = op->nbytes };
-    r.size = r.file->comm->size;
-    for (int i = 0; i < p->naggs; i++)
-        if (p->agg[i] == r.file->comm->rank)
-            r.me = i;
-    op->moved = 0;
-    int err = wm_file_agree(r.file, open_run(&r));
-    if (!err)
-        err = run_rounds(&r);
-    op->moved = err ? 0 : r.end;
-    return err;
+    wm_cop_fail(c, WM_COP_MEMORY, open_exchange(c));
+    wm_plan_numbers(c->op, c->err, c->v);
+    c->next = planned;
+    wm_cop_max(c, WM_PLAN_VALUES);
 }

@@ -19,6 +19,8 @@ int wm_req_error(const struct rt_req *r)
         return MPI_SUCCESS;
     if (r->ops && r->ops->owner)
         wm_err_attach(r->ops->owner(r));
+    if (r->ops && r->ops->error)
+        return r->ops->error(r);
     if (r->err == -RT_ETRUNC && r->ops == &wm_recv_ops)
         return wm_err(
             MPI_ERR_TRUNCATE,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Collective buffering: calls that go through aggregators (romio_cb_write and _read = enable), and
- * the choice.  The
- * data of random views are the matter of io_model.  Argument: directory. */
+ * the choice.  The data of random views are the matter of io_model, several operations at a time
+ * that of io_outstanding.  Argument: directory. */
 #include <signal.h>
 #include <sys/resource.h>
 #include "test/mpi/iotest.h"
@@ -10,6 +10,97 @@
 #define ROWS 77
 
 static const char *choice = "enable";
+
+/* The forms of a collective call: each test runs in all of them. */
+enum { BLOCKING, NONBLOCKING, SPLIT, FORMS };
+static const char *const form_names[] = { "blocking", "nonblocking", "split" };
+static int form;
+
+/* Completes what MPI_File_i..._all() has started; `err`: of the start. */
+static int completed(int err, MPI_Request *r, MPI_Status *st)
+{
+    int done = 0;
+
+    if (err || mt_rank % 2)
+        return err ? err : MPI_Wait(r, st);
+    while (!err && !done)
+        err = MPI_Test(r, &done, st);
+    return err;
+}
+
+static int write_at_all(MPI_File f, MPI_Offset at, const void *b, int n, MPI_Datatype t,
+                        MPI_Status *st)
+{
+    MPI_Request r = MPI_REQUEST_NULL;
+    int err;
+
+    if (form == BLOCKING)
+        return MPI_File_write_at_all(f, at, b, n, t, st);
+    if (form == NONBLOCKING)
+        return completed(MPI_File_iwrite_at_all(f, at, b, n, t, &r), &r, st);
+    err = MPI_File_write_at_all_begin(f, at, b, n, t);
+    return err ? err : MPI_File_write_at_all_end(f, b, st);
+}
+
+static int write_all(MPI_File f, const void *b, int n, MPI_Datatype t, MPI_Status *st)
+{
+    MPI_Request r = MPI_REQUEST_NULL;
+    int err;
+
+    if (form == BLOCKING)
+        return MPI_File_write_all(f, b, n, t, st);
+    if (form == NONBLOCKING)
+        return completed(MPI_File_iwrite_all(f, b, n, t, &r), &r, st);
+    err = MPI_File_write_all_begin(f, b, n, t);
+    return err ? err : MPI_File_write_all_end(f, b, st);
+}
+
+static int read_at_all(MPI_File f, MPI_Offset at, void *b, int n, MPI_Datatype t, MPI_Status *st)
+{
+    MPI_Request r = MPI_REQUEST_NULL;
+    int err;
+
+    if (form == BLOCKING)
+        return MPI_File_read_at_all(f, at, b, n, t, st);
+    if (form == NONBLOCKING)
+        return completed(MPI_File_iread_at_all(f, at, b, n, t, &r), &r, st);
+    err = MPI_File_read_at_all_begin(f, at, b, n, t);
+    return err ? err : MPI_File_read_at_all_end(f, b, st);
+}
+
+static int read_all(MPI_File f, void *b, int n, MPI_Datatype t, MPI_Status *st)
+{
+    MPI_Request r = MPI_REQUEST_NULL;
+    int err;
+
+    if (form == BLOCKING)
+        return MPI_File_read_all(f, b, n, t, st);
+    if (form == NONBLOCKING)
+        return completed(MPI_File_iread_all(f, b, n, t, &r), &r, st);
+    err = MPI_File_read_all_begin(f, b, n, t);
+    return err ? err : MPI_File_read_all_end(f, b, st);
+}
+
+/* Ordered access has no nonblocking form. */
+static int write_ordered(MPI_File f, const void *b, int n, MPI_Datatype t, MPI_Status *st)
+{
+    int err;
+
+    if (form != SPLIT)
+        return MPI_File_write_ordered(f, b, n, t, st);
+    err = MPI_File_write_ordered_begin(f, b, n, t);
+    return err ? err : MPI_File_write_ordered_end(f, b, st);
+}
+
+static int read_ordered(MPI_File f, void *b, int n, MPI_Datatype t, MPI_Status *st)
+{
+    int err;
+
+    if (form != SPLIT)
+        return MPI_File_read_ordered(f, b, n, t, st);
+    err = MPI_File_read_ordered_begin(f, b, n, t);
+    return err ? err : MPI_File_read_ordered_end(f, b, st);
+}
 
 static MPI_Info hints(const char *buffer, const char *nodes)
 {
@@ -74,15 +165,15 @@ static void wrong_argument_of_one(void)
     f = open_with(hints("500", NULL));
     set_rows(f, 0);
     fill();
-    FAILS(MPI_File_write_at_all(f, mt_rank == mt_size - 1 ? -1 : 0, mine, PIECE, MPI_BYTE, &st),
+    FAILS(write_at_all(f, mt_rank == mt_size - 1 ? -1 : 0, mine, PIECE, MPI_BYTE, &st),
           MPI_ERR_ARG);
     io_check_size(f, 0);
-    FAILS(MPI_File_read_at_all(f, mt_rank ? 0 : -1, mine, PIECE, MPI_BYTE, &st), MPI_ERR_ARG);
-    OK(MPI_File_write_at_all(f, 0, mine, sizeof mine, MPI_BYTE, &st));
+    FAILS(read_at_all(f, mt_rank ? 0 : -1, mine, PIECE, MPI_BYTE, &st), MPI_ERR_ARG);
+    OK(write_at_all(f, 0, mine, sizeof mine, MPI_BYTE, &st));
     io_check_count(&st, MPI_BYTE, sizeof mine);
     OK(MPI_File_close(&f));
     OK(MPI_File_open(mt_comm, io_name, MPI_MODE_RDONLY, MPI_INFO_NULL, &f));
-    FAILS(MPI_File_write_at_all(f, 0, mine, 1, MPI_BYTE, &st), MPI_ERR_READ_ONLY);
+    FAILS(write_at_all(f, 0, mine, 1, MPI_BYTE, &st), MPI_ERR_READ_ONLY);
     OK(MPI_File_close(&f));
 }
 
@@ -98,16 +189,16 @@ static void refused_argument_of_one(void)
     f = open_with(hints("500", NULL));
     set_rows(f, 0);
     fill();
-    FAILS(MPI_File_write_at_all(f, 0, mine, bad ? -1 : PIECE, MPI_BYTE, &st), MPI_ERR_COUNT);
-    FAILS(MPI_File_write_all(f, mine, PIECE, none, &st), MPI_ERR_TYPE);
-    FAILS(MPI_File_read_all(f, bad ? NULL : mine, PIECE, MPI_BYTE, &st), MPI_ERR_BUFFER);
-    FAILS(MPI_File_read_at_all(f, 0, mine, PIECE, none, &st), MPI_ERR_TYPE);
+    FAILS(write_at_all(f, 0, mine, bad ? -1 : PIECE, MPI_BYTE, &st), MPI_ERR_COUNT);
+    FAILS(write_all(f, mine, PIECE, none, &st), MPI_ERR_TYPE);
+    FAILS(read_all(f, bad ? NULL : mine, PIECE, MPI_BYTE, &st), MPI_ERR_BUFFER);
+    FAILS(read_at_all(f, 0, mine, PIECE, none, &st), MPI_ERR_TYPE);
     io_check_size(f, 0);
-    OK(MPI_File_write_all(f, mine, sizeof mine, MPI_BYTE, &st));
+    OK(write_all(f, mine, sizeof mine, MPI_BYTE, &st));
     io_check_count(&st, MPI_BYTE, sizeof mine);
     OK(MPI_File_set_view(f, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
-    FAILS(MPI_File_write_ordered(f, mine, PIECE, none, &st), MPI_ERR_TYPE);
-    FAILS(MPI_File_read_ordered(f, mine, bad ? -1 : PIECE, MPI_BYTE, &st), MPI_ERR_COUNT);
+    FAILS(write_ordered(f, mine, PIECE, none, &st), MPI_ERR_TYPE);
+    FAILS(read_ordered(f, mine, bad ? -1 : PIECE, MPI_BYTE, &st), MPI_ERR_COUNT);
     OK(MPI_File_close(&f));
 }
 
@@ -122,22 +213,22 @@ static void no_data(void)
     io_make(0, 0);
     f = open_with(hints("301", NULL));
     fill();
-    OK(MPI_File_write_all(f, mine, 0, MPI_BYTE, &st));
+    OK(write_all(f, mine, 0, MPI_BYTE, &st));
     io_check_count(&st, MPI_BYTE, 0);
     io_check_size(f, 0);
     set_rows(f, 0);
-    OK(MPI_File_write_all(f, mine, n, MPI_BYTE, &st));
+    OK(write_all(f, mine, n, MPI_BYTE, &st));
     io_check_count(&st, MPI_BYTE, n);
     memset(mine, 0x55, sizeof mine);
-    OK(MPI_File_read_at_all(f, 0, mine, n, MPI_BYTE, &st));
+    OK(read_at_all(f, 0, mine, n, MPI_BYTE, &st));
     io_check_count(&st, MPI_BYTE, n);
     check_mine(n);
     MPI_Type_contiguous(0, MPI_BYTE, &none);
     MPI_Type_commit(&none);
     OK(MPI_File_set_view(f, 0, MPI_BYTE, mt_rank ? none : MPI_BYTE, "native", MPI_INFO_NULL));
     MPI_Type_free(&none);
-    FAILS(MPI_File_write_all(f, mine, 1, MPI_BYTE, &st), mt_size > 1 ? MPI_ERR_ARG : MPI_SUCCESS);
-    OK(MPI_File_write_at_all(f, 0, mine, mt_rank ? 0 : 10, MPI_BYTE, &st));
+    FAILS(write_all(f, mine, 1, MPI_BYTE, &st), mt_size > 1 ? MPI_ERR_ARG : MPI_SUCCESS);
+    OK(write_at_all(f, 0, mine, mt_rank ? 0 : 10, MPI_BYTE, &st));
     io_check_count(&st, MPI_BYTE, mt_rank ? 0 : 10);
     OK(MPI_File_close(&f));
 }
@@ -153,14 +244,14 @@ static void end_of_file(void)
     f = open_with(hints("777", "3"));
     set_rows(f, 0);
     fill();
-    OK(MPI_File_write_all(f, mine, sizeof mine, MPI_BYTE, &st));
-    for (end = 0; end < PIECE * mt_size * ROWS; end += 1 + PIECE * mt_size * 5 / 3) {
+    OK(write_all(f, mine, sizeof mine, MPI_BYTE, &st));
+    for (end = 0; end < PIECE * mt_size * ROWS; end += 1 + PIECE * mt_size * 17 / 3) {
         OK(MPI_File_set_size(f, PIECE * mt_size * ROWS - end));
         have = (PIECE * mt_size * ROWS - end) % (PIECE * mt_size) - PIECE * mt_rank;
         have = have < 0 ? 0 : have > PIECE ? PIECE : have;
         have += (PIECE * mt_size * ROWS - end) / (PIECE * mt_size) * PIECE;
         memset(mine, 0x55, sizeof mine);
-        OK(MPI_File_read_at_all(f, 0, mine, sizeof mine, MPI_BYTE, &st));
+        OK(read_at_all(f, 0, mine, sizeof mine, MPI_BYTE, &st));
         io_check_count(&st, MPI_BYTE, have);
         check_mine(have);
     }
@@ -207,7 +298,7 @@ static void differing_hints(void)
     FAILS(MPI_File_set_info(f, info), MPI_ERR_NOT_SAME);
     FAILS(MPI_File_set_view(f, 0, MPI_BYTE, MPI_BYTE, "native", info), MPI_ERR_NOT_SAME);
     MPI_Info_free(&info);
-    OK(MPI_File_write_at_all(f, mt_rank, "x", 1, MPI_BYTE, MPI_STATUS_IGNORE));
+    OK(write_at_all(f, mt_rank, "x", 1, MPI_BYTE, MPI_STATUS_IGNORE));
     OK(MPI_File_close(&f));
 }
 
@@ -238,14 +329,14 @@ static void who_writes(void)
     MPI_Barrier(mt_comm);
     if (mt_rank)
         limit_files(1 << 20);
-    OK(MPI_File_write_at_all(f, 0, mine, sizeof mine, MPI_BYTE, &st));
+    OK(write_at_all(f, 0, mine, sizeof mine, MPI_BYTE, &st));
     io_check_count(&st, MPI_BYTE, sizeof mine);
     io_check_size(f, far + PIECE * ROWS * mt_size);
     limit_files(mt_rank ? old.rlim_cur : 1 << 20);
-    FAILS(MPI_File_write_at_all(f, 0, mine, sizeof mine, MPI_BYTE, &st), MPI_ERR_QUOTA);
+    FAILS(write_at_all(f, 0, mine, sizeof mine, MPI_BYTE, &st), MPI_ERR_QUOTA);
     limit_files(old.rlim_cur);
     memset(mine, 0x55, sizeof mine);
-    OK(MPI_File_read_at_all(f, 0, mine, sizeof mine, MPI_BYTE, &st));
+    OK(read_at_all(f, 0, mine, sizeof mine, MPI_BYTE, &st));
     check_mine(sizeof mine);
     OK(MPI_File_close(&f));
 }
@@ -263,7 +354,7 @@ static void automatic(void)
     getrlimit(RLIMIT_FSIZE, &old);
     f = open_with(hints("2000", "1"));
     limit_files(mt_rank ? 1 << 20 : old.rlim_cur);
-    FAILS(MPI_File_write_at_all(f, far, mine, sizeof mine, MPI_BYTE, MPI_STATUS_IGNORE),
+    FAILS(write_at_all(f, far, mine, sizeof mine, MPI_BYTE, MPI_STATUS_IGNORE),
           mt_rank ? MPI_ERR_QUOTA : MPI_SUCCESS);
     limit_files(old.rlim_cur);
     OK(MPI_File_close(&f));
@@ -280,9 +371,9 @@ static void far_apart(void)
 
     io_make(0, 0);
     f = open_with(hints("16", NULL));
-    OK(MPI_File_write_at_all(f, mt_rank, &c, 1, MPI_BYTE, &st));
+    OK(write_at_all(f, mt_rank, &c, 1, MPI_BYTE, &st));
     c = 0;
-    OK(MPI_File_read_at_all(f, at + mt_rank, &c, 1, MPI_BYTE, &st));
+    OK(read_at_all(f, at + mt_rank, &c, 1, MPI_BYTE, &st));
     io_check_count(&st, MPI_BYTE, mt_rank == 0);
     CHECK_EQ(c, mt_rank == 0);
     OK(MPI_File_close(&f));
@@ -298,8 +389,8 @@ static void ordered(void)
     io_make(0, 0);
     f = open_with(hints("64", NULL));
     memset(mine, mt_rank + 1, sizeof mine);
-    OK(MPI_File_write_ordered(f, mine, PIECE, MPI_BYTE, &st));
-    OK(MPI_File_write_ordered(f, mine, PIECE, MPI_BYTE, &st));
+    OK(write_ordered(f, mine, PIECE, MPI_BYTE, &st));
+    OK(write_ordered(f, mine, PIECE, MPI_BYTE, &st));
     io_check_count(&st, MPI_BYTE, PIECE);
     OK(MPI_File_close(&f));
     got = io_load(&n);
@@ -313,15 +404,19 @@ static void ordered(void)
 int main(int argc, char **argv)
 {
     io_init(argc, argv);
-    MT_RUN(wrong_argument_of_one);
-    MT_RUN(refused_argument_of_one);
-    MT_RUN(no_data);
-    MT_RUN(end_of_file);
-    MT_RUN(shown_hints);
-    MT_RUN(differing_hints);
-    MT_RUN(who_writes);
-    MT_RUN(automatic);
-    MT_RUN(far_apart);
-    MT_RUN(ordered);
+    for (form = BLOCKING; form < FORMS; form++) {
+        if (mt_rank == 0)
+            printf("# %s calls\n", form_names[form]);
+        MT_RUN(wrong_argument_of_one);
+        MT_RUN(refused_argument_of_one);
+        MT_RUN(no_data);
+        MT_RUN(end_of_file);
+        MT_RUN(shown_hints);
+        MT_RUN(differing_hints);
+        MT_RUN(who_writes);
+        MT_RUN(automatic);
+        MT_RUN(far_apart);
+        MT_RUN(ordered);
+    }
     return io_end();
 }

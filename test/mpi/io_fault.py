@@ -37,6 +37,14 @@ def within_a_read():
     dies("within", "read", 139)
 
 
+def within_a_nonblocking_write():
+    dies("within", "iwrite", 139)
+
+
+def within_a_nonblocking_read():
+    dies("within", "iread", 139)
+
+
 def survives(call, dead, ranks=3, says="MPI_ERR_PROC_ABORTED"):
     with tempfile.TemporaryDirectory() as d:
         j = job(ranks, call, str(dead), os.path.join(d, "file"), program=survivor, limit=15).expect(3)
@@ -73,5 +81,11 @@ def properties():
         survives(call, 2)
 
 
-main([before_a_write, within_a_write, within_a_read, open_and_close,
-      independent_access, shared_pointer, properties])
+def through_aggregators():
+    """The others wait in an access through aggregators."""
+    for call in ("write_all", "nonblocking"):
+        survives(call, 1)
+
+
+main([before_a_write, within_a_write, within_a_read, within_a_nonblocking_write, within_a_nonblocking_read,
+      open_and_close, independent_access, shared_pointer, properties, through_aggregators])

@@ -36,7 +36,16 @@ static void report(const char *what, int rc)
 
 static int open_file(MPI_Comm comm)
 {
-    return MPI_File_open(comm, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+    MPI_Info info = MPI_INFO_NULL;
+    int rc;
+    if (is("write_all") || is("nonblocking")) { /* through aggregators */
+        MPI_Info_create(&info);
+        MPI_Info_set(info, "romio_cb_write", "enable");
+    }
+    rc = MPI_File_open(comm, path, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file);
+    if (info != MPI_INFO_NULL)
+        MPI_Info_free(&info);
+    return rc;
 }
 
 static void die(int sig)
@@ -62,6 +71,17 @@ static int run_many(void)
     return rc;
 }
 
+/* Two operations are in progress: both fail. */
+static int run_nonblocking(char *buf)
+{
+    MPI_Request r[2] = { MPI_REQUEST_NULL, MPI_REQUEST_NULL };
+    int rc = MPI_File_iwrite_all(file, buf, N, MPI_BYTE, &r[0]);
+    int second = MPI_File_iwrite_all(file, buf, N, MPI_BYTE, &r[1]);
+    rc = rc ? rc : MPI_Wait(&r[0], MPI_STATUS_IGNORE);
+    second = second ? second : MPI_Wait(&r[1], MPI_STATUS_IGNORE);
+    return rc == second ? rc : MPI_ERR_OTHER;
+}
+
 /* The call in which the others meet the dead rank. */
 static int run(char *buf)
 {
@@ -76,6 +96,10 @@ static int run(char *buf)
         return MPI_File_close(&file);
     if (is("write_at_all"))
         return MPI_File_write_at_all(file, mine, buf, N, MPI_BYTE, s);
+    if (is("write_all"))
+        return MPI_File_write_all(file, buf, N, MPI_BYTE, s);
+    if (is("nonblocking"))
+        return run_nonblocking(buf);
     if (is("write_ordered"))
         return MPI_File_write_ordered(file, buf, N, MPI_BYTE, s);
     if (is("split")) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The program that io_fault.py starts: the last rank dies in a collective access through
- * aggregators.  Arguments: "before" or "within", "write" or "read", a file name. */
+ * aggregators.  Arguments: "before" or "within"; "write", "read", "iwrite" or
+ * "iread"; a file name. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,8 +23,13 @@ static char *deadly_buffer(int before)
     return p;
 }
 
-static int run(MPI_File f, int write, char *buf)
+static int run(MPI_File f, int write, int wait, char *buf)
 {
+    MPI_Request r;
+    if (wait)
+        return (write ? MPI_File_iwrite_all(f, buf, N, MPI_BYTE, &r)
+                      : MPI_File_iread_all(f, buf, N, MPI_BYTE, &r)) ||
+               MPI_Wait(&r, MPI_STATUS_IGNORE);
     return write ? MPI_File_write_all(f, buf, N, MPI_BYTE, MPI_STATUS_IGNORE)
                  : MPI_File_read_all(f, buf, N, MPI_BYTE, MPI_STATUS_IGNORE);
 }
@@ -38,7 +44,7 @@ int main(int argc, char **argv)
     if (argc < 4)
         return 2;
     before = !strcmp(argv[1], "before");
-    write = !strcmp(argv[2], "write");
+    write = strstr(argv[2], "write") != NULL;
     MPI_Init(NULL, NULL);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -48,10 +54,10 @@ int main(int argc, char **argv)
     MPI_Info_set(info, "cb_buffer_size", "4096");
     if (MPI_File_open(MPI_COMM_WORLD, argv[3], MPI_MODE_CREATE | MPI_MODE_RDWR, info, &f) ||
         MPI_File_set_view(f, rank * N, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL) ||
-        run(f, 1, data) || MPI_File_seek(f, 0, MPI_SEEK_SET))
+        run(f, 1, 0, data) || MPI_File_seek(f, 0, MPI_SEEK_SET))
         return 2;
     MPI_Info_free(&info);
-    run(f, write, rank == size - 1 ? deadly_buffer(before) : data);
+    run(f, write, *argv[2] == 'i', rank == size - 1 ? deadly_buffer(before) : data);
     printf("rank %d came back\n", rank);
     fflush(stdout);
     MPI_File_close(&f);
