@@ -184,11 +184,20 @@ def result_of(proc):
     return "real(c_double)" if "DOUBLE" in proc.returns else "integer(kind=MPI_ADDRESS_KIND)"
 
 
+def hidden(names):
+    """Specific procedures that nothing refers to: the operators' and those of PMPI.  gfortran searches
+    all public names of a module for each of them.  The other specific names are the standard's, and
+    tools that replace such a procedure rename it in their USE statement."""
+    return broken("private :: " + ", ".join(names), "  ") if names else []
+
+
 def block(head, interfaces):
     lines = ["  interface" + (" " + head if head else "")]
     for i in interfaces:
         lines += i.lines()
-    return lines + ["  end interface"]
+    lines.append("  end interface")
+    names = [i.name for i in interfaces if i.name != head] if head.startswith("P") else []
+    return lines + hidden(names)
 
 
 def cells(width, f08):
@@ -254,10 +263,12 @@ def operators(width):
     compare two INTEGERs, by two functions of the library under as many names."""
     out = []
     for sign, word in (("==", "eq"), ("/=", "ne")):
+        names = []
         out.append("  interface operator(%s)" % sign)
         for t in HANDLES:
             for form, a, b in (("hh", t, t), ("hi", t, None), ("ih", None, t)):
                 name = operator_name(t, word, form) + suffix_of(width)
+                names.append(name)
                 types = ["type(%s)" % x if x else "integer" for x in (a, b)]
                 out += [
                     "    pure elemental function %s(a, b) result(r)" % name,
@@ -267,7 +278,7 @@ def operators(width):
                     "      logical :: r",
                     "    end function",
                 ]
-        out.append("  end interface")
+        out += ["  end interface", *hidden(names)]
     return out
 
 
