@@ -76,7 +76,8 @@ class Buffer:
         can_copy = "true" if blocking(self.form.proc) else "false"
         comm = "*comm" if any(c.name == "comm" for c in self.form.codes) else "0"
         if self.role == "one":
-            return "wf_section_one(%s, %s, *%s, *%s)" % (at, name, *self.pair)
+            flat = "flat%d" % self.number
+            return "wf_section_one(%s, %s, %s, *%s, *%s)" % (at, flat, name, *self.pair)
         if self.role == "blocks":
             place = "(struct wf_place){ %s, %s, %s }" % (comm, can_copy, self.out)
             args = (at, name, self.blocks, *self.pair, place)
@@ -102,13 +103,12 @@ def texts(form):
     if not choice or any(c.arg.is_string for c in codes):
         return ""
     buffers = [Buffer(form, c, i) for i, c in enumerate(choice)]
-    sections = [b for b in buffers if b.role != "address"]
     params = [
         "const struct wf_desc *" + c.name if c.arg.is_choice else c.declaration() for c in codes
     ]
-    out = slow(form, buffers, params) if sections else ""
+    out = "" if all(b.role == "address" for b in buffers) else body(form, buffers, params)
     for prefix in ("", "P"):
-        out += entry(form, prefix, buffers, sections, params)
+        out += entry(form, prefix, buffers, params)
     return out
 
 
@@ -117,45 +117,49 @@ def call(form, replace):
     return "f_%s(%s);" % (form.short, ", ".join((["fn"] if form.c_name else []) + args))
 
 
-def slow(form, buffers, params):
-    head = "static WF_NOINLINE void ts_%s(__typeof__(%s) *fn, %s)" % (
+def body(form, buffers, params):
+    """What both entry points do: pass on the address of a contiguous array; else open sections."""
+    head = "static inline void ts_%s(__typeof__(%s) *fn, %s)" % (
         form.short,
         form.c_name,
         ", ".join(params),
     )
-    replace = {b.name: b.name + "->base" for b in buffers if b.role == "address"}
+    replace = {b.name: b.name + "->base" for b in buffers}
+    direct = call(form, replace)
     sections = [b for b in buffers if b.role != "address"]
     for b in sections:
         replace.update(b.replaced())
     comm = "*comm" if any(c.name == "comm" for c in form.codes) else "0"
-    lines = ["struct wf_section s[%d];" % len(buffers), "wf_section_begin(s, %d);" % len(buffers)]
+    n = len(buffers)
+    lines = ["bool flat%d = wf_flat(%s);" % (b.number, b.name) for b in sections]
+    lines += [
+        "if (wf_likely(%s)) {" % " & ".join("flat%d" % b.number for b in sections),
+        "    " + direct,
+        "    return;",
+        "}",
+        "struct wf_section s[%d];" % n,
+        "wf_section_begin(s, %d);" % n,
+    ]
     for i, b in enumerate(sections):
         first = "int ret = %s;" if i == 0 else "ret = ret ? ret : %s;"
         lines.append(first % b.open())
-    refused = 'wf_section_refused(s, %d, "%s", %s, ret, ierror);'
     lines += [
-        "if (ret)",
-        "    " + refused % (len(buffers), form.c_short_name, comm),
-        "else",
+        "if (wf_likely(ret == MPI_SUCCESS))",
         "    " + call(form, replace),
-        "wf_section_end(s, %d);" % len(buffers),
+        "else",
+        '    wf_section_refused(s, %d, "%s", %s, ret, ierror);' % (n, form.c_short_name, comm),
+        "wf_section_end(s, %d);" % n,
     ]
     return "%s\n{\n%s\n}\n" % (wrap(head), "\n".join(wrap("    " + t) for t in lines))
 
 
-def entry(form, prefix, buffers, sections, params):
+def entry(form, prefix, buffers, params):
     name = prefix + form.proc.name + form.suffix
     head = wrap("WF_EXPORT void WF_F08TS(%s)(%s)" % (name, ", ".join(params)))
     target = form.c_name and (re.sub(r"\bMPI_", "PMPI_", form.c_name) if prefix else form.c_name)
-    fast = call(form, {b.name: b.name + "->base" for b in buffers}).replace("(fn,", "(%s," % target)
-    lines = [fast]
-    if sections:
-        flat = " & ".join("wf_flat(%s)" % b.name for b in sections)
-        args = ", ".join([target] + [c.name for c in form.codes])
-        lines = [
-            "if (wf_likely(%s))" % flat,
-            "    " + fast,
-            "else",
-            "    ts_%s(%s);" % (form.short, args),
-        ]
-    return "%s\n{\n%s\n}\n" % (head, "\n".join(wrap("    " + t) for t in lines))
+    if all(b.role == "address" for b in buffers):
+        text = call(form, {b.name: b.name + "->base" for b in buffers})
+        text = text.replace("(fn,", "(%s," % target)
+    else:
+        text = "ts_%s(%s);" % (form.short, ", ".join([target] + [c.name for c in form.codes]))
+    return "%s\n{\n%s\n}\n" % (head, wrap("    " + text))

@@ -84,11 +84,11 @@ static inline int wf_section_as_is(struct wf_section *s, const struct wf_desc *d
 /* A buffer of count elements of a datatype. */
 int wf_section_strided(struct wf_section *s, const struct wf_desc *d, MPI_Count count,
                        wf_int datatype);
-static inline int wf_section_one(struct wf_section *s, const struct wf_desc *d, MPI_Count count,
-                                 wf_int datatype)
+static inline int wf_section_one(struct wf_section *s, bool flat, const struct wf_desc *d,
+                                 MPI_Count count, wf_int datatype)
 {
-    return wf_flat(d) ? wf_section_as_is(s, d, count, datatype)
-                      : wf_section_strided(s, d, count, datatype);
+    return flat ? wf_section_as_is(s, d, count, datatype)
+                : wf_section_strided(s, d, count, datatype);
 }
 /* The same n times, for n processes or neighbours. */
 int wf_section_blocks(struct wf_section *s, const struct wf_desc *d, int n, MPI_Count count,
