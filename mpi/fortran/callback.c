@@ -6,6 +6,8 @@
 #include "mpi/fortran/hand.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 /* A function as a C library's state, and back. */
 static void *state_of(wf_procedure *function) { return (void *)(uintptr_t)function; }
@@ -141,16 +143,36 @@ typedef void cancel_fn_f(MPI_Aint *extra_state, wf_int *complete, wf_int *ierror
 
 struct grequest {
     wf_procedure *query, *free, *cancel;
-    MPI_Aint extra;
+    MPI_Aint extra; /* what the callbacks get */
+    void *variable; /* the argument of MPI_Grequest_start */
 };
+
+/* After a callback that got extra_state with the value `before`.  Other MPIs pass their callbacks
+ * the variable of MPI_Grequest_start itself, and programs wait for a change of it.  Weft's
+ * callbacks get a copy, because the argument may be an expression, or a variable that is gone; a
+ * change of the copy is stored in a variable that still has the value before.  By system calls,
+ * which fail where a pointer would crash: a constant is read-only, and the stack of an ended thread
+ * is unmapped. */
+static void store_change(const struct grequest *g, MPI_Aint before)
+{
+    MPI_Aint value;
+    struct iovec own = { &value, sizeof value }, user = { g->variable, sizeof value };
+    if (g->extra == before || process_vm_readv(getpid(), &own, 1, &user, 1, 0) < 0 ||
+        value != before)
+        return;
+    value = g->extra;
+    process_vm_writev(getpid(), &own, 1, &user, 1, 0);
+}
 
 static int grequest_query(void *state, MPI_Status *status)
 {
     struct grequest *g = state;
+    MPI_Aint before = g->extra;
     wf_int s[WF_STATUS_SIZE], ierror = MPI_SUCCESS;
     for (int i = 0; i < WF_STATUS_SIZE; i++)
         s[i] = ((int *)status)[i];
     ((query_fn_f *)g->query)(&g->extra, s, &ierror);
+    store_change(g, before);
     for (int i = 0; i < WF_STATUS_SIZE; i++)
         ((int *)status)[i] = (int)s[i];
     return (int)ierror;
@@ -160,8 +182,10 @@ static int grequest_query(void *state, MPI_Status *status)
 static int grequest_free(void *state)
 {
     struct grequest *g = state;
+    MPI_Aint before = g->extra;
     wf_int ierror = MPI_SUCCESS;
     ((free_fn_f *)g->free)(&g->extra, &ierror);
+    store_change(g, before);
     free(g);
     return (int)ierror;
 }
@@ -169,8 +193,10 @@ static int grequest_free(void *state)
 static int grequest_cancel(void *state, int complete)
 {
     struct grequest *g = state;
+    MPI_Aint before = g->extra;
     wf_int is_complete = wf_logical(complete), ierror = MPI_SUCCESS;
     ((cancel_fn_f *)g->cancel)(&g->extra, &is_complete, &ierror);
+    store_change(g, before);
     return (int)ierror;
 }
 
@@ -179,7 +205,8 @@ void f_grequest_start(__typeof__(MPI_Grequest_start) *fn, wf_procedure *query_fn
                       wf_int *request, wf_int *ierror)
 {
     struct grequest *g = wf_alloc(sizeof *g);
-    *g = (struct grequest){ query_fn, free_fn, cancel_fn, *extra_state };
+    *g = (struct grequest){ query_fn, free_fn, cancel_fn, *extra_state,
+                            (void *)(uintptr_t)extra_state };
     MPI_Request made = MPI_REQUEST_NULL;
     int ret = fn(grequest_query, grequest_free, grequest_cancel, g, &made);
     if (ret)

@@ -121,6 +121,14 @@ contains
         ierror = MPI_SUCCESS
     end subroutine
 
+    subroutine free_counted(extra_state, ierror)
+        integer(MPI_ADDRESS_KIND) :: extra_state
+        integer :: ierror
+        extra_seen = extra_state
+        extra_state = extra_state - 1
+        ierror = MPI_SUCCESS
+    end subroutine
+
     subroutine cancel(extra_state, complete, ierror)
         integer(MPI_ADDRESS_KIND) :: extra_state
         logical :: complete
@@ -419,5 +427,32 @@ contains
         call c_wait(r, got)
         call check('generalised request, waited for in C', all(got(:3) == [17, 18, 19]) .and. queries == 2 .and. frees == 2)
         call check('the request is gone', r == MPI_REQUEST_NULL)
+        call states()
+    end subroutine
+
+    ! A callback changes its extra_state: that of a variable, of one with another value since, of a constant, of an expression.
+    subroutine states()
+        integer(MPI_ADDRESS_KIND), volatile :: state
+        type(MPI_Request) :: r
+        state = 4
+        call MPI_Grequest_start(query, free_counted, cancel, state, r)
+        call finish(r)
+        call check('a changed extra_state', state == 3 .and. extra_seen == 4)
+        call MPI_Grequest_start(query, free_counted, cancel, state, r)
+        state = 70
+        call finish(r)
+        call check('extra_state of a variable with another value', state == 70 .and. extra_seen == 3)
+        call MPI_Grequest_start(query, free_counted, cancel, 5_MPI_ADDRESS_KIND, r)
+        call finish(r)
+        call check('extra_state of a constant', extra_seen == 5)
+        call MPI_Grequest_start(query, free_counted, cancel, state + 6, r)
+        call finish(r)
+        call check('extra_state of an expression', extra_seen == 76)
+    end subroutine
+
+    subroutine finish(r)
+        type(MPI_Request) :: r
+        call MPI_Grequest_complete(r)
+        call MPI_Wait(r, MPI_STATUS_IGNORE)
     end subroutine
 end program
