@@ -2,7 +2,7 @@
 # MPI programs that use GPUs.  check runs them over the fake driver (rows with gpu=fake in test/tests.list), check-gpu
 # over the real one, with the GPUs of the machine.
 EXTRA_DIST += test/gpu/probe.cu test/gpu/links.cu test/gpu/pack_check.cu test/gpu/pack_case.h test/gpu/fold_check.cu test/gpu/pool_again.cu test/gpu/map_again.cu test/gpu/fold_case.h test/gpu/tests.list test/gpu/p2p_dead.py \
-	test/gpu/coll_dead.py test/gpu/stream_dead.py test/gpu/sanitize
+	test/gpu/coll_dead.py test/gpu/stream_dead.py test/gpu/sanitize test/gpu/examples
 gputest = test/gpu/exchange.h test/gpu/gputest.h test/gpu/gputest.c test/gpu/cuda_more.h
 gputest_ldadd = libmpi_abi.la -ldl
 gpu_programs = test/gpu/border test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_calls test/gpu/p2p_random test/gpu/p2p_fault test/gpu/p2p_devices \
