@@ -182,7 +182,9 @@ static int origin_of(struct wm_rma *r, struct wm_rma_op *op, struct rt_gpu_ptr *
     size_t n = (size_t)op->a.nbytes;
     *here = o->buf;
     if (op->a.on_device & WM_RMA_ORIGIN)
-        return o->type->layout.contig ? rt_gpu_query(o->buf, n, near) : -RT_ENOTSUP;
+        return !o->type->layout.contig ? -RT_ENOTSUP
+               : r->starting == op     ? rt_gpu_query_looked(o->buf, n, near)
+                                       : rt_gpu_query(o->buf, n, near);
     /* host memory: the device of the own window copies; messages have pipelines for long data */
     if (n > RT_GPU_STAGE_SMALL || !r->ctl->on_device || !r->base)
         return -RT_ENOTSUP;
@@ -220,6 +222,7 @@ static int copy(struct wm_rma *r, struct wm_rma_op *op, const struct rt_gpu_ptr 
         rt_gpu_copy_near(near->g, here, there, n, &op->copy);
     else
         rt_gpu_copy(near->g, here, there, n, &op->copy);
+    rt_gpu_copies_more(near->g); /* no call between here and the flush makes progress */
     return 0;
 }
 

@@ -287,7 +287,9 @@ static int enqueue(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rm
     op->req = q;
     if (request)
         *request = wm_req_handle(q);
+    r->starting = op;
     wm_rma_queue(r, t, op);
+    r->starting = NULL;
     return MPI_SUCCESS;
 }
 

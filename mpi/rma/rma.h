@@ -133,10 +133,11 @@ struct wm_rma {
 
     struct wm_rma_target *target[WM_RMA_BUCKETS], *last; /* last: the one used last */
     struct wm_rma_origin *origin[WM_RMA_BUCKETS];
-    struct rt_list wants;  /* locks that are being acquired, in order */
-    struct rt_list busy;   /* targets with queued operations */
-    struct rt_list active; /* targets that are not flushed */
-    bool pumping;          /* `pump` is among the domain's tasks */
+    struct rt_list wants;       /* locks that are being acquired, in order */
+    struct rt_list busy;        /* targets with queued operations */
+    struct rt_list active;      /* targets that are not flushed */
+    struct wm_rma_op *starting; /* by the call that has looked at its buffers; NULL */
+    bool pumping;               /* `pump` is among the domain's tasks */
     struct coll_task pump, barrier;
     bool serves;                 /* other processes may need messages to reach this one's memory */
     bool helped;                 /* counted by helper.c */
@@ -258,7 +259,7 @@ void wm_rma_maps_free(struct wm_rma_target *t);
 char *wm_rma_map_reach(struct wm_rma *r, struct wm_rma_target *t, const struct rt_gpu_ptr *near,
                        bool *atomic);
 
-/* acc_origin.c: accumulates of one element by a device of the origin. */
+/* acc_origin.c: accumulates of a few elements by a device of the origin. */
 /* Whether such a target's operands may stay in device memory. */
 static inline bool wm_rma_changes(const struct wm_rma_target *t)
 {

@@ -370,6 +370,14 @@ void rt_gpu_copy_near(struct rt_gpu *g, void *dst, const void *src, size_t len,
     copy(g, dst, src, len, op);
 }
 
+void rt_gpu_copies_more(struct rt_gpu *g)
+{
+    struct move_state *m = g->move;
+
+    if (m && m->nsmall && has_gathered(m, &m->small, m->nsmall, true))
+        pump(m);
+}
+
 bool rt_gpu_copy_behind(struct rt_gpu *g, void *dst, const void *src, size_t len,
                         struct rt_gpu_op *op, const struct rt_gpu_op *before)
 {

@@ -182,6 +182,9 @@ void rt_gpu_copy_near(struct rt_gpu *g, void *dst, const void *src, size_t len,
  * happened, because `before` is not with a copy engine, or this copy would not be. */
 bool rt_gpu_copy_behind(struct rt_gpu *g, void *dst, const void *src, size_t len,
                         struct rt_gpu_op *op, const struct rt_gpu_op *before);
+/* For a caller that starts copies one after another without rt_gpu_progress() in between: starts
+ * those that wait if they are enough for a launch, which then run beside the caller. */
+void rt_gpu_copies_more(struct rt_gpu *g);
 /* The same as rt_gpu_copy(), complete on return, with any host memory; for calls that block
  * anyway. */
 int rt_gpu_copy_now(struct rt_gpu *g, void *dst, const void *src, size_t len);

@@ -455,6 +455,22 @@ static void a_crowd_goes_in_batches(void)
     finish(g);
 }
 
+static void a_row_of_copies_starts_without_progress(void)
+{
+    struct rt_gpu *g = start(true, true);
+    for (int i = 0; i < 60; i++) {
+        copy(g, &jobs[i], here + 4096 * i, there + 4096 * i, 4000);
+        rt_gpu_copies_more(g);
+    }
+    CHECK_EQ(dev.nlaunch[RT_GPU_LINGER], 1);
+    CHECK_EQ(dev.nlaunch[RT_GPU_BATCH], 2); /* of 16; the others wait for one of them */
+    CHECK_EQ(dev.batch_n, 16);
+    dev_settle();
+    expect_good(jobs, 60);
+    CHECK_EQ(dev.nlaunch[RT_GPU_BATCH], 3);
+    finish(g);
+}
+
 static void a_batch_has_a_grid_for_its_bytes(void)
 {
     struct rt_gpu *g = start(true, true);
@@ -925,6 +941,7 @@ static void the_model(void)
         CHECK_EQ(rt_gpu_choose(link, 8, true, true), RT_GPU_WAY_LINGER);
         CHECK_EQ(rt_gpu_choose_group(link, 4096, 64, true, true), RT_GPU_WAY_BATCH);
         CHECK_EQ(rt_gpu_choose(link, 64u << 20, true, true), RT_GPU_WAY_ENGINE);
+        CHECK_EQ(rt_gpu_choose_group(link, 16u << 20, 64, true, true), RT_GPU_WAY_ENGINE);
     }
     for (int w = 0; w < RT_GPU_WAYS; w++)
         CHECK(rt_gpu_way_names[w] != NULL);
@@ -954,6 +971,7 @@ int main(void)
     RUN(a_reduction_in_a_failed_context);
     RUN(a_device_without_memory);
     RUN(a_crowd_goes_in_batches);
+    RUN(a_row_of_copies_starts_without_progress);
     RUN(a_batch_has_a_grid_for_its_bytes);
     RUN(a_batch_has_a_limit_of_blocks);
     RUN(few_copies_gather);
