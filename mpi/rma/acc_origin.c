@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Accumulates of one element, fetch-and-op and compare-and-swap on device memory by a device of the
- * origin: an atomic operation on the target's memory, which is mapped, so the target takes no part.
+/* Accumulates of a few elements, fetch-and-op and compare-and-swap on device memory by a device of
+ * the origin: atomic operations on the target's memory, which is mapped, so the target takes no
+ * part.
  *
  * One rule makes all accumulates on a target atomic.  The target decides once, at creation, and
  * publishes it (ctl->atomic): every accumulate on elements of 1, 2, 4 or 8 bytes that are numbers
@@ -18,13 +19,22 @@
 #include "runtime/reduce/gpu_codes.h"
 #include <string.h>
 
+/* Most bytes of elements: as many as the ring of the polling kernel takes.  The polling kernel
+ * changes them in the time of one. */
+#define MOST (RT_GPU_RING_CHANGES * sizeof(uint64_t))
+
+static bool result_on_host(const struct wm_rma_args *a)
+{
+    return a->result.type && !(a->on_device & WM_RMA_RESULT);
+}
+
 static void changed(struct rt_gpu_op *copy, int err)
 {
     struct wm_rma_op *op = rt_container(copy, struct wm_rma_op, copy);
     op->t->ncopies--;
     op->t->nchanges--;
     op->copying = false;
-    if (op->stage && !err)
+    if (result_on_host(&op->a) && !err)
         memcpy(op->a.result.buf, op->stage->p, (size_t)op->a.nbytes);
     if (op->stage)
         rt_gpu_stage_give(op->stage);
@@ -40,64 +50,83 @@ static bool describe(const struct wm_rma_op *op, struct rt_gpu_atomic *c)
     bool swaps = a->what == WM_RMA_DO_CAS;
     struct rt_reduce_gpu kernel;
     uint64_t at = op->t->ctl->base + (uint64_t)(a->disp * op->t->unit);
-    if (a->nbytes != basic->layout.size || at % (uint64_t)a->nbytes ||
-        !a->target.type->layout.contig || (a->origin.type && !a->origin.type->layout.contig) ||
+    int64_t count = a->nbytes / basic->layout.size;
+    if (count > RT_GPU_RING_CHANGES || !a->target.type->layout.contig ||
+        (a->origin.type && !a->origin.type->layout.contig) ||
         (a->result.type && !a->result.type->layout.contig))
         return false;
     if (rt_reduce_gpu_atomic(swaps ? RT_OP_NO_OP : (enum rt_opcode)a->opcode, basic->layout.elem,
-                             a->nbytes, &kernel) < 0)
+                             basic->layout.size, &kernel) < 0 ||
+        at % (uint64_t)basic->layout.size)
         return false;
     *c = (struct rt_gpu_atomic){ .type = kernel.type,
                                  .code = swaps ? RT_GPU_ATOMIC_CAS : kernel.code,
-                                 .count = 1 };
+                                 .count = (size_t)count };
     return true;
 }
 
 /* A buffer on a device: all of an operation must be on one, which is the device that works. */
-static bool on_one_device(const struct wm_rma_args *a, const void *buf, struct rt_gpu_ptr *near)
+static bool on_one_device(const struct wm_rma_op *op, const void *buf, struct rt_gpu_ptr *near)
 {
+    size_t n = (size_t)op->a.nbytes;
     struct rt_gpu_ptr p;
-    if ((uintptr_t)buf % (uintptr_t)a->nbytes || rt_gpu_query(buf, (size_t)a->nbytes, &p) < 0 ||
-        (near->g && near->g != p.g))
+    if ((uintptr_t)buf % (uintptr_t)op->a.target.type->basic->layout.size)
+        return false;
+    int err = op->rma->starting == op ? rt_gpu_query_looked(buf, n, &p) : rt_gpu_query(buf, n, &p);
+    if (err < 0 || (near->g && near->g != p.g))
         return false;
     *near = p;
     return true;
 }
 
 /* An operand: its value or its device address. */
-static bool operand(const struct wm_rma_args *a, int which, const void *buf, uint64_t *out,
+static bool operand(const struct wm_rma_op *op, int which, const void *buf, uint64_t *out,
                     uint8_t *given, struct rt_gpu_ptr *near)
 {
-    if (a->on_device & which) {
+    if (op->a.on_device & which) {
         *out = (uintptr_t)buf;
-        return on_one_device(a, buf, near);
+        return on_one_device(op, buf, near);
     }
-    memcpy(out, buf, (size_t)a->nbytes);
+    memcpy(out, buf, (size_t)op->a.target.type->basic->layout.size);
     *given |= which == WM_RMA_ORIGIN ? RT_GPU_GIVEN_SRC : RT_GPU_GIVEN_COMPARE;
     return true;
 }
 
-/* Operands and result; *near: of the device that works.  Takes pinned memory for a result in host
- * memory. */
+/* Pinned memory for a result, and behind it for several operands, in host memory. */
+static bool stage(struct wm_rma_op *op, struct rt_gpu_atomic *c, struct rt_gpu *g)
+{
+    bool several = c->given & RT_GPU_GIVEN_SRC && c->count > 1;
+    if (!several && !result_on_host(&op->a))
+        return true;
+    if (rt_gpu_stage_take(g, true, 2 * MOST, &op->stage) < 0)
+        return false;
+    if (several) {
+        c->given &= (uint8_t)~RT_GPU_GIVEN_SRC;
+        c->src = (uintptr_t)memcpy(op->stage->p + MOST, op->a.origin.buf, (size_t)op->a.nbytes);
+    }
+    if (result_on_host(&op->a))
+        c->old = (uintptr_t)op->stage->p;
+    return true;
+}
+
+/* Operands and result; *near: of the device that works. */
 static bool buffers(struct wm_rma *r, struct wm_rma_op *op, struct rt_gpu_atomic *c,
                     struct rt_gpu_ptr *near)
 {
     const struct wm_rma_args *a = &op->a;
-    bool ok = true, fetches = a->result.type, here = a->on_device & WM_RMA_RESULT;
+    bool ok = true, here = a->on_device & WM_RMA_RESULT;
     if (c->code != RT_GPU_ATOMIC_READ)
-        ok = operand(a, WM_RMA_ORIGIN, a->origin.buf, &c->src, &c->given, near);
+        ok = operand(op, WM_RMA_ORIGIN, a->origin.buf, &c->src, &c->given, near);
     if (ok && c->code == RT_GPU_ATOMIC_CAS)
-        ok = operand(a, WM_RMA_COMPARE, a->compare, &c->compare, &c->given, near);
-    if (ok && here)
-        ok = on_one_device(a, a->result.buf, near);
+        ok = operand(op, WM_RMA_COMPARE, a->compare, &c->compare, &c->given, near);
+    if (ok && here) {
+        c->old = (uintptr_t)a->result.buf;
+        ok = on_one_device(op, a->result.buf, near);
+    }
+    c->near = ok && here && rt_gpu_lies_on(near->g, near); /* `near` is the result's */
     if (ok && !near->g)
         ok = r->ctl->on_device && r->base && rt_gpu_query(r->base, 1, near) >= 0;
-    if (ok && fetches && !here)
-        ok = rt_gpu_stage_take(near->g, true, (size_t)a->nbytes, &op->stage) >= 0;
-    if (ok && fetches)
-        c->old = here ? (uintptr_t)a->result.buf : (uintptr_t)op->stage->p;
-    c->near = ok && here && rt_gpu_lies_on(near->g, near); /* `near` is the result's */
-    return ok;
+    return ok && stage(op, c, near->g);
 }
 
 static void release(struct wm_rma_op *op)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Atomic changes of elements by a device: one element by the polling kernel, or by a launch, as all
- * others.  Under the domain's lock. */
+/* Atomic changes of elements by a device: a few by the polling kernel, more by a launch.  Under the
+ * domain's lock. */
 #include "runtime/base/cfg.h"
 #include "runtime/gpu/copy.h"
 #include "runtime/gpu/fold.h"
@@ -36,6 +36,13 @@ bool rt_gpu_atomics_reach(struct rt_gpu *g, const void *at)
            native;
 }
 
+static bool ring_can(const struct rt_gpu_atomic *a, size_t nbytes)
+{
+    uint64_t any = a->dst | a->old | (a->given & RT_GPU_GIVEN_SRC ? 0 : a->src);
+
+    return a->count <= RT_GPU_RING_CHANGES && !a->table && !(any & (nbytes - 1));
+}
+
 static struct rt_gpu_desc describe(const struct rt_gpu_atomic *a, size_t len, bool near)
 {
     return (struct rt_gpu_desc){
@@ -58,13 +65,13 @@ static unsigned grid_of(const struct rt_gpu *g, size_t count)
 
 void rt_gpu_atomic(struct rt_gpu *g, const struct rt_gpu_atomic *a, struct rt_gpu_op *op)
 {
-    size_t len = rt_gpu_type_nbytes(a->type);
+    size_t nbytes = rt_gpu_type_nbytes(a->type), len = a->count * nbytes;
 
     if (a->count == 0 || !g->move) { /* ends at once, with success or an error */
         rt_gpu_copy(g, NULL, NULL, 0, op);
         return;
     }
-    bool near = a->near && g->near_fence, alone = a->count == 1 && !a->table && a->dst % len == 0;
+    bool near = a->near && g->near_fence;
     struct move_fold f = { .atomic = { .type = a->type,
                                        .code = a->code,
                                        .given = a->given,
@@ -81,7 +88,7 @@ void rt_gpu_atomic(struct rt_gpu *g, const struct rt_gpu_atomic *a, struct rt_gp
     op->len = 0;
     if (!move_begin(g, op))
         return;
-    if (alone && move_ring_is_idle(g->move) && move_linger_takes(g->move, len)) {
+    if (ring_can(a, nbytes) && move_ring_is_idle(g->move) && move_linger_takes(g->move, len)) {
         struct rt_gpu_desc d = describe(a, len, near);
         move_linger_post_fold(g->move, &f, &d, op);
     } else {

@@ -214,8 +214,10 @@ struct rt_gpu_fold_args {
  * its size or, where there is a table, at table[i].  Old values are stored to old[i], unless old is
  * 0. The operands lie at `src`; `src` and `compare` are values and not addresses if `given` has
  * their bits.  An element that is not aligned to its size is changed without atomicity.  The end
- * is as in weft_batch.  In the ring: kind RT_GPU_RING_ATOMIC, one aligned element at `dst`, `old`
- * at `src`, the operand and `compare` in more[0] and more[1], `given` as the number of sources. */
+ * is as in weft_batch.  In the ring: kind RT_GPU_RING_ATOMIC, up to RT_GPU_RING_CHANGES aligned
+ * elements of `len` bytes from `dst` on, `old` at `src`, operands and `compare` in more[0] and
+ * more[1], `given` as the number of sources. */
+#define RT_GPU_RING_CHANGES 32u /* one a lane */
 enum { RT_GPU_ATOMIC_READ = RT_GPU_FOLD_CODES, RT_GPU_ATOMIC_CAS, RT_GPU_ATOMIC_CODES };
 enum { RT_GPU_GIVEN_SRC = 1, RT_GPU_GIVEN_COMPARE = 2 };
 struct rt_gpu_atomic_args {

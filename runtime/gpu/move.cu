@@ -331,8 +331,10 @@ __device__ __forceinline__ void reduce_alone(uint32_t v, uint32_t fold, uint64_t
         return;
     }
     uint64_t value = lane_words(v, 8), compare = lane_words(v, 10);
-    if (threadIdx.x == 0)
-        atomic_from_ring(fold, dst, src, value, compare);
+    uint32_t off = threadIdx.x * atomic_nbytes(RT_GPU_RING_TYPE(fold));
+    if (off < len)
+        atomic_from_ring(fold, dst + off, src ? src + off : 0,
+                         RT_GPU_RING_NSRC(fold) & RT_GPU_GIVEN_SRC ? value : value + off, compare);
 }
 
 /* Polls, does the shortest copies itself, and returns with a task for the block.  The time is read

@@ -267,6 +267,35 @@ static void by_the_target(void)
 
 /* ---- a target that does not call MPI ---- */
 
+/* As many elements as the origin's device changes. */
+static void few_elements(bool device)
+{
+    enum { N = 32 };
+    int v[N], got[N], wrong = 0, where = mt_rank % gt_ndevices();
+    char *from = device ? (char *)gt_alloc(GT_CUDA, where, sizeof v, 0) : (char *)v;
+    char *to = device ? (char *)gt_alloc(GT_CUDA, where, sizeof v, 0) : (char *)got;
+    for (int i = 0; i < N; i++)
+        v[i] = i * i;
+    gt_write(from, v, sizeof v);
+    OK(MPI_Accumulate(from, N, MPI_INT, 1, 16, N, MPI_INT, MPI_REPLACE, win));
+    OK(MPI_Accumulate(from, N, MPI_INT, 1, 16, N, MPI_INT, MPI_SUM, win));
+    OK(MPI_Get_accumulate(from, N, MPI_INT, to, N, MPI_INT, 1, 16, N, MPI_INT, MPI_SUM, win));
+    OK(MPI_Win_flush(1, win));
+    gt_read(got, to, sizeof got);
+    for (int i = 0; i < N; i++)
+        wrong += got[i] != 2 * v[i];
+    OK(MPI_Get_accumulate(NULL, 0, MPI_INT, to, N, MPI_INT, 1, 16, N, MPI_INT, MPI_NO_OP, win));
+    OK(MPI_Win_flush(1, win));
+    gt_read(got, to, sizeof got);
+    for (int i = 0; i < N; i++)
+        wrong += got[i] != 3 * v[i];
+    CHECK_EQ(wrong, 0);
+    if (device) {
+        gt_free((unsigned char *)from);
+        gt_free((unsigned char *)to);
+    }
+}
+
 static void single_operations(bool device)
 {
     int64_t v = 5, expected = 5, got = -1, next = 9;
@@ -297,7 +326,7 @@ static void without_the_target(void)
         mt_skip("needs 2 processes and kernels");
         return;
     }
-    open_window(16);
+    open_window(16 + 32 * sizeof(int));
     OK(MPI_Win_allocate_shared(sizeof *done, 1, MPI_INFO_NULL, mt_comm, &n, &words));
     OK(MPI_Win_shared_query(words, 1, &n, &unit, &done));
     if (mt_rank == 1)
@@ -307,6 +336,8 @@ static void without_the_target(void)
     if (mt_rank == 0) {
         single_operations(false);
         single_operations(true);
+        few_elements(false);
+        few_elements(true);
         *done = 1;
     }
     double end = MPI_Wtime() + PATIENCE;

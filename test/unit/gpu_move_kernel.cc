@@ -535,17 +535,20 @@ static void post_fold(size_t *at)
     post_desc(RT_GPU_RING_FOLD(k.kind, k.type, k.code, nsrc, ndst, unit, same), place, len);
 }
 
-template <class T> static void change_one(uint8_t *at, T v, uint32_t code)
+/* Element i of `at` becomes the sum with, or is replaced by, element i of v. */
+template <class T>
+static void change_one(uint8_t *at, const uint8_t *v, T compare, uint32_t code, unsigned i)
 {
-    T was, now;
-    memcpy(&was, at, sizeof was);
-    now = code == RT_GPU_FOLD_SUM ? (T)(v + was) : code == RT_GPU_FOLD_COPY ? v : was;
-    if (code == RT_GPU_ATOMIC_CAS)
-        now = v; /* the test swaps equal elements only */
-    memcpy(at, &now, sizeof now);
+    T was, now, with;
+    memcpy(&was, at + i * sizeof was, sizeof was);
+    memcpy(&with, v + i * sizeof with, sizeof with);
+    now = code == RT_GPU_FOLD_SUM ? (T)(with + was) : code == RT_GPU_FOLD_COPY ? with : was;
+    if (code == RT_GPU_ATOMIC_CAS && was == compare)
+        now = with;
+    memcpy(at + i * sizeof now, &now, sizeof now);
 }
 
-/* One element is changed, and the old one stored behind it. */
+/* Up to four elements are changed, and the old ones stored behind them. */
 static void post_atomic(size_t *at)
 {
     static const struct {
@@ -556,35 +559,39 @@ static void post_atomic(size_t *at)
     static const uint32_t codes[] = { RT_GPU_FOLD_SUM, RT_GPU_FOLD_COPY, RT_GPU_ATOMIC_READ,
                                       RT_GPU_ATOMIC_CAS };
     auto t = types[rand() % 5];
-    uint32_t code = codes[rand() % 4], given = (uint32_t)rand() % 4;
+    uint32_t code = codes[rand() % 4], n = 1 + (uint32_t)rand() % 4;
+    uint32_t given = (uint32_t)rand() % 4 & (n > 1 ? ~(uint32_t)RT_GPU_GIVEN_SRC : 3);
     *at = (*at + 63) & ~(size_t)63;
     if (*at + 64 > ROOM)
         return;
-    size_t dst_at = *at + t.nbytes * ((size_t)rand() % 4), from = *at + 32;
+    const uint8_t *from = &src[*at + 32];
+    uint8_t *to = &want[*at];
     uint64_t place[RT_GPU_RING_PLACES] = {}, v = 0, was = 0;
-    memcpy(&v, &src[from], t.nbytes);
-    memcpy(&was, &want[dst_at], t.nbytes);
-    place[0] = (uint64_t)&dst[dst_at];
-    place[1] = rand() % 3 ? (uint64_t)&dst[*at + 40] : 0;
-    place[2] = given & RT_GPU_GIVEN_SRC ? v : (uint64_t)&src[from];
+    memcpy(&v, from, t.nbytes);
+    memcpy(&was, to, t.nbytes);
+    place[0] = (uint64_t)&dst[*at];
+    place[1] = rand() % 3 ? (uint64_t)&dst[*at + 32] : 0;
+    place[2] = given & RT_GPU_GIVEN_SRC ? v : (uint64_t)from;
     static uint64_t compares[RT_GPU_RING_SLOTS];
     uint64_t *compare = &compares[(posted + 1) % RT_GPU_RING_SLOTS];
     *compare = was;
     place[3] = given & RT_GPU_GIVEN_COMPARE ? was : (uint64_t)compare;
     if (place[1])
-        memcpy(&want[*at + 40], &was, t.nbytes);
-    if (t.type == RT_GPU_F64 && code == RT_GPU_FOLD_SUM)
-        change_one<double>(&want[dst_at], *(double *)&src[from], code);
-    else if (t.nbytes == 8)
-        change_one<uint64_t>(&want[dst_at], v, code);
-    else if (t.nbytes == 4)
-        change_one<uint32_t>(&want[dst_at], (uint32_t)v, code);
-    else if (t.nbytes == 2)
-        change_one<uint16_t>(&want[dst_at], (uint16_t)v, code);
-    else
-        change_one<uint8_t>(&want[dst_at], (uint8_t)v, code);
+        memcpy(to + 32, to, n * t.nbytes);
+    for (unsigned i = 0; i < n; i++)
+        if (t.type == RT_GPU_F64 && code == RT_GPU_FOLD_SUM)
+            change_one<double>(to, from, 0, code, i);
+        else if (t.nbytes == 8)
+            change_one<uint64_t>(to, from, was, code, i);
+        else if (t.nbytes == 4)
+            change_one<uint32_t>(to, from, (uint32_t)was, code, i);
+        else if (t.nbytes == 2)
+            change_one<uint16_t>(to, from, (uint16_t)was, code, i);
+        else
+            change_one<uint8_t>(to, from, (uint8_t)was, code, i);
     *at += 64;
-    post_desc(RT_GPU_RING_FOLD(RT_GPU_RING_ATOMIC, t.type, code, given, 0, 0, 0), place, t.nbytes);
+    post_desc(RT_GPU_RING_FOLD(RT_GPU_RING_ATOMIC, t.type, code, given, 0, 0, 0), place,
+              n * t.nbytes);
     natomics++;
 }
 

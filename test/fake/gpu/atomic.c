@@ -153,18 +153,18 @@ int fake_run_atomic(cu_ctx c, const struct rt_gpu_atomic_args *k)
 
 int fake_ring_atomic(cu_ctx c, const struct rt_gpu_desc *d)
 {
+    size_t nbytes = nbytes_of(RT_GPU_RING_TYPE(d->fold));
     const struct rt_gpu_atomic_args k = { .type = RT_GPU_RING_TYPE(d->fold),
                                           .code = RT_GPU_RING_CODE(d->fold),
                                           .given = RT_GPU_RING_NSRC(d->fold),
                                           .near = d->near != 0,
-                                          .count = 1,
+                                          .count = nbytes ? d->len / nbytes : 0,
                                           .dst = d->dst,
                                           .src = d->more[0],
                                           .compare = d->more[1],
                                           .old = d->src };
-    size_t nbytes = nbytes_of(k.type);
 
-    if (!nbytes || d->dst % nbytes)
+    if (!k.count || k.count > RT_GPU_RING_CHANGES || d->dst % nbytes)
         return CU_ERROR_MISALIGNED_ADDRESS;
     return fake_run_atomic(c, &k);
 }
