@@ -121,6 +121,7 @@ static bool round_ok(std::vector<area> &areas)
 
 /* ---- atomic changes ---- */
 
+static const size_t CHANGED = 64 << 10; /* bytes in which all elements and operands lie */
 struct atomic_case {
     fold_kind kind;
     bool moves, bits;
@@ -184,9 +185,9 @@ static bool atomic_round_ok(std::vector<area> &areas)
     atomic_case c = atomic_case_of(to, with);
     size_t n = c.kind.nbytes;
     for (area &a : areas) {
-        for (size_t i = 0; i + n <= AREA; i += n)
+        for (size_t i = 0; i + n <= CHANGED; i += n)
             make_element(c.kind, &a.image[i]);
-        memcpy(a.at, a.image.data(), AREA);
+        memcpy(a.at, a.image.data(), CHANGED);
     }
     uint32_t flag = 0, counter = 0;
     uint64_t given = 0;
