@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define READ_BYTES 65536
@@ -248,10 +249,17 @@ int frame_greet(struct frame_chan *c)
 
 bool frame_waiting(const struct frame_chan *c) { return queued(&c->tx) > 0 && !c->broken; }
 
+/* write() without SIGPIPE, which a process that spawns may not ignore, where `fd` is a socket. */
+static ssize_t write_some(int fd, const void *data, size_t len)
+{
+    ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
+    return n < 0 && errno == ENOTSOCK ? write(fd, data, len) : n;
+}
+
 void frame_flush(struct frame_chan *c)
 {
     while (frame_waiting(c)) {
-        ssize_t n = write(c->out, c->tx.buf + c->tx.off, queued(&c->tx));
+        ssize_t n = write_some(c->out, c->tx.buf + c->tx.off, queued(&c->tx));
         if (n >= 0)
             c->tx.off += (size_t)n;
         else if (errno == EAGAIN)

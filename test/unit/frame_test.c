@@ -9,6 +9,7 @@
 #include "runtime/base/err.h"
 #include "test/check.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 static uint64_t seed = 20261121;
@@ -268,6 +269,22 @@ static void text_without_greeting(void)
     }
     CHECK_EQ(here, -RT_EINVAL);
     close_channel(&c, feed);
+}
+
+/* The peer has gone, and SIGPIPE has its default action. */
+static void peer_that_has_gone(void)
+{
+    struct frame_chan c;
+    int fds[2];
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    frame_open(&c, fds[0], fds[0]);
+    close(fds[1]);
+    CHECK_EQ(frame_greet(&c), 0);
+    frame_flush(&c);
+    CHECK(c.broken && !frame_waiting(&c));
+    frame_fill(&c);
+    CHECK(c.eof);
+    frame_close(&c);
 }
 
 static void random_bytes(void)
@@ -595,6 +612,7 @@ int main(int argc, char **argv)
     RUN(headers_that_cannot_be);
     RUN(greeting_after_text);
     RUN(text_without_greeting);
+    RUN(peer_that_has_gone);
     RUN(random_bytes);
     RUN(descriptions);
     RUN(parts_of_the_tree);
