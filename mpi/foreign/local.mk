@@ -34,7 +34,8 @@ mpich_DATA = $(mpich_c)
 mpich_inputs = libweft_mpich.la
 if WITH_FORTRAN
 noinst_LTLIBRARIES += libweft_mpich_fortran.la
-libweft_mpich_fortran_la_SOURCES = $(foreign_fortran_sources) mpi/foreign/mpich/fort.h mpi/foreign/mpich/cells.c
+libweft_mpich_fortran_la_SOURCES = $(foreign_fortran_sources) mpi/foreign/mpich/fort.h mpi/foreign/mpich/cells.c \
+	mpi/foreign/mpich/sizeof.c
 nodist_libweft_mpich_fortran_la_SOURCES = $(fortran_forms)
 libweft_mpich_fortran_la_CPPFLAGS = -Impi/foreign/mpich/include $(AM_CPPFLAGS) -DWF_ABI='"mpi/foreign/mpich/fort.h"'
 mpich_inputs += libweft_mpich_fortran.la
