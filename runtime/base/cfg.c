@@ -433,7 +433,7 @@ static bool internal_name(const char *name)
     return !strncmp(name, "WEFT_NODE_", 10) || !strncmp(name, "WEFT_LAUNCH_", 12);
 }
 
-/* Whether a WEFT_* name is read by no code here; names of settings must be spelt exactly. */
+/* Whether no code here reads this WEFT_* name; names of settings must be spelt exactly. */
 static bool unknown_name(const char *name)
 {
     int i = row_of(name);

@@ -29,9 +29,9 @@ struct rt_cfg_row {
     const char *name, *env, *type, *def, *valid, *help;
 };
 
-/* Reads all sources; further calls do nothing.  -RT_EINVAL after one line on stderr with the
- * variable, the value, the valid range and the source.  An unknown WEFT_* variable causes one
- * warning with the nearest name. */
+/* Reads all sources; further calls return the result of the first.  -RT_EINVAL after one line on
+ * stderr with the variable, the value, the valid range and the source; -RT_ENOMEM, logged.  An
+ * unknown WEFT_* variable causes one warning with the nearest name. */
 int rt_cfg_load(void);
 /* Whether this process logs messages about settings: rank 0, or a process outside any job. */
 bool rt_cfg_speaks(void);
@@ -40,7 +40,7 @@ const struct rt_cfg_row *rt_cfg_row(int i);
 /* Current value as text, as a user would type it, and its source. */
 void rt_cfg_value(int i, char *text, int len, enum rt_cfg_source *source);
 /* Sets one value from text, for tests and mpirun --set.  -RT_ENOENT (the nearest name is logged),
- * -RT_EINVAL. */
+ * -RT_EINVAL, -RT_ENOMEM, both logged. */
 int rt_cfg_set(const char *name, const char *text, enum rt_cfg_source source);
 /* The same for setting `i` without logging: -RT_EINVAL, -RT_ENOMEM. */
 int rt_cfg_try(int i, const char *text, enum rt_cfg_source source);

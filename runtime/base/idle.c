@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How long a waiting rank spins and yields before it sleeps.  The boot code sets the policy once;
+/* How long a waiting rank spins and yields before it sleeps.  MPI_Init sets the policy once;
  * then it is read-only.  The state of a wait is in its struct rt_idle, so any thread may wait. */
 #include "runtime/base/idle.h"
 #include "runtime/base/atomic.h"
@@ -104,7 +104,8 @@ static bool spin_over(struct rt_idle *i, int nthreads)
 {
     if (policy.spin_polls)
         return i->polls >= policy.spin_polls;
-    /* a thread can take what this one has received for it only when it gets a core */
+    /* another thread can take the messages that this thread has received for it only when that
+     * thread gets a core */
     if (nthreads > policy.cores)
         return i->polls >= SHARED_POLLS;
     if (i->polls % CLOCK_EVERY)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a waiting rank does between two unsuccessful polls: spin, then yield the core, then sleep.
  * The times are the settings spin_us and sleep_us, or by default depend on the ranks for each core:
- * with a core for each rank, spin long; with more ranks than cores, yield at once.  The caller
- * sleeps itself, because only the layer above knows the doorbell and what must be polled after it
- * is armed. */
+ * with a core for each rank, spin long; with more ranks than cores, yield after a few polls.  The
+ * caller sleeps itself, because only the layer above knows the doorbell and what must be polled
+ * after it is armed. */
 #ifndef RT_BASE_IDLE_H
 #define RT_BASE_IDLE_H
 
@@ -17,7 +17,7 @@ struct rt_idle { /* zeroed at the start of a wait and after progress */
 
 enum rt_idle_advice { RT_IDLE_POLL, RT_IDLE_SLEEP };
 
-/* Called once by the boot code with the ranks of this job on the host and the cores they may
+/* Called once, in MPI_Init, with the ranks of this job on the host and the cores they may
  * use. */
 void rt_idle_configure(int nranks, int ncpus);
 /* One step: pauses or yields, or returns RT_IDLE_SLEEP when the caller should sleep on the
@@ -28,6 +28,7 @@ enum rt_idle_advice rt_idle_step(struct rt_idle *i, int nthreads);
 void rt_idle_yield(void);
 /* Polls that a collective makes before each yield if ranks outnumber cores. */
 int rt_idle_yield_polls(void);
+/* Whether the ranks of this job on the host outnumber the cores. */
 bool rt_idle_oversubscribed(void);
 
 #endif

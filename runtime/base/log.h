@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Log lines on stderr: "[host:pid rank 3 btl/shm] text".  The level is tested before a line is
+/* Log lines on stderr: "[host:pid rank 3 btl] text".  The level is tested before a line is
  * formatted.  One line is one write(2), so lines of several ranks never mix.  WEFT_LOG=warn or
  * WEFT_LOG=btl:debug,coll:trace sets the levels. */
 #ifndef RT_BASE_LOG_H
@@ -27,15 +27,16 @@ enum rt_log_comp {
 
 extern uint8_t rt_log_levels[RT_LOG_COMPS]; /* highest level printed; initially RT_LOG_WARN */
 
-/* Sets host and rank for the prefix; rank < 0: no rank is printed.  Called once by boot. */
+/* Sets host and rank for the prefix; rank < 0: no rank is printed.  Called once at the start. */
 void rt_log_identify(const char *host, int rank);
 /* Parses a value of WEFT_LOG.  -RT_EINVAL and one line on stderr for an unknown component or
  * level. */
 int rt_log_configure(const char *spec);
-/* Delays the next line of level error by this time; 0: no delay.  For errors that all ranks of a
- * job would log: one rank is not delayed and logs the error, and the job ends before the others
- * do. */
+/* Delays the next line of level error by `ms` milliseconds; 0: no delay.  For errors that all ranks
+ * of a job would log: one rank is not delayed and logs the error, and the job ends before the
+ * others do. */
 void rt_log_hold(int ms);
+/* Writes a line, whatever the level of the component: log_at() tests the level. */
 void rt_log_line(enum rt_log_comp comp, enum rt_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Impossible state: prints the line and a backtrace, and aborts the process. */

@@ -31,7 +31,8 @@ struct rt_req_ops {                 /* functions of a kind of request; NULL: not
                                                    * of that code */
     int (*dispose)(struct rt_req *r);             /* called before `release` */
     int (*error)(const struct rt_req *r);         /* of a request that has failed: the MPI error
-                                                   * class, with its text; NULL: as `err` says */
+                                                   * class, with its text; NULL: the class of
+                                                   * `err` */
     bool no_free_active; /* freeing the handle of an active operation is an error */
 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Object tables.  Each class of objects for which users hold handles has one slab.  A handle is a
- * 31-bit integer class (4 bits) | generation (7 bits) | index (20 bits).  MPI_X_toint() returns it;
- * the C handle types hold it, cast to a pointer.  No class is 0, so every handle is above the 4095
- * values that the ABI reserves.  Chunks are never freed: a stale or invented handle is looked up
- * safely and rejected, because it differs from the object's current handle.  Allocation takes the
- * slab's lock; lookup takes no lock. */
+ * 31-bit integer: class (4 bits) | generation (7 bits) | index (20 bits).  MPI_X_toint() returns
+ * it; the C handle types hold it, cast to a pointer.  No class is 0, so every handle is above the
+ * 4095 values that the ABI reserves.  Chunks stay until rt_slab_fini(): a stale or invented handle
+ * is looked up safely and rejected, because it differs from the object's current handle. Allocation
+ * takes the slab's lock; lookup takes no lock. */
 #ifndef RT_BASE_SLAB_H
 #define RT_BASE_SLAB_H
 
@@ -29,7 +29,7 @@ struct rt_slab {
     const char *name;    /* for messages, such as "communicator" */
     uint32_t cls;        /* 1..15 */
     uint32_t nbytes;     /* stride: rounded up to a cache line */
-    uint32_t used, high; /* live objects; objects ever allocated */
+    uint32_t used, high; /* live objects; indices ever used */
     uint32_t free_head;  /* index + 1 of the first free object, LIFO; 0: none */
     struct rt_lock lock;
     bool anytime; /* used before threads are enabled: the lock is always taken */

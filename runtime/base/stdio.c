@@ -26,8 +26,9 @@ void rt_stdio_flush(void)
     sigset_t all, old;
     pthread_t thread;
 
-    /* handlers of the application run in its own threads only, and a pipe without a reader must not
-     * cause a death by SIGPIPE */
+    /* The new thread inherits a mask that blocks all signals: signal handlers of the application
+     * run in its own threads only, and a pipe without a reader does not kill the process by
+     * SIGPIPE. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     int err = pthread_create(&thread, NULL, flush, NULL);
