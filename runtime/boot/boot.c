@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The PMIx client of a rank, or a singleton if no PMIx server has started this process.
- * Initialisation sends no request after the connection: all facts about the job are in what the
- * server has sent with it, and are read with PMIX_OPTIONAL, so that a key which a server does not
- * offer costs no round trip.  Called by one thread at a time. */
+ * Initialisation sends no request after the connection, because the server sends all facts about
+ * the job when a process connects.  They are read with PMIX_OPTIONAL, so that a key which a server
+ * does not offer costs no round trip.  Called by one thread at a time. */
 #include "runtime/boot/boot.h"
 #include "runtime/boot/jobs.h"
 #include "runtime/base/clock.h"
@@ -25,9 +25,11 @@
 
 /* Committed after everything else: a process with this key has committed all that it publishes. */
 #define COMMITTED_KEY "weft.committed"
-/* Longest time for a peer to commit, which it does in MPI_Init, if the caller sets no limit. */
+/* Seconds that a peer may take to commit, in MPI_Init, if the caller sets no limit and the server
+ * does not wait itself. */
 #define COMMIT_S 60
-/* Longest time for the server to confirm that it ends the job; it needs milliseconds. */
+/* Longest time, in seconds, for the server to confirm that it ends the job; it needs
+ * milliseconds. */
 #define ABORT_S 5
 
 struct rt_boot rt_boot;
@@ -219,7 +221,7 @@ static void warn_if_one_of_several(void)
 static int become_singleton(void)
 {
     char self[16];
-    uint32_t random; /* a later process of this number is another job */
+    uint32_t random; /* distinguishes this job from that of a later process with this PID */
 
     int err = rt_random(&random, sizeof random);
     if (err < 0)
@@ -459,8 +461,9 @@ static pmix_status_t get_once(const pmix_proc_t *proc, const char *key, int time
     return rc;
 }
 
-/* Waits patiently for a peer's value.  After some seconds PMIx's server answers that the peer is
- * late; a peer that has not called MPI_Init yet is waited for as long as the job runs.
+/* Fetches a peer's value, and waits for it.  After some seconds PMIx's server answers that the
+ * peer is late; without a limit of the caller, the request is then repeated as long as the job
+ * runs, because the peer may not have called MPI_Init yet.
  *
  * For a peer on this host that has not committed yet, a server with a shared store (Slurm's)
  * answers that the key does not exist, instead of waiting.  This answer counts only once the peer

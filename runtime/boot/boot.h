@@ -50,8 +50,9 @@ const char *rt_boot_host_name(void);
  * programs that this process starts itself have no parent. */
 #define RT_BOOT_PARENT_PORT "WEFT_PARENT_PORT"
 char *rt_boot_take_parent(void);
-/* Connects to the PMIx server named in the environment, or becomes a singleton.  -RT_EBOOT after
- * logging the cause.  After rt_boot_leave() it connects again and rt_boot is unchanged. */
+/* Connects to the PMIx server named in the environment, or becomes a singleton.  -RT_EBOOT,
+ * -RT_ENOMEM or -RT_ESYS after logging the cause.  After rt_boot_leave() it connects again and
+ * rt_boot is unchanged. */
 int rt_boot_init(void);
 /* Local rank of a job rank; -1: it is on another host. */
 int rt_boot_local(uint32_t rank);
@@ -61,19 +62,23 @@ void rt_boot_leave(void);
 /* The same, and frees rt_boot. */
 void rt_boot_fini(void);
 
-/* Publishes `len` bytes under `key`; visible to other processes after rt_boot_commit(). */
+/* Publishes `len` bytes under `key`; visible to other processes after rt_boot_commit().
+ * -RT_ENOMEM; -RT_EBOOT, logged. */
 int rt_boot_put(const char *key, const void *val, size_t len);
-int rt_boot_commit(void);
+int rt_boot_commit(void); /* 0; -RT_EBOOT, logged */
 /* Fetches a peer's value into malloc'ed *val; waits until the peer has committed it.  -RT_ENOENT:
- * the peer has committed other values and has ended without it; -RT_ETIMEOUT after timeout_s
- * seconds (0: the server's own limit). */
+ * there is no such process, or it has committed its values without this one; -RT_ETIMEOUT: after
+ * timeout_s seconds (0: no limit, or 60 s with a server that does not wait for the peer);
+ * -RT_ENOMEM; -RT_EBOOT, logged. */
 int rt_boot_get(struct rt_proc peer, const char *key, void **val, size_t *len, int timeout_s);
+
 /* ---- spawn.c: what the launcher does for running jobs.  -RT_ENOTSUP: there is no launcher, or the
  * launcher does not offer it.  Then the first rt_boot_spawn() starts an mpirun, which serves the
  * later calls. ---- */
 
 /* Names of the launcher, visible to all jobs of one mpirun.  -RT_EEXIST: the name is published
- * already; -RT_ENOENT: the name is unknown; -RT_ETRUNC: the value is longer than `len`. */
+ * already; -RT_ENOENT: the name is unknown; -RT_ETRUNC: the value does not fit in `len` bytes;
+ * -RT_EBOOT: another error of the launcher, logged. */
 int rt_boot_publish(const char *name, const char *value);
 int rt_boot_lookup(const char *name, char *value, size_t len);
 int rt_boot_unpublish(const char *name);
@@ -97,26 +102,28 @@ struct rt_boot_spawn {
 };
 /* Starts a job.  Returns when its processes run; nspace receives its name.  Errors, after a message
  * of the launcher: -RT_ENOFILE: no such program; -RT_ENOSPC: too few slots; -RT_ENOTSUP: the
- * launcher does not spawn and no mpirun was found; -RT_ESPAWN: any other. */
+ * launcher does not spawn and no mpirun was found; -RT_ENOMEM; -RT_ESPAWN: any other. */
 int rt_boot_spawn(const struct rt_boot_spawn *what, char nspace[256]);
 /* Whether a job that this process has spawned has ended before it was connected by
  * rt_boot_join(). */
 bool rt_boot_ended(const char *nspace);
 void rt_boot_spawn_fini(void); /* called by rt_boot_leave() */
 
-/* Directives of PMIx_Spawn() for which PMIx has no key; names under which join and part are
- * published; and, with the namespace of a spawned job behind it, the name of the numbers of its
- * ranks, "3,1". */
+/* Directives of PMIx_Spawn() for which PMIx has no key. */
 #define RT_BOOT_KEY_PATH "weft.path"
 #define RT_BOOT_KEY_SOFT "weft.soft"
 #define RT_BOOT_KEY_NSPACE "weft.nspace" /* the name that the new job shall have */
 /* Returned by PMIx_Spawn() as the name of a job that the request has named. */
 #define RT_BOOT_SPAWNED "weft.spawned"
+/* Names under which rt_boot_join() and rt_boot_part() publish the other job's namespace. */
 #define RT_BOOT_KEY_JOIN "weft.join"
 #define RT_BOOT_KEY_PART "weft.part"
+/* Followed by the namespace of a spawned job: the name under which the launcher publishes the
+ * number of ranks of each command, "3,1". */
 #define RT_BOOT_KEY_COUNTS "weft.counts."
 
-/* Barrier over the whole job through the server; slow, not for the data path. */
+/* Barrier over the whole job through the server; slow, not for the data path.  -RT_EBOOT,
+ * logged. */
 int rt_boot_fence(void);
 /* Ends the job: the server kills all its processes; mpirun returns `code`.  Buffered output of
  * stdio is written; handlers of atexit() do not run.  Does not return. */

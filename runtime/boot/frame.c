@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frames between mpirun and its agents: see frame.h.  Main thread only. */
+/* Frames between mpirun, its agents and other processes that start jobs: see frame.h.  One thread
+ * at a time for each channel. */
 #include "runtime/boot/frame.h"
 #include "runtime/base/err.h"
 
@@ -14,7 +15,7 @@
 /* Most bytes read in one frame_fill(), before other channels get a turn. */
 #define FILL_MAX (1 << 20)
 
-/* the output of a login script does not contain this */
+/* The output of a login script does not contain these bytes. */
 static const char magic[12] = { '\0', 'W', 'E', 'F', 'T', '-', 'A', 'G', 'E', 'N', 'T', '\n' };
 
 static void store_u32(uint8_t *p, uint32_t v)
@@ -249,7 +250,8 @@ int frame_greet(struct frame_chan *c)
 
 bool frame_waiting(const struct frame_chan *c) { return queued(&c->tx) > 0 && !c->broken; }
 
-/* write() without SIGPIPE, which a process that spawns may not ignore, where `fd` is a socket. */
+/* write(); on a socket without SIGPIPE, because an application that spawns need not ignore this
+ * signal. */
 static ssize_t write_some(int fd, const void *data, size_t len)
 {
     ssize_t n = send(fd, data, len, MSG_NOSIGNAL);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frames between mpirun and its agents, over the standard streams of a remote shell.
+/* Frames between mpirun and its agents, over the standard streams of a remote shell; and between an
+ * mpirun and a process that has started it to spawn (serve.c), or another mpirun of a spawned job,
+ * over a socket.
  *
  * Each side first writes a greeting of FRAME_GREETING bytes: magic, protocol, Weft version.  Text
  * that a login script prints before the greeting is skipped.  Frames follow: length of the payload,
@@ -9,7 +11,7 @@
  *
  * The remote shell has authenticated the peer, but the peer may be another program, another
  * version, or faulty.  So all input is checked before use: decoding any input yields a value or
- * sets `bad`.  Main thread only. */
+ * sets `bad`.  One thread at a time for each channel. */
 #ifndef RT_BOOT_FRAME_H
 #define RT_BOOT_FRAME_H
 
@@ -29,7 +31,7 @@ enum {
 
 enum frame_type {
     FRAME_PING = 1,    /* between neighbours in the tree: heartbeat */
-    FRAME_TREE,        /* down: the subtree that the agent starts: see tree.h */
+    FRAME_TREE,        /* down: the subtree that the agent starts: see launcher/tree/tree.h */
     FRAME_INFO,        /* up: the agent runs; the resources of its host */
     FRAME_LOST,        /* a host could not be started or was lost: the reason */
     FRAME_READY,       /* the job is prepared except for the ranks, or the reason why not */
@@ -40,7 +42,7 @@ enum frame_type {
     FRAME_IN_DONE,     /* a piece of standard input has been taken */
     FRAME_SAY,         /* a line for the user's stderr */
     FRAME_DONE,        /* no rank and no output is left */
-    FRAME_JOB,         /* down: the job: see describe.c */
+    FRAME_JOB,         /* down: the job: see launcher/tree/describe.c */
     FRAME_GO,          /* start the ranks */
     FRAME_SIGNAL,      /* for the ranks */
     FRAME_CREDIT,      /* more output may be sent */
@@ -52,7 +54,7 @@ enum frame_type {
     FRAME_FENCE_WAITS, /* up, to the head: this fence has begun and waits for other ranks */
     FRAME_FETCH,       /* to the node of a rank: request for what the rank has published */
     FRAME_FETCHED,     /* the answer, to the requesting node */
-    FRAME_ASK,         /* up: a request of a rank (ask.h) */
+    FRAME_ASK,         /* up: a request of a rank: see launcher/host/ask.h */
     FRAME_ANSWER,      /* down, to the requesting node or mpirun: the answer */
     FRAME_NOTICE,      /* down: a job that a rank has spawned has ended */
     FRAME_UP,          /* between mpiruns: the spawned job runs */
@@ -75,7 +77,7 @@ void frame_put_int(struct frame_out *o, int v);
 void frame_put_bytes(struct frame_out *o, const void *data, size_t len); /* preceded by its
                                                                           * length */
 void frame_put_str(struct frame_out *o, const char *text);               /* NULL stays NULL */
-/* Writes the length into the header; returns 0 or -RT_ENOMEM. */
+/* Writes the length into the header.  0; -RT_ENOMEM: no memory, or longer than FRAME_MAX. */
 int frame_end(struct frame_out *o);
 void frame_out_fini(struct frame_out *o);
 
@@ -131,7 +133,8 @@ struct frame_chan {
 
 void frame_open(struct frame_chan *c, int in, int out);
 void frame_close(struct frame_chan *c);
-/* Queue data; frame_flush() writes what can be written without blocking. */
+/* Queue data; frame_flush() writes what can be written without blocking.  -RT_EPEER: nothing can be
+ * written any more; -RT_ENOMEM. */
 int frame_greet(struct frame_chan *c);
 int frame_send(struct frame_chan *c, const void *frame, size_t len);
 void frame_flush(struct frame_chan *c);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of jobs that this process has met, with the cards of their processes.  Entries stay
- * until the library is unloaded: a job costs some hundred bytes and its cards. */
+ * until rt_boot_fini(): a job costs some hundred bytes and its cards. */
 #include "runtime/boot/jobs.h"
 #include "runtime/base/err.h"
 #include "runtime/base/hmac.h"
@@ -29,7 +29,7 @@ struct job {
 };
 
 static struct {
-    struct job *jobs; /* jobs[0] is not used: the own job has no cards */
+    struct job *jobs; /* jobs[0] is not used: this process's own job has no cards */
     uint32_t njobs;
     char *values; /* of this process's card */
     size_t nbytes;
@@ -118,7 +118,7 @@ int rt_boot_keep(const char *key, const void *val, size_t len)
         return 0;
     }
     size_t key_len = strlen(key) + 1, need = value_len(key_len, len);
-    if (old) { /* another length: out with it */
+    if (old) { /* another length: removes the old value */
         size_t gone = value_len(old->key_len, old->len);
         char *at = (char *)old;
         met.nbytes -= gone;

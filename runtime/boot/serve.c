@@ -179,7 +179,7 @@ static int start(void)
                   strerror(error));
         return error == ENOENT ? -RT_ENOTSUP : -RT_ESPAWN;
     }
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) /* it leaves another process behind */
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) /* mpirun forks and exits at once */
         ;
     frame_open(&serve.chan, fds[0], fds[0]);
     int err = introduce(path);

@@ -22,11 +22,14 @@ bool rt_serve_running(void);
 /* Starts the mpirun unless it runs.  -RT_ENOTSUP: no mpirun was found; -RT_ESPAWN: it does not
  * work; both after a message. */
 int rt_serve_start(void);
-/* Sends a request and waits for the answer: the error code, and word `which` of the answer. */
+/* Sends a request and waits for the answer.  Returns the error code in the answer, and copies word
+ * `which` of the answer to `result`, `len` bytes.  Own errors: -RT_ETRUNC: the word does not fit;
+ * -RT_ENOMEM; -RT_EPEER; -RT_ESPAWN: the mpirun has ended, logged, or its answer is invalid. */
 int rt_serve_ask(const struct rt_words *w, int which, char *result, size_t len);
-/* Reads which spawned jobs have ended. */
+/* Reads notices of spawned jobs that have ended, without blocking. */
 void rt_serve_poll(void);
-/* This process ends as it should: jobs that are connected to it may continue. */
+/* Notifies the mpirun that this process ends normally: jobs that are connected to it may
+ * continue. */
 void rt_serve_stop(void);
 
 /* In spawn.c: a spawned job has ended. */
