@@ -26,11 +26,13 @@ struct rt_other { /* a process of another job */
 /* Prepares this process's segment for processes of other jobs.  False: it cannot be shared. */
 bool rt_others_open(void);
 bool rt_others_is_open(void);
-/* Adds to this process's card what other jobs need to map the segment; may be repeated. */
+/* Adds to this process's card what other jobs need to map the segment; may be repeated.
+ * -RT_ENOMEM. */
 int rt_others_publish(void);
 
-/* A process of another job whose card this process has: 1: its segment is mapped; 0: its card does
- * not offer shared memory with this process; -RT_E...: its segment could not be mapped, logged. */
+/* Maps the segment of a process of another job, whose card this process has.  1: it is mapped; 0:
+ * the card does not offer shared memory with this process; -RT_E...: the segment could not be
+ * mapped, logged. */
 int rt_others_map(struct rt_proc p);
 /* The result of the meeting, for a process that rt_others_map() has returned 1 for, now or
  * earlier.  False: a process without an earlier `true` is dropped. */
@@ -50,8 +52,8 @@ int rt_others_fd(void);
  * rt_others_release() when it reads nothing of it any more. */
 struct rt_other *rt_others_ended(void);
 void rt_others_release(struct rt_other *o);
-/* Calls in_use() with the number of each job of which processes have been released.  False: the
- * processes are forgotten, and a segment without other processes is unmapped. */
+/* Calls in_use() with the number of each job of which processes have been released.  If it returns
+ * false, these processes are forgotten, and a segment without other processes is unmapped. */
 void rt_others_drop(bool (*in_use)(uint32_t ns, const void *arg), const void *arg);
 /* Processes that rt_others_ended() has returned so far. */
 uint32_t rt_others_nended(void);

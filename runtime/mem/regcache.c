@@ -20,8 +20,8 @@
 
 /* Each entry may split a mapping into three, and the kernel allows a process 65,530 mappings. */
 #define MAX_ENTRIES 4096
-/* At each registration this many device allocations are checked: whether they have been freed is
- * not reported, and registered memory cannot be reused by others. */
+/* Device allocations that are checked at each registration.  The driver does not report that an
+ * allocation has been freed, and its memory cannot be reused while it is registered. */
 #define LOOK_AT 4
 
 struct rt_regcache {

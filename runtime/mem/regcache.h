@@ -42,14 +42,16 @@ struct rt_regcache_ops {
 };
 
 struct rt_regcache;
-/* max_nbytes: most bytes registered and not in use; 0: nothing is kept. */
+/* max_nbytes: most bytes registered, as long as unused registrations can be removed; 0: nothing is
+ * kept.  -RT_ENOMEM. */
 int rt_regcache_create(const struct rt_regcache_ops *ops, void *arg, size_t max_nbytes,
                        struct rt_regcache **out);
 /* Called when all registrations have been put. */
 void rt_regcache_destroy(struct rt_regcache *c);
 
 /* A registration with device `slot` that covers [p, p + len), to be put once.  at: what runtime/gpu
- * has just returned for device memory, whose whole allocation is registered. */
+ * has just returned for device memory, whose whole allocation is registered; NULL: host memory.
+ * -RT_EINVAL: the range wraps around; -RT_ENOMEM; or the error of ops->reg(). */
 int rt_regcache_get(struct rt_regcache *c, const void *p, size_t len, const struct rt_gpu_ptr *at,
                     int slot, struct rt_reg **out);
 void rt_regcache_put(struct rt_regcache *c, struct rt_reg *r);

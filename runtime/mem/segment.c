@@ -158,7 +158,7 @@ static int log_open_failure(const char *path, int e)
                                                    : -RT_ESYS;
 }
 
-/* Gives a file without a name a name; missing if /proc is not mounted. */
+/* linkat() of an entry gives a nameless file a name; missing if /proc is not mounted. */
 #define PROC_FDS "/proc/self/fd"
 
 /* Opens a file without a name.  If the file system lacks O_TMPFILE, or the file could not be named

@@ -50,9 +50,11 @@ void rt_node_name(const char *nspace, int node, char *buf, size_t len);
  * call in rt_node_open() would take 20 to 35 ms. */
 void rt_node_register(void);
 
-/* Creates or attaches the segment of this job on this host.  -RT_ENOSPC, -RT_ESYS, -RT_EPERM after
- * logging the cause and what to do.  Waits for no other process.  pair_nbytes: length of a pair
- * region, equal in all processes. */
+/* Creates or attaches the segment of this job on this host.  pair_nbytes: length of a pair region,
+ * equal in all processes.  Waits for no other process, unless one replaces a file of an earlier
+ * job: at most 5 s.  After logging the cause and what to do: -RT_ENOSPC, -RT_ENOMEM, -RT_ESYS,
+ * -RT_EPERM; -RT_EEXIST: a running job has this file; -RT_ETIMEOUT: an old file could not be
+ * replaced. */
 int rt_node_open(size_t pair_nbytes);
 void rt_node_close(void);
 /* Publish that this process has finalized MPI for now, and that it has initialised it again.  The
@@ -65,7 +67,8 @@ void rt_node_rejoin(void);
  * process touches a page of it before one of them has reserved it: even a read of a hole allocates
  * a page. */
 void *rt_node_pair(int from, int to);
-/* Reserves memory for [p, p + nbytes) of the segment; may be repeated.  -RT_ENOSPC, logged. */
+/* Reserves memory for [p, p + nbytes) of the segment; may be repeated.  -RT_ENOSPC, -RT_ESYS,
+ * logged. */
 int rt_node_reserve(const void *p, size_t nbytes);
 /* Clears and maps reserved pages in one call, 1 us each, so that no first write to a page is
  * delayed.  Does nothing before Linux 5.14. */
@@ -98,7 +101,8 @@ void rt_node_say_last(void);
 bool rt_node_said_last(int r);
 bool rt_node_is_last(int r);
 
-/* Wakes local rank `to` if it sleeps.  Called after storing the data for which it waits. */
+/* Wake the owner of a bell if it sleeps: local rank `to`, or the owner of `b`.  Called after
+ * storing the data for which the owner waits.  rt_bell_wake() is the slow path of the others. */
 void rt_bell_wake(struct rt_bell *b);
 static inline void rt_bell_ring_at(struct rt_bell *b)
 {

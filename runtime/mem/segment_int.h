@@ -19,8 +19,7 @@
 struct node_head {
     uint64_t magic;
     uint64_t nbytes, pair_nbytes;
-    uint64_t
-        token; /* random: proves to processes of other jobs that this is the file they look for */
+    uint64_t token; /* random: shows to processes of other jobs that this is the file of the card */
     uint32_t size;
 
     _Alignas(RT_CACHE_LINE) uint32_t attached; /* processes that have attached so far */

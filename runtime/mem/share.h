@@ -16,15 +16,17 @@ struct rt_share {
     char path[560];       /* "": no name */
 };
 
-/* Sparse memory for this process alone. -RT_ENOMEM. */
+/* Sparse memory for this process alone.  -RT_ENOMEM, -RT_ESYS, logged at level info, as are all
+ * errors of this file. */
 int rt_share_alone(struct rt_share *s, size_t nbytes, size_t align);
 /* Creates and maps the file; `a` and `b` name it within the job and host.  -RT_ENOMEM, -RT_ENOSPC,
  * -RT_EPERM, -RT_ESYS. */
 int rt_share_create(struct rt_share *s, uint32_t a, int b, size_t nbytes, size_t align);
-/* Opens and maps a file that another process has created with the same arguments. */
+/* Opens and maps a file that another process has created with the same arguments.  The same
+ * errors. */
 int rt_share_open(struct rt_share *s, uint32_t a, int b, size_t nbytes, size_t align);
 /* Allocates the pages of [off, off + nbytes), so that a full file system is -RT_ENOSPC here and not
- * SIGBUS later.  Logs nothing then. */
+ * SIGBUS later.  -RT_ESYS: another error. */
 int rt_share_reserve(const struct rt_share *s, size_t off, size_t nbytes);
 /* The creator: removes the name once all have opened the file. */
 void rt_share_unlink(struct rt_share *s);
