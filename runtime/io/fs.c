@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What holds a file: its file system by the magic number of statfs(2), and for Lustre the stripes
- * by the kernel's own interface, so no library of Lustre is needed.  No state; any thread. */
+/* The file system of a file, by the magic number of statfs(2), and for Lustre the stripes, by an
+ * ioctl(2) of its kernel module, so no library of Lustre is needed.  No state; any thread. */
 #include "runtime/io/io.h"
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ struct known {
     bool shared;
 };
 
-/* Magic numbers: statfs(2), and of GPFS and others what their drivers report. */
+/* Magic numbers: those of statfs(2); for GPFS and others, those that their drivers report. */
 static const struct known table[] = {
     { 0xef53, RT_IO_LOCAL, "ext4", false },
     { 0x58465342, RT_IO_LOCAL, "xfs", false },
@@ -59,7 +59,7 @@ static void look_lustre(int fd, struct rt_io_fs *out)
     u.md.magic = LOV_MAGIC_V3;
     if (ioctl(fd, LL_IOC_LOV_GETSTRIPE, &u) < 0 ||
         (u.md.magic != LOV_MAGIC_V1 && u.md.magic != LOV_MAGIC_V3))
-        return; /* a composite layout: its preferred block must do */
+        return; /* a composite layout: only `block` is known */
     out->stripe = u.md.stripe_size;
     out->nstripes = u.md.stripe_count;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The engine for files: whole transfers over the system's calls, job threads, and what is known of
- * a file system.  It knows neither MPI nor ranks, holds no lock of its callers and logs nothing but
- * at level info: callers report errors.  Any thread. */
+/* The engine for files: complete transfers with the system's calls, job threads, and properties of
+ * file systems.  It uses neither MPI nor ranks, takes no lock of its callers, and logs at level
+ * info only: callers report errors.  Any thread. */
 #ifndef RT_IO_IO_H
 #define RT_IO_IO_H
 
@@ -14,8 +14,8 @@
 
 /* ---- system calls: posix.c ---- */
 
-/* The calls by which files are reached.  A test replaces the table by one of its own that fails,
- * is interrupted or moves less than it was asked to. */
+/* The system calls on files.  Tests replace the table by one whose calls fail, are interrupted, or
+ * move fewer bytes than requested. */
 struct rt_io_sys {
     int (*open)(const char *path, int flags, mode_t mode);
     int (*close)(int fd);
@@ -28,10 +28,10 @@ struct rt_io_sys {
     int (*lock)(int fd, int cmd, struct flock *range);       /* fcntl(2) with F_OFD_... */
     int (*allocate)(int fd, int mode, off_t off, off_t len); /* fallocate(2) */
 };
-extern const struct rt_io_sys rt_io_system; /* the real ones */
-extern const struct rt_io_sys *rt_io_sys;   /* those in use */
+extern const struct rt_io_sys rt_io_system; /* the calls of the system */
+extern const struct rt_io_sys *rt_io_sys;   /* the table in use */
 
-/* The code of an errno value. */
+/* The code -RT_E... for an errno value. */
 int rt_io_error(int err);
 
 /* All return 0 or more on success, -RT_E... on failure. */
@@ -41,19 +41,20 @@ int rt_io_unlink(const char *path);
 int64_t rt_io_size(int fd);
 int rt_io_sync(int fd);
 int rt_io_truncate(int fd, int64_t nbytes);
-/* Makes the file at least nbytes long, with memory of the file system behind what this adds and,
- * where the file system can, behind all of it.  Contents stay. */
+/* Makes the file at least nbytes long, and allocates storage for the added part, or for the whole
+ * file if the file system has fallocate(2).  The contents do not change. */
 int rt_io_preallocate(int fd, int64_t nbytes);
 
-/* Lock a range of the file against other openings of it, for writing or for reading; waits.  The
- * openings of one descriptor share the lock.  Closing it unlocks. */
+/* Lock a range of the file against other open file descriptions, exclusively (`write`) or shared,
+ * and wait for the lock.  Duplicates of a descriptor share its locks; closing the last one
+ * unlocks. */
 int rt_io_lock(int fd, bool write, int64_t off, int64_t len);
 int rt_io_unlock(int fd, int64_t off, int64_t len);
 int rt_io_can_lock(int fd, bool write); /* -RT_ENOTSUP: the file system has no locks */
 
-/* Move all bytes, whatever the length, however often the calls are interrupted or move less.
- * Reading returns the bytes up to the end of the file.  *moved: bytes moved before a failure; may
- * be NULL.  The vectors are changed. */
+/* Move all bytes, whatever the length: calls that are interrupted are repeated, short ones are
+ * continued.  Reading returns the number of bytes, less than requested only at the end of the file.
+ * The vectors are changed. */
 int64_t rt_io_read(int fd, void *buf, int64_t len, int64_t off);
 int rt_io_write(int fd, const void *buf, int64_t len, int64_t off);
 #define RT_IO_VECTORS 1024 /* IOV_MAX of Linux */
@@ -65,10 +66,10 @@ int rt_io_writev(int fd, struct iovec *iov, int n, int64_t off);
 /* A function that a thread runs because it may block in system calls.  Lent until `done`. */
 struct rt_io_job {
     void (*run)(struct rt_io_job *job);
-    struct rt_io_job *next; /* the pool's */
+    struct rt_io_job *next; /* used by the pool */
     uint32_t done;          /* 1 once run() has returned; then the process's own doorbell rings */
 };
-/* -RT_ESYS: there is no thread and none can be started; run it yourself. */
+/* -RT_ESYS: there is no thread and none can be started; the caller runs the job. */
 int rt_io_submit(struct rt_io_job *job);
 /* Waits for all jobs and ends the threads; they start again with the next job. */
 void rt_io_fini(void);
@@ -79,12 +80,12 @@ enum rt_io_kind { RT_IO_LOCAL, RT_IO_MEMORY, RT_IO_NFS, RT_IO_LUSTRE, RT_IO_GPFS
 struct rt_io_fs {
     enum rt_io_kind kind;
     char name[16];  /* "ext4", "tmpfs", or the magic number */
-    bool shared;    /* several hosts may have it mounted */
+    bool shared;    /* several hosts may have mounted it */
     int64_t block;  /* preferred length of a transfer, bytes */
-    int64_t stripe; /* Lustre: bytes in a row on one target; else 0 */
+    int64_t stripe; /* Lustre: consecutive bytes on one target; else 0 */
     int nstripes;   /* Lustre: targets of the file; else 0 */
 };
-/* What holds the open file. */
+/* The file system of an open file; kind RT_IO_OTHER if it is unknown. */
 void rt_io_fs_look(int fd, struct rt_io_fs *out);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Job threads: system calls on files block, and Linux has no other way to have one of a buffered
- * file in flight.  Threads start when there are more jobs than idle threads, at most MAX of them:
- * writes to one file take turns at its inode, so more gain nothing.  They run only what jobs give
- * them, and no signal handlers of the program.  Any thread may submit. */
+/* Job threads, for system calls on buffered files, which block.  Threads start when there are more
+ * jobs than idle threads, at most MAX of them: the kernel serialises writes to one file by the lock
+ * of its inode, so more threads gain nothing.  They run jobs only, and no signal handlers of the
+ * program.  Any thread may submit. */
 #include "runtime/io/io.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/err.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whole transfers over the system's calls: repeated when they are interrupted, continued when they
- * move less than asked for, cut where Linux moves at most 0x7ffff000 bytes at once.  No state but
- * the table of calls; any thread. */
+/* Complete transfers with the system's calls.  A call is repeated if it is interrupted, and
+ * continued if it moves fewer bytes than requested; long transfers are cut, because Linux moves at
+ * most 0x7ffff000 bytes in one call.  The only state is the table of calls; any thread. */
 #include "runtime/io/io.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -35,7 +35,7 @@ int rt_io_error(int err)
     case ENOSPC:
         return -RT_ENOSPC;
     case EDQUOT:
-    case EFBIG: /* RLIMIT_FSIZE, or more than the file system can have in a file */
+    case EFBIG: /* RLIMIT_FSIZE, or the file system's limit of a file's length */
         return -RT_EQUOTA;
     case EROFS:
         return -RT_EROFS;
@@ -83,7 +83,7 @@ int rt_io_open(const char *path, int flags, mode_t mode)
 
 int rt_io_close(int fd)
 {
-    /* Linux has closed the descriptor even when it says EINTR. */
+    /* Linux has closed the descriptor even if close() fails with EINTR. */
     return rt_io_sys->close(fd) < 0 && errno != EINTR ? failed("close") : 0;
 }
 
@@ -101,7 +101,7 @@ int rt_io_sync(int fd)
     do
         rc = rt_io_sys->sync(fd);
     while (rc < 0 && errno == EINTR);
-    /* EINVAL: a special file that has nothing to write back. */
+    /* EINVAL, EROFS: a special file that has nothing to write back. */
     return rc < 0 && errno != EINVAL && errno != EROFS ? failed("fsync") : 0;
 }
 
@@ -114,8 +114,8 @@ int rt_io_truncate(int fd, int64_t nbytes)
     return rc < 0 ? failed("ftruncate") : 0;
 }
 
-/* Locks belong to the open file, not to the process as those of POSIX, which a close of any other
- * descriptor of the file would release. */
+/* Locks of the open file description (F_OFD_...).  POSIX locks belong to the process, and closing
+ * any other descriptor of the file would release them. */
 static int lock(int fd, int cmd, int type, int64_t off, int64_t len)
 {
     int rc;
@@ -143,7 +143,7 @@ int rt_io_can_lock(int fd, bool write)
     return lock(fd, F_OFD_GETLK, write ? F_WRLCK : F_RDLCK, 0, 1);
 }
 
-/* For file systems without fallocate(2): what is beyond the end becomes zeros, written. */
+/* For file systems without fallocate(2): writes zeros from the end of the file, `from`, to `to`. */
 static int write_zeros(int fd, int64_t from, int64_t to)
 {
     size_t piece = 1 << 20;
@@ -173,7 +173,8 @@ int rt_io_preallocate(int fd, int64_t nbytes)
     return have < 0 ? (int)have : write_zeros(fd, have, nbytes);
 }
 
-/* Drops `len` bytes from the front of the vectors; returns the index of the first that is left. */
+/* Drops `len` bytes from the front of the vectors; returns the index of the first vector that is
+ * left. */
 static int pass(struct iovec *iov, int n, int64_t len)
 {
     int i = 0;
@@ -186,7 +187,8 @@ static int pass(struct iovec *iov, int n, int64_t len)
     return i;
 }
 
-/* The first vectors, at most CALL_MAX bytes; *cut: what the last of them had to lose. */
+/* The number of vectors for one call, at most CALL_MAX bytes.  The last of them is shortened by
+ * *cut bytes. */
 static int head(struct iovec *iov, int n, size_t *cut)
 {
     size_t sum = 0;
@@ -203,7 +205,8 @@ static int head(struct iovec *iov, int n, size_t *cut)
     return n;
 }
 
-/* 0 at the end of the file.  A full loop without progress is an error, never an endless loop. */
+/* Returns the bytes moved; a read ends early at the end of the file.  A write that moves nothing is
+ * an error, so the loop ends. */
 static int64_t move(int fd, struct iovec *iov, int n, int64_t off, bool write)
 {
     int64_t sum = 0;
