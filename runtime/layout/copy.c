@@ -174,7 +174,7 @@ static void run_wide(const struct job *j) { run(j); }
 static bool wide(void) { return false; }
 #endif
 
-/* Larger than the caches. */
+/* Bytes; more than the caches hold. */
 #define FAR_FROM (8 << 20)
 
 #if defined(__x86_64__)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Layouts in the form that kernels and the copy engine read: groups of pieces in packed order.
- * Private to runtime/layout/gpu*.c and their tests.  Under the domain's lock. */
+ * Private to runtime/layout and its tests.  Under the domain's lock. */
 #ifndef RT_LAYOUT_GPU_TABLE_H
 #define RT_LAYOUT_GPU_TABLE_H
 

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* If a list of more blocks is repeated or included, it becomes a group of its own.  Shorter lists
- * are copied, so that neighbours can be joined. */
+/* Most blocks of a repeated or included list that are copied, so that neighbours can be joined.  A
+ * longer list becomes a group of its own. */
 #define WRITE_OUT 16
 
 const struct rt_blocks *rt_blocks_ref(const struct rt_blocks *g)

@@ -134,7 +134,7 @@ static void launch(const struct way *w, const struct range *r, const struct rt_g
 
 /* ---- several launches, and tables ---- */
 
-/* A job for use without memory for another. */
+/* The job that is used if there is no memory for a new one. */
 static struct job reserve;
 static bool reserve_used;
 

@@ -13,7 +13,8 @@ struct rt_run {
 };
 
 /* Stores the runs of the packed bytes [pos, pos + len) in packed order; adjacent runs are joined.
- * Stores at most `max` runs, and returns the packed bytes in them.  O(log blocks) plus O(runs). */
+ * Stores at most `max` runs and their number *n, and returns the packed bytes in them.  O(log
+ * blocks) plus O(runs). */
 int64_t rt_layout_runs(const struct rt_layout *l, int64_t pos, int64_t len, struct rt_run *runs,
                        int max, int *n);
 /* The offset of packed byte `pos`. */

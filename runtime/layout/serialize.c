@@ -106,7 +106,7 @@ static int get_blocks(struct reader *r, struct rt_blocks *g, struct rt_block *b)
     uint32_t n = g->n;
     if (!in)
         return -RT_EINVAL;
-    g->n = 0; /* so many own their groups */
+    g->n = 0; /* blocks read so far: rt_blocks_unref() releases their groups after an error */
     g->b = b;
     for (uint32_t i = 0; i < n; i++) {
         struct serial_block v;

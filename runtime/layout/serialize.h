@@ -6,8 +6,9 @@
 
 #include "runtime/layout/layout.h"
 
+/* Number of bytes that rt_layout_serialize() writes. */
 size_t rt_layout_serial_nbytes(const struct rt_layout *l);
-/* Writes that many bytes; `out` is a multiple of 8. */
+/* Writes the layout; the address `out` is a multiple of 8. */
 void rt_layout_serialize(const struct rt_layout *l, void *out);
 /* Fills caller's storage, to be released with rt_layout_fini().  -RT_ENOMEM; -RT_EINVAL: the bytes
  * are not a whole layout. */
