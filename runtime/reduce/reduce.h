@@ -41,7 +41,8 @@ struct rt_op {
     void *arg; /* owned by the creator of the op */
 };
 
-/* Size of the C type behind a basic element, 0 for RT_ELEM_NONE; and whether its packed form is
+/* Size in bytes of the C type behind a basic element, 0 for RT_ELEM_NONE and for a type that the
+ * compiler lacks; and whether its packed form is
  * that C type, so that kernels work on packed data (false for pairs with a hole). */
 int64_t rt_elem_nbytes(enum rt_elem elem);
 bool rt_elem_packs(enum rt_elem elem);
@@ -65,7 +66,7 @@ void rt_reduce_wide(enum rt_opcode op, enum rt_elem elem, rt_reduce_source_fn *s
 void rt_reduce_widen(enum rt_elem elem, const void *in, float *out, int64_t n);
 void rt_reduce_narrow(enum rt_elem elem, const float *in, void *out, int64_t n);
 /* inout = in op inout on n elements of any layout that the op allows, including derived layouts of
- * one basic type. */
+ * one basic type.  -RT_EINVAL: there is no kernel for this operation and type. */
 int rt_reduce_apply(const struct rt_op *op, const void *in, void *inout, int64_t n,
                     const struct rt_layout *l);
 
