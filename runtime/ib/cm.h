@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The functions of librdmacm that this library calls: a table, filled from librdmacm.so.1 at run
- * time, as in api.h.  Field names are those of rdma_cma.h without rdma_.  For devices whose queue
- * pairs need rdma_cm (iWARP).  In a build without rdma_cma.h rt_cm_load() fails. */
+ * time, as in driver.h.  Field names are those of rdma_cma.h without rdma_.  For devices whose
+ * queue pairs need rdma_cm (iWARP).  In a build without rdma_cma.h rt_cm_load() fails. */
 #ifndef RT_IB_CM_H
 #define RT_IB_CM_H
 
@@ -52,8 +52,8 @@ int rt_cm_load(void);
 const char *rt_cm_why_not(void);
 
 /* For a port of a device that is reached only by IP addresses: its address as a GID, and its
- * network interface (16 bytes).  -RT_ENOENT: no interface that is up has an address; -RT_ESYS:
- * errno. */
+ * network interface (16 bytes).  -RT_ENOENT: no address of an interface that is up leads to the
+ * port; -RT_ESYS: see errno. */
 int rt_cm_address(const char *dev, uint8_t port, union ibv_gid *gid, char *ifname);
 
 #endif

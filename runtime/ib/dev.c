@@ -61,7 +61,7 @@ static const char *state_text(enum ibv_port_state s)
     }
 }
 
-/* Sets the reason why this port cannot be used, whatever the other ports are. */
+/* Sets the reason why this port cannot be used, regardless of the other ports. */
 static void judge(struct rt_ib_port *p)
 {
     bool roce = p->attr.link_layer == IBV_LINK_LAYER_ETHERNET;

@@ -34,13 +34,15 @@ struct rt_ib_port {
     char why_not[200]; /* why the port is not used; empty: usable */
 };
 
-/* Opens all devices of this host, whatever the settings; a device that cannot be opened is left out
- * and logged at level debug.  devs and ports are arrays of max_devs and max_ports.  Returns the
- * number of ports; *ndevs: number of devices. */
+/* Opens all devices of this host, whatever the settings, and fills `why_not` of each port by its
+ * state and the settings.  A device that cannot be opened is left out and logged at level debug.
+ * devs and ports are arrays of max_devs and max_ports.  Returns the number of ports; *ndevs: number
+ * of devices. */
 int rt_ib_find(struct rt_ib_dev *devs, int max_devs, struct rt_ib_port *ports, int max_ports,
                int *ndevs);
 void rt_ib_drop(struct rt_ib_dev *d);
-/* Fills why_not according to the settings and sorts the ports: usable ones first, best first. */
+/* Excludes ports that are much slower than the fastest, unless cfg.ib_hca names ports, and sorts
+ * the ports: usable ones first, best first. */
 void rt_ib_rank(struct rt_ib_port *ports, int n);
 
 /* ---- settings: hca.c ---- */
@@ -59,7 +61,8 @@ enum rt_ib_if { RT_IB_IF_UNKNOWN, RT_IB_IF_DOWN, RT_IB_IF_NO_ADDRESS, RT_IB_IF_U
  * address that an interface has before one that no interface has; IPv4 before IPv6 before
  * link-local. */
 int rt_ib_gid_score(const union ibv_gid *gid, bool v2, enum rt_ib_if state);
-/* Lists the used entries of a port's GID table, malloc'ed. */
+/* Lists the used entries of a port's GID table, malloc'ed; returns their number, 0 without memory.
+ */
 int rt_ib_list_gids(struct ibv_context *c, const char *dev, uint8_t port, int table_len,
                     struct rt_ib_gid **out);
 /* Chooses the GID of this port: cfg.ib_gid_index, or the best. */

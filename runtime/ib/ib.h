@@ -45,7 +45,8 @@ struct rt_ib_rail {
 bool rt_ib_possible(void);
 /* Opens the devices and fills in the ports to use, best first, according to the settings ib_...
  * Returns their number; 0: none (the reason is logged at level debug); -RT_EINVAL: a setting is
- * wrong, logged.  Reference-counted: each call that returns n > 0 needs an rt_ib_close(). */
+ * wrong, logged; -RT_ENOMEM.  Reference-counted: each call that returns n > 0 needs an
+ * rt_ib_close(). */
 int rt_ib_open(struct rt_ib_rail *out, int max);
 void rt_ib_close(void);
 
@@ -55,7 +56,7 @@ void rt_ib_close(void);
 struct rt_ib_addr {
     uint8_t gid[16];
     uint16_t lid;            /* little endian */
-    uint8_t roce, mtu, rate; /* roce 2: iWARP; rate: in 2.5 Gbit/s, at most 255 */
+    uint8_t roce, mtu, rate; /* roce 2: iWARP; rate: units of 2.5 Gbit/s, at most 255 */
     uint8_t grh;             /* packets to the rail need the global header */
     uint8_t unused[2];
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Declarations for rail.c and reg.c.  Private to runtime/ib. */
+/* Declarations for rail.c, reg.c and flush.c.  Private to runtime/ib. */
 #ifndef RT_IB_RAIL_H
 #define RT_IB_RAIL_H
 
