@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Atomic changes of elements, for atomic.cu and the polling kernel: sums of integers of 4 and 8
  * bytes and of doubles, replacement and compare-and-swap by the device's own instructions, all
- * others by a loop around compare-and-swap of 4 or 8 bytes.  So are sums of floats: the device's
- * instruction takes subnormal numbers for zero, and the host does not. */
+ * others by a loop around compare-and-swap of 4 or 8 bytes.  Sums of floats use the loop, too: the
+ * device's instruction treats subnormal numbers as zero, and the host does not. */
 #ifndef RT_GPU_ATOMIC_H
 #define RT_GPU_ATOMIC_H
 
@@ -19,7 +19,7 @@ template <class U> __device__ __forceinline__ bool is_aligned(const U *p)
     return !((uintptr_t)p & (sizeof(U) - 1));
 }
 
-/* Bytes that no other kernel changes. */
+/* Changes an element that is not aligned, without atomicity: no other kernel may change it. */
 template <class U, class F> __device__ __forceinline__ U change_bytes(U *p, F to)
 {
     uint8_t *at = (uint8_t *)p;

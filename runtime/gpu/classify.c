@@ -35,7 +35,7 @@ static struct {
     uint64_t none;     /* number of libraries loaded when none of them was the driver; any thread */
     uint64_t tick, ns; /* both clocks at one time, constant after rt_gpu_init() */
     bool compared;     /* rt_gpu_seen_for is calibrated; any thread */
-    int known;         /* how many of the attributes this driver supports; any thread */
+    int known;         /* index in fields_known: what this driver supports; any thread */
 } look;
 
 /* The main program comes first; its variables are the writable segment. */
@@ -86,8 +86,9 @@ static void note_own(const void *p)
         rt_store_relaxed(&rt_gpu_own.stack_len, depth);
 }
 
-/* The ticks of a time inside `ns`: if this thread is interrupted between the two clocks, the rate
- * is found too small, never too large. */
+/* Calibrates rt_gpu_seen_for.  The interval measured in ticks lies inside the interval measured in
+ * ns: if this thread is interrupted between two reads of the clocks, the rate is too small, never
+ * too large. */
 static void compare_clocks(void)
 {
     if (rt_likely(rt_load_relaxed(&look.compared)))
@@ -237,7 +238,7 @@ static struct recent *find_recent(cu_ptr p)
     return NULL;
 }
 
-/* Granules of 2 MiB that the processor could read, by number, not 0; any thread. */
+/* Numbers of granules of 2 MiB that the processor was able to read; 0: empty.  Any thread. */
 static uint64_t readable[256];
 
 static uint64_t granule_of(const void *p) { return (uintptr_t)p >> 21 | 1ull << 63; }

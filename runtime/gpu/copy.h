@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared by copy.c, launch.c, flight.c, linger.c and model.c: the copies and launches of one
- * context.  Private to them and their tests; under the domain's lock.
+/* Shared by the files of runtime/gpu that copy and launch: the copies and launches of one context.
+ * Private to them and their tests; under the domain's lock.
  *
  * An operation waits in a list, belongs to a flight, or lies in the ring of the polling kernel.
  * Then it is in the list of ended operations until rt_gpu_progress() calls its done(). */

@@ -53,7 +53,8 @@ bool rt_gpu_check_lost(struct rt_gpu *g, cu_result r)
     return g->lost;
 }
 
-/* The current context is the one that g was made for. */
+/* Whether the context for which g was made still exists.  The driver is asked at most once a
+ * millisecond. */
 static bool still_there(struct rt_gpu *g)
 {
     uint64_t now = rt_gpu_clock(), id = 0;

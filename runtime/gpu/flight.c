@@ -58,7 +58,7 @@ static int ask_place(struct move_state *m, const void *p)
     return ordinal == m->g->info.ordinal ? HERE : ELSEWHERE;
 }
 
-/* An outdated answer makes one copy slower, so the table is only emptied now and then. */
+/* An outdated answer only makes a copy slower, so the table is emptied every 65536 calls. */
 static int place(struct move_state *m, const void *p)
 {
     uint64_t granule = (uint64_t)((uintptr_t)p >> 21) + 1;

@@ -133,7 +133,7 @@ static unsigned cut(struct rt_gpu_fold_args *a, unsigned most)
     return npieces < most ? (unsigned)npieces : most;
 }
 
-/* Of its i-th source, or of a destination behind them. */
+/* The link of the i-th place: the sources come first, then the destinations. */
 static enum rt_gpu_link place_link(struct rt_gpu *g, const struct rt_gpu_fold *f, unsigned i)
 {
     if (i < f->nsrc)
@@ -142,7 +142,7 @@ static enum rt_gpu_link place_link(struct rt_gpu *g, const struct rt_gpu_fold *f
     return l == RT_GPU_LINK_PEER ? RT_GPU_LINK_PUT : l; /* dst[0] itself is in another GPU */
 }
 
-/* The slowest link that it uses: a source in another GPU counts before a destination. */
+/* The slowest link that the reduction uses: a source in another GPU counts before a destination. */
 static enum rt_gpu_link link_of(struct rt_gpu *g, const struct rt_gpu_fold *f)
 {
     enum rt_gpu_link worst = RT_GPU_LINK_LOCAL;

@@ -4,8 +4,8 @@
  * calls the CUDA driver, which is opened when a process first needs it: nothing is linked against
  * it, and MPI_Init touches no GPU.
  *
- * Thread rule: rt_gpu_is_device() may be called by any thread without a lock; everything else is
- * called under the domain's lock.  done() is called from rt_gpu_progress() only. */
+ * Thread rule: any thread may call rt_gpu_is_device() without a lock; everything else, unless
+ * stated, is called under the domain's lock.  done() is called from rt_gpu_progress() only. */
 #ifndef RT_GPU_GPU_H
 #define RT_GPU_GPU_H
 
@@ -25,8 +25,8 @@ extern bool rt_gpu_watch;
 
 bool rt_gpu_look(const void *p); /* asks the driver, if this process has loaded it */
 
-/* In units of 256 ticks of the processor's clock, or of 256 ns: 20 us or less.  Only decides how
- * often something is polled. */
+/* Time in units of 256 ticks of the processor's clock, or of 256 ns.  Only decides how often
+ * something is polled. */
 static inline uint64_t rt_gpu_clock(void)
 {
 #if defined(__x86_64__)
@@ -35,7 +35,7 @@ static inline uint64_t rt_gpu_clock(void)
     return rt_now_ns() >> 8;
 #endif
 }
-extern uint64_t rt_gpu_seen_for;
+extern uint64_t rt_gpu_seen_for; /* 20 us or less, in units of rt_gpu_clock() */
 
 /* Parts of the address space into which no driver maps anything: the program's variables, its heap
  * (memory of brk()), and the main thread's stack.  They save most small buffers a call of the
@@ -89,10 +89,11 @@ static inline bool rt_gpu_in_large_pages(const struct rt_gpu_ptr *p)
 }
 /* Asks the driver about [p, p + len).  -RT_EINVAL, logged with the bounds at level info: the range
  * ends outside its allocation.  -RT_ENOENT, not logged: p is not device memory; if
- * rt_gpu_is_device() has returned true, it has been freed or was never valid.  -RT_EGPU. */
+ * rt_gpu_is_device() has returned true, it has been freed or was never valid.  -RT_ENOTSUP: the
+ * driver is too old.  -RT_EGPU, -RT_ENOMEM, logged. */
 int rt_gpu_query(const void *p, size_t len, struct rt_gpu_ptr *out);
-/* The same for an operation that has itself classified p, on this thread, and has owned the buffer
- * since: uses that answer. */
+/* The same for an operation that has just classified p itself, on this thread, and owns the buffer:
+ * uses that answer. */
 int rt_gpu_query_looked(const void *p, size_t len, struct rt_gpu_ptr *out);
 /* Whether an allocation found by a query still exists, and has not been replaced by another one. */
 bool rt_gpu_is_still(const struct rt_gpu_ptr *p);
@@ -144,10 +145,12 @@ unsigned rt_gpu_most_blocks(const struct rt_gpu *g, unsigned per_sm);
 /* Opens the driver (loads it if needed) and returns the number of devices; 0 without a driver.  For
  * tools; the message path never loads the driver itself. */
 int rt_gpu_count(void);
+/* -RT_ENOENT: no such device; -RT_EGPU; both logged. */
 int rt_gpu_describe(int ordinal, struct rt_gpu_info *out);
 int rt_gpu_driver_version(void);  /* 13000 for CUDA 13.0; 0 without one */
 const char *rt_gpu_why_not(void); /* why there is no driver or no device, as text for a user */
-/* The device's primary context as struct rt_gpu, for tools and for memory without a context. */
+/* The device's primary context as struct rt_gpu, for tools and for memory without a context.
+ * -RT_ENOENT, -RT_ENOMEM, -RT_EGPU, logged. */
 int rt_gpu_primary(int ordinal, struct rt_gpu **out);
 /* Several processes use this device: no polling kernel, because contexts take turns. */
 void rt_gpu_set_shared(struct rt_gpu *g);
@@ -158,7 +161,7 @@ bool rt_gpu_can_access(int ordinal, int peer);
 
 /* Embedded by the caller, lent until done(). */
 struct rt_gpu_op {
-    void (*done)(struct rt_gpu_op *op, int err); /* err: 0 or -RT_EGPU, logged */
+    void (*done)(struct rt_gpu_op *op, int err); /* err: 0 or -RT_E..., logged */
     struct rt_list link;                         /* the rest is private to runtime/gpu */
     struct rt_gpu *g;
     void *dst;
@@ -185,8 +188,8 @@ bool rt_gpu_copy_behind(struct rt_gpu *g, void *dst, const void *src, size_t len
 /* For a caller that starts copies one after another without rt_gpu_progress() in between: starts
  * those that wait if they are enough for a launch, which then run beside the caller. */
 void rt_gpu_copies_more(struct rt_gpu *g);
-/* The same as rt_gpu_copy(), complete on return, with any host memory; for calls that block
- * anyway. */
+/* The same as rt_gpu_copy(), complete on return, with any host memory; for calls that block anyway.
+ * 0, -RT_EGPU, -RT_ENOMEM, logged. */
 int rt_gpu_copy_now(struct rt_gpu *g, void *dst, const void *src, size_t len);
 /* For a caller that waits for an operation: starts `op` with the values of rt_gpu_wait_begin();
  * rt_gpu_wait() returns the value that done() was given.  It calls rt_gpu_progress(): not from
@@ -232,7 +235,7 @@ extern const char *const rt_gpu_links_names[];
 /* Asks each time, which takes some milliseconds; the driver must have been opened. */
 enum rt_gpu_links rt_gpu_links_at(const struct rt_gpu_info *device);
 enum rt_gpu_links rt_gpu_links(struct rt_gpu *g); /* asks once */
-/* Whether copies to several devices are under way at the same time. */
+/* Whether copy engines copy to several devices at the same time (rows LINKS of cost.def). */
 bool rt_gpu_links_are_direct(enum rt_gpu_links kind);
 bool rt_gpu_links_direct(struct rt_gpu *g); /* those of g */
 
@@ -270,6 +273,7 @@ uint64_t rt_gpu_cost_ns(enum rt_gpu_way way, enum rt_gpu_link link, size_t len);
 /* Which process copies a message of this length between two devices: RT_GPU_LINK_PEER, the receiver
  * reads; RT_GPU_LINK_PUT, the receiver asks the sender to write.  large_pages: into such memory. */
 enum rt_gpu_link rt_gpu_side(size_t len, bool large_pages);
+/* The fastest way.  linger: the polling kernel takes this copy; kernels: kernels may copy. */
 enum rt_gpu_way rt_gpu_choose(enum rt_gpu_link link, size_t len, bool linger, bool kernels);
 
 /* ---- reductions: fold.c ---- */
@@ -310,8 +314,8 @@ struct rt_gpu_atomic {
 };
 /* Whether g can carry these out. */
 bool rt_gpu_has_atomics(struct rt_gpu *g);
-/* Whether those of g on the memory at `at`, its own or mapped, are atomic with those of the device
- * on which the memory lies. */
+/* Whether changes by g of the memory at `at`, its own or mapped, are atomic with changes by the
+ * device on which the memory lies. */
 bool rt_gpu_atomics_reach(struct rt_gpu *g, const void *at);
 /* Starts it like rt_gpu_fold(). */
 void rt_gpu_atomic(struct rt_gpu *g, const struct rt_gpu_atomic *a, struct rt_gpu_op *op);
@@ -351,7 +355,7 @@ struct rt_gpu_export {
  * ends.  -RT_ENOMEM, -RT_EGPU, logged. */
 int rt_gpu_alloc(struct rt_gpu *g, enum rt_gpu_share how, size_t len, void **out);
 /* *fd: a descriptor to send with it, which the caller closes, or -1.  -RT_ENOTSUP: this memory
- * cannot be exported. */
+ * cannot be exported; -RT_EGPU: the context is lost. */
 int rt_gpu_export_mem(const struct rt_gpu_ptr *p, struct rt_gpu_export *out, int *fd);
 struct rt_gpu_import; /* a mapping of another process's allocation */
 /* Maps it for use by g's device (fd remains the caller's).  -RT_EUNREACH: the devices have no
@@ -376,9 +380,10 @@ int rt_gpu_reach(struct rt_gpu *g, const struct rt_gpu_ptr *p);
  * driver to map; the caller closes it. *off: offset of start in it.  From now on the driver's
  * copies of that allocation end before the calls that start them return, so that an adapter never
  * reads what a copy has yet to write.  -RT_ENOTSUP, not logged: not with this driver or this
- * memory. */
+ * memory; -RT_EGPU: the context is lost. */
 int rt_gpu_dmabuf(const struct rt_gpu_ptr *p, uintptr_t start, size_t len, int *fd, size_t *off);
-/* The last part alone, for memory that an adapter accesses in another way. */
+/* Only makes the driver's copies of the allocation end before the calls that start them return, for
+ * memory that an adapter accesses in another way. */
 void rt_gpu_sync_copies(const struct rt_gpu_ptr *p);
 
 /* Whether p is host memory that the driver has pinned; if so, its allocation: kind, base, len, id;

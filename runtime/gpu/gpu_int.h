@@ -42,7 +42,7 @@ struct rt_gpu {
     cu_ctx ctx;
     cu_device device;
     struct rt_gpu_info info;
-    /* Ctx is the device's primary context, and this struct holds a reference to it. */
+    /* `ctx` is the device's primary context, and this struct holds a reference to it. */
     bool retained;
     bool lost;          /* the context has gone, and with it everything made in it */
     bool shared;        /* other processes use the device: no polling kernel */
@@ -86,8 +86,9 @@ int rt_gpu_of(cu_ctx ctx, int ordinal, struct rt_gpu **out);
  *   - when a caller that has no other way calls rt_gpu_run_deferred();
  *   - when deferred calls hold more than 1/16 of the device's memory: unused memory is missing
  *     elsewhere, most of all in the process that has freed it.  Then all deferred calls are made,
- * so that there is one wait for many. The last two do not happen while rt_gpu_must_not_wait()
- * holds.  rt_gpu_undefer(): d is in use again.
+ *     so that there is one wait for many.
+ *
+ * Only the first happens while rt_gpu_must_not_wait() holds.  rt_gpu_undefer(): d is in use again.
  *
  * fn is called with g's context current.  With g->lost it is called without a context, at once, and
  * makes no call of the driver.

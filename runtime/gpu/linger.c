@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The host's side of the polling kernel: a ring of descriptors in pinned memory that a kernel polls
  * for a while.  It is launched when a small copy comes alone, leaves after cfg.gpu_linger_us, or
- * after a quarter of that without work, and is launched again if it has left a descriptor undone.
+ * after IDLE_NS without work, and is launched again if it has left a descriptor undone.
  * Copies complete in the order in which they were posted.  Under the domain's lock. */
 #include "runtime/gpu/copy.h"
 #include "runtime/base/cfg.h"
@@ -11,7 +11,8 @@
 
 #include <string.h>
 
-/* It leaves after this time without work, or after a quarter of its life: a program that waits for
+/* It leaves after this time without work, or after a quarter of its life if that is shorter: a
+ * program that waits for
  * the device in one thread then waits no longer than this, because no work is posted meanwhile.  So
  * its life may be long: a launch adds 8 us to a message (H200), to every 22nd short message if the
  * life is 200 us.  Where launches take longer, more messages wait for one. */

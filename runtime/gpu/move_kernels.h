@@ -57,7 +57,7 @@ struct rt_gpu_task {
 };
 struct rt_gpu_work {
     struct rt_gpu_task task;
-    uint64_t present; /* launch << 32 | helpers that have started; this is their order */
+    uint64_t present; /* launch << 32 | helpers that have started: each takes its rank from it */
     uint32_t pad2[30];
     uint32_t finished[WEFT_LINGER_BLOCKS_MAX]; /* by rank: number of the last copy finished */
 };

@@ -108,8 +108,8 @@ template <typename V> __device__ void copy_alike(char *d, const char *s, uint32_
         copy_bytes(d + n - tail, s + n - tail, tail, lane);
 }
 
-/* The two ends are aligned differently: 16 bytes are combined from five words of four.  No word is
- * read that does not lie inside the source as a whole. */
+/* The two ends are aligned differently: 16 bytes are combined from five words of four.  Only words
+ * that lie completely inside the source are read. */
 __device__ void copy_shifted(char *d, const char *s, uint32_t n, uint32_t lane)
 {
     uint32_t head = (uint32_t) - (uintptr_t)d % 16;

@@ -142,6 +142,7 @@ static void one(struct walk *w, uint64_t packed, uint64_t user, int64_t len)
 }
 
 /* ---- the pieces of a range ---- */
+
 /* Bytes [from, to) of one group's packed form; `packed` and `user` are where the group begins. */
 static void part_of_group(struct walk *w, const struct rt_gpu_group *g, uint64_t packed,
                           uint64_t user, int64_t from, int64_t to)

@@ -22,7 +22,7 @@ __device__ __forceinline__ void host_store(uint64_t addr, uint32_t v)
     asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(addr), "r"(v) : "memory");
 }
 
-/* The compiler moves no store of data before an earlier load of data. */
+/* For the compiler: no store of data moves before an earlier load of data. */
 __device__ __forceinline__ void loads_end() { asm volatile("" ::: "memory"); }
 
 /* Words that blocks of one launch exchange; they bypass the first-level cache. */
@@ -46,7 +46,7 @@ __device__ __forceinline__ u64 count_up(u64 *p)
     return was;
 }
 
-/* Atomic with all devices, and a load that is; they return what there was. */
+/* Operations and a load that are atomic among all devices; they return the old value. */
 #define ATOMIC(NAME, OP, T, REG) \
     __device__ __forceinline__ T NAME(T *p, T v) \
     { \

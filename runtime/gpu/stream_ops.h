@@ -9,7 +9,8 @@
 #include "runtime/gpu/kernel.h"
 
 /* The context of a stream (NULL: the default stream of the calling thread's context).  -RT_ENOTSUP:
- * devices are not used, or the driver is too old; -RT_EINVAL: no such stream; logged at info. */
+ * devices are not used, or the driver is too old; -RT_EINVAL: no such stream; both logged at info.
+ * -RT_EGPU, -RT_ENOMEM, logged. */
 int rt_gpu_stream_of(void *stream, struct rt_gpu **out);
 /* Whether g has the meeting kernel (meet.cu). */
 bool rt_gpu_can_meet(const struct rt_gpu *g);
