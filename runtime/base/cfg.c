@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The configuration table at run time: parsing, printing, lookup.  All functions run while the
- * library is single-threaded (MPI_Init, start of the launcher, tests); afterwards `cfg` is
- * read-only.  Strings given by the user are copied and owned here. */
+/* The configuration table at run time: parsing, printing, lookup.  Settings change while the
+ * library is single-threaded (MPI_Init, start of the launcher, tests); afterwards only
+ * MPI_T_cvar_write changes a few of them (mpi/tool/cvar.c), one thread at a time.  Strings given by
+ * the user are copied and owned here. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"

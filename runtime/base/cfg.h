@@ -22,7 +22,7 @@ struct rt_cfg {
 #include "runtime/base/cfg.def"
 #undef CFG
 };
-extern struct rt_cfg cfg; /* read-only after rt_cfg_load() */
+extern struct rt_cfg cfg; /* after MPI_Init, only MPI_T changes the settings that permit it */
 
 enum rt_cfg_source { RT_CFG_DEFAULT, RT_CFG_FILE, RT_CFG_ENV, RT_CFG_CMD, RT_CFG_TOOL };
 struct rt_cfg_row {
