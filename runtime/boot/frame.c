@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frames between mpirun, its agents and other processes that start jobs: see frame.h.  One thread
- * at a time for each channel. */
+/* Frames between mpirun, its agents, and processes that spawn: see frame.h.  One thread at a time
+ * for each channel. */
 #include "runtime/boot/frame.h"
 #include "runtime/base/err.h"
 

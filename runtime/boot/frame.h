@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frames between mpirun and its agents, over the standard streams of a remote shell; and between an
- * mpirun and a process that has started it to spawn (serve.c), or another mpirun of a spawned job,
- * over a socket.
+/* Frames between mpirun and its agents, over the standard streams of a remote shell.  Over a
+ * socket also between a process that spawns and the mpirun that it has started (serve.c), and
+ * between the mpiruns of spawned jobs (launcher/mpirun/family.h).
  *
  * Each side first writes a greeting of FRAME_GREETING bytes: magic, protocol, Weft version.  Text
  * that a login script prints before the greeting is skipped.  Frames follow: length of the payload,
