@@ -200,9 +200,9 @@ struct coll_block coll_args_received(const struct coll_team *t, const struct col
 /* A block of the user's buffers, for code that copies these buffers. */
 struct coll_use {
     struct coll_block b;
-    bool in, out;    /* the call reads the block; the call writes it, */
-    int64_t defined; /* this many elements from the first; less than b.n if an in-place vector is
-                      * reduced and cut */
+    bool in, out;    /* the call reads the block; the call writes the block */
+    int64_t defined; /* elements that the call writes, from the first on; less than b.n if an
+                      * in-place vector is reduced and cut */
 };
 /* The number of blocks of a side.  0 if this rank does not use the buffer or passes MPI_IN_PLACE;
  * one per peer for v and w forms, and where the blocks of an in-place buffer differ in use;

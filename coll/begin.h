@@ -5,10 +5,11 @@
 
 #include "coll/coll.h"
 
-/* Starts the host-memory algorithm of a task that has its number and tag; for ops->stage(). */
+/* Starts the host-memory algorithm of a task that has its number and tag; for ops->stage().  0 or
+ * -RT_E...: not started. */
 int coll_begin_host(struct coll_task *k);
 /* Starts the task again with the best algorithm that needs no shared memory; the same on every
- * rank. */
+ * rank.  0 or -RT_E...: not started. */
 int coll_start_messages(struct coll_task *k);
 /* Calls step(); completes task->req at the end.  1: completed in this call, else 0. */
 int coll_task_advance(struct coll_task *task);

@@ -64,7 +64,7 @@ enum coll_board_row { COLL_BOARD_CALLS, COLL_BOARD_STAYING, COLL_BOARD_ROWS };
 #define COLL_BOARD_END 0xfffffu
 #define COLL_BOARD_AT(round, phase) ((uint64_t)(round) << 24 | (uint64_t)(phase) << 4)
 /* Flags beside a phase.  After one of them the call has no further round. */
-/* Cannot be done this way after all; the rank has written nothing. */
+/* The rank cannot carry out the call on devices, and has written nothing. */
 #define COLL_BOARD_DECLINED 1u
 #define COLL_BOARD_FAILED 2u
 #define COLL_BOARD_MISMATCH 4u /* with FAILED: the ranks' arguments do not agree */
@@ -113,7 +113,7 @@ struct coll_board_call { /* a call as this rank sees it */
     uint32_t phase, flags; /* of this rank */
     uint32_t seen;         /* flags of all ranks in this round */
     int err;               /* the reason for FAILED: the caller's, or -RT_EPEER */
-    uint64_t look_at;      /* clock: when to test whether the awaited rank lives */
+    uint64_t look_at;      /* rt_gpu_clock() at which to test whether the awaited rank lives */
 };
 
 size_t coll_board_nbytes(int size); /* of zeroed shared memory */
@@ -127,7 +127,7 @@ bool coll_board_quiet(const void *shared, int size, const uint64_t voted[COLL_BO
 void coll_board_wake(struct coll_board *b);
 static inline void coll_board_has_stored(struct coll_board *b)
 {
-    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the other part is the sleeper's membarrier */
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* its counterpart is the sleeper's membarrier */
     if (rt_unlikely(rt_node.fence_needed))   /* where membarrier is missing */
         rt_fence();
     if (rt_unlikely(rt_load_relaxed(&b->head->used)))

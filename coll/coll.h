@@ -50,22 +50,23 @@ struct coll_team_ops {
     /* Sends poison in place of isend(): the matching receive ends with -RT_EREMOTE.  There is no
      * request to wait for. */
     int (*tell_void)(struct coll_team *t, int dst, int tag);
-    /* Memory in the node segment for a team on one node: offset and pointer.  The caller publishes
-     * the offset to the other ranks in messages.  NULL-able. */
+    /* Memory in the node segment for a team on one node: offset and pointer.  shm_alloc returns
+     * SIZE_MAX if there is no memory.  The caller publishes the offset to the other ranks in
+     * messages.  NULL-able. */
     size_t (*shm_alloc)(struct coll_team *t, size_t nbytes);
     void (*shm_free)(struct coll_team *t, size_t off, size_t nbytes);
     void *(*shm_at)(struct coll_team *t, size_t off);
     void (*shm_wake)(struct coll_team *t,
-                     int rank); /* after a store to shared memory: wakes `rank` if it sleeps */
+                     int rank); /* wakes `rank` if it sleeps; call it after a store */
     /* Copies from or to private memory of another rank on this node: the whole length, or -RT_E...;
      * -RT_ENOTSUP if the system does not permit it.  NULL-able. */
     int (*peer_read)(struct coll_team *t, int rank, void *to, uint64_t from, size_t nbytes);
     int (*peer_write)(struct coll_team *t, int rank, uint64_t to, const void *from, size_t nbytes);
-    /* Device memory; all NULL, or none.  dev_describe: registers [p, p + len) and returns a key
-     * that every rank of the team can attach; -RT_ENOTSUP: host memory, memory that cannot be
-     * shared, or a rank that cannot be given what it needs to map; -RT_EADDR as wm_dev_open().
-     * dev_attach: maps a rank's range for g's device, from a cache; -RT_ENOTSUP, -RT_EUNREACH: no
-     * such mapping is possible; -RT_EPEER, -RT_EGPU. */
+    /* Device memory; either all of these are NULL or none is.  dev_describe: registers [p, p + len)
+     * and returns a key that every rank of the team can attach; -RT_ENOTSUP: host memory, memory
+     * that cannot be shared, or a rank to which the descriptor of the memory cannot be sent;
+     * -RT_EADDR: the buffer is invalid.  dev_attach: maps a rank's range for g's device, from a
+     * cache; -RT_ENOTSUP, -RT_EUNREACH: no such mapping is possible; -RT_EPEER, -RT_EGPU. */
     int (*dev_describe)(struct coll_team *t, const void *p, size_t len, struct coll_dev_mem *out);
     void (*dev_release)(struct coll_team *t, struct coll_dev_mem *m);
     int (*dev_attach)(struct coll_team *t, int rank, const void *key, const struct rt_gpu_ptr *near,
@@ -102,7 +103,7 @@ struct coll_limits {
     bool (*block)(const struct coll_team *t, const struct coll_args *a, int64_t bytes);
 };
 
-/* Where the ranks of a team are, once its first call has found out (coll/hier). */
+/* Where the ranks of a team are; set by the team's first call (coll/hier). */
 enum coll_hosts {
     COLL_HOSTS_NONE,    /* not on several hosts, or each on a host of its own */
     COLL_HOSTS_ORDERED, /* on several hosts, those of each host are consecutive */
@@ -123,8 +124,7 @@ struct coll_team {
     /* Owned by coll/gpu; NULL: device buffers are always staged.  For a team on several hosts: the
      * vote of this host's ranks. */
     struct coll_gpu *gpu;
-    const struct coll_alg
-        *device_part; /* with `gpu`: a call of a schedule, from device to device */
+    const struct coll_alg *device_part; /* with `gpu`: for calls of a schedule */
     enum coll_hosts hosts;
     struct coll_hier *hier; /* owned by coll/hier; NULL: all on one host, or an intercommunicator */
     /* For an intercommunicator: rank and size are those of the local group, messages go to ranks of
@@ -134,8 +134,7 @@ struct coll_team {
     int remote_size;         /* 0: an intracommunicator */
 };
 
-/* For a rank of a team of some ranks its rank in the whole team; for any other team the same rank.
- */
+/* The rank in the whole team of a rank of a sub-team; in any other team the same rank. */
 static inline int coll_team_whole_rank(const struct coll_team *t, int rank)
 {
     return t->ops->whole_rank ? t->ops->whole_rank(t, rank) : rank;
@@ -196,6 +195,7 @@ struct coll_alg {
 #define COLL_TAG_CALLS 0x20000000
 #define COLL_TAG_PERSISTENT 0x40000000
 #define COLL_TAG_END 0x60000000
+
 /* From here on this rank contributes poison.  The first error is kept. */
 static inline void coll_task_lose(struct coll_task *k, int err)
 {

@@ -13,8 +13,8 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
-/* The entries of WEFT_COLL.  More than one per algorithm makes no sense, and there are fewer
- * algorithms than this. */
+/* The entries of WEFT_COLL; more entries are an error.  There are about 100 algorithms, of which a
+ * user forces a few. */
 #define FORCED_MAX 64
 static struct {
     const struct coll_alg *alg;
@@ -49,7 +49,8 @@ const struct coll_alg *coll_alg_find(enum coll_kind kind, const char *name)
     return NULL;
 }
 
-/* Needs that no algorithm has met for this team and call, whatever shared memory holds. */
+/* Needs that this team and call do not meet.  serves() tests COLL_NEED_CELL, COLL_NEED_BLOCK and
+ * COLL_NEED_BUILTIN_OP. */
 static inline uint32_t unmet(const struct coll_team *t, const struct coll_args *a, bool has_node)
 {
     uint32_t no = COLL_NEED_PEER_MAP | COLL_NEED_CUDA_BUFFERS;

@@ -14,8 +14,8 @@ const struct coll_alg *coll_choose(const struct coll_team *t, const struct coll_
                                    bool has_node, const char **why);
 const struct coll_alg *coll_choose_for(const struct coll_team *t, const struct coll_args *a,
                                        int64_t bytes, bool has_node, const char **why);
-/* Whether WEFT_COLL forces that choice, which is the same on all ranks; buffers of any memory then
- * use this algorithm. */
+/* Whether WEFT_COLL forces the choice of coll_choose().  The answer is the same on all ranks;
+ * buffers of any memory then use this algorithm. */
 bool coll_is_forced(const struct coll_team *t, const struct coll_args *a, bool has_node);
 /* Whether WEFT_COLL forces an algorithm over messages; all ranks then use it, whatever memory they
  * pass. */
@@ -26,7 +26,8 @@ bool coll_forces_messages(const struct coll_team *t, const struct coll_args *a);
  * each other. */
 const struct coll_alg *coll_choose_gpu(enum coll_kind kind, int nranks, int64_t bytes, bool direct,
                                        const char **why);
-/* Parses WEFT_COLL.  -RT_EINVAL: an invalid name; the nearest valid name is logged. */
+/* Parses WEFT_COLL.  0; -RT_EINVAL: an invalid entry, logged with the nearest valid name;
+ * -RT_ENOMEM. */
 int coll_configure(const char *spec);
 /* All algorithms, for weft_info and tests; NULL past the end. */
 const struct coll_alg *coll_alg_at(int i);
