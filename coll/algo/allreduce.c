@@ -27,7 +27,7 @@
 #include "coll/sched.h"
 #include "runtime/base/err.h"
 
-/* Input in rbuf, where all but the tree work. */
+/* Copies the input to rbuf, on which all algorithms but the tree work. */
 static void build_own(struct coll_sched *s, const struct coll_args *a)
 {
     if (a->sbuf != COLL_IN_PLACE)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Complete exchange over messages.
  *
- * bruck: packed blocks hop by powers of two; in round k go all blocks whose remaining distance has
- * bit k. log2(p) (a + p/2 m b).  Best for small blocks.
+ * bruck: packed blocks move by distances that are powers of two; round k sends all blocks whose
+ * remaining distance has bit k. log2(p) (a + p/2 m b).  Best for small blocks.
  *
- * pairwise: in round i a rank sends to rank + i and receives from rank - i, a window of rounds
- * under way at a time. (p - 1) (a + m b).  Best for large blocks; also serves given counts and
+ * pairwise: in round i a rank sends to rank + i and receives from rank - i, with a window of rounds
+ * in progress at a time. (p - 1) (a + m b).  Best for large blocks; also serves given counts and
  * types.
  *
- * linear: the same with all exchanges under way at once.  Fewer waits, more buffers; also serves
+ * linear: the same with all exchanges in progress at once.  Fewer waits, more buffers; also serves
  * given counts and types.
  *
  * In place, the old contents of the receive buffer are set aside in packed form first.
@@ -19,8 +19,8 @@
 #include "coll/sched.h"
 #include "runtime/base/err.h"
 
-/* Exchanges under way at once: hides start-up time, and keeps the order in which ranks are visited
- * spread out. */
+/* Exchanges in progress at once: several, to hide the start-up time, but few, so that at any time
+ * the ranks send to different ranks. */
 #define WINDOW 8
 
 /* Where the block for or from a rank lies. */
@@ -102,7 +102,8 @@ static int start_linear(struct coll_team *t, const struct coll_args *a, struct c
     return start_exchange(t, a, k, t->size);
 }
 
-/* Blocks whose distance has the bit, gathered into `pack` or put back from it; returns how many. */
+/* Copies the blocks whose distance has the bit into `pack`, or back from it; returns their
+ * number. */
 static int bruck_move(struct coll_sched *s, char *tmp, char *pack, int64_t block, int p, int bit,
                       bool out)
 {
@@ -125,8 +126,7 @@ static int start_bruck(struct coll_team *t, const struct coll_args *a, struct co
         return -RT_ENOMEM;
     int p = t->size;
     int64_t block = block_bytes(recv_block(a, 0));
-    /* tmp block d is on its way to the rank d further; after the last round, it has come from the
-     * rank d before. */
+    /* Before the rounds tmp block d is for rank + d; after them it has come from rank - d. */
     char *tmp = coll_sched_tmp(s, p * block), *out = coll_sched_tmp(s, p * block),
          *in = coll_sched_tmp(s, p * block);
     for (int d = 0; d < p; d++) {

@@ -5,8 +5,8 @@
  * rounds each rank has a notification, direct or relayed, of each other one.  ceil(log2 p) a.  Best
  * for any p when there is no shared memory.
  *
- * tree: up a binomial tree to rank 0 and down again.  2 log2(p) a, but only 2 (p - 1) messages.
- * On 2 cores 8 ranks take 24 us, 16 with dissemination; for networks where messages are dear.
+ * tree: up a binomial tree to rank 0 and down again.  2 log2(p) a, but only 2 (p - 1) messages.  On
+ * 2 cores 8 ranks take 24 us, 16 with dissemination; for networks on which messages are expensive.
  *
  * Reference: Hensgen, Finkel, Manber, "Two algorithms for barrier synchronization", 1988. */
 #include "coll/algo/barrier.h"

@@ -5,8 +5,9 @@
 
 #include "coll/sched.h"
 
-/* Rounds of empty messages after which each rank has a message, direct or relayed, of each other
- * one; and a tree up which all notify rank 0 that they are here, whose last round is left open. */
+/* coll_build_dissemination: rounds of empty messages, after which each rank has been notified,
+ * directly or by relay, by each other rank.  coll_build_arrive: all ranks notify rank 0, up a tree,
+ * that they have arrived; its last round is left open. */
 void coll_build_dissemination(struct coll_sched *s, const struct coll_team *t);
 void coll_build_arrive(struct coll_sched *s, const struct coll_team *t);
 

@@ -4,8 +4,9 @@
  * binomial: each rank that has the data passes it to half of those behind it.  log2(p) (a + m b).
  * Best for small data.
  *
- * chain: the ranks form a chain from the root, the data flows through it in pieces of d bytes. (p
- * - 2 + m/d) (a + d b).  Best for large data and few ranks; where the tree is not slower, that.
+ * chain: the ranks form a chain from the root, the data flows through it in pieces of d bytes. (p -
+ * 2 + m/d) (a + d b).  Best for large data and few ranks; if the tree is not slower, the tree is
+ * used.
  *
  * scatter_ring: the root scatters p pieces down a binomial tree, a ring of p - 1 rounds brings all
  * pieces to all ranks. (log2(p) + p - 1) a + 2 m b.  Best for large data and many ranks.
@@ -20,9 +21,9 @@
 #include "coll/sched.h"
 #include "runtime/base/err.h"
 
-/* a / b: bytes that go while a piece is asked for, granted and acknowledged.  A piece of 128 KiB
- * took 470 us over TCP between 2 or 4 times 4 ranks on one machine of 32 cores, where 8 MiB go at
- * 3 GB/s (1.2 MB); by RDMA with 100 Gbit/s it would be some 100 KB. */
+/* a / b, in bytes: what the network carries while a piece is requested, granted and acknowledged.
+ * A piece of 128 KiB took 470 us over TCP between 2 or 4 times 4 ranks on one machine of 32 cores,
+ * where 8 MiB go at 3 GB/s (1.2 MB); by RDMA with 100 Gbit/s it would be some 100 KB. */
 int64_t coll_chain_trip = 512 << 10;
 
 int64_t coll_chain_piece(int64_t nbytes, int p)
@@ -115,8 +116,8 @@ static int start_chain(struct coll_team *t, const struct coll_args *a, struct co
     return coll_sched_go(s);
 }
 
-/* Pieces [vr, vr + span) of p belong to the subtree under vr; a parent keeps its own and sends the
- * others' halves away. */
+/* Pieces [vr, vr + span) of p belong to the subtree under vr; a parent keeps its own piece and
+ * sends each child the pieces of the child's subtree. */
 static void build_scatter(struct coll_sched *s, const struct coll_team *t, char *buf,
                           int64_t nbytes, int root)
 {

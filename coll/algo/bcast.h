@@ -11,11 +11,12 @@ void coll_build_bcast(struct coll_sched *s, const struct coll_team *t, void *buf
                       const struct rt_layout *l, int root);
 void coll_build_bcast_open(struct coll_sched *s, const struct coll_team *t, void *buf, int64_t n,
                            const struct rt_layout *l, int root);
-/* Length of a piece in which nbytes go along a chain of p ranks or hosts; 0: a tree is better. */
+/* Bytes of a piece, if nbytes go along a chain of p ranks or hosts; 0: a tree is better. */
 int64_t coll_chain_piece(int64_t nbytes, int p);
-extern int64_t coll_chain_trip; /* for tests */
-/* Packed form of a broadcast's buffer: itself when contiguous, else a temporary that the root
- * fills; and at last, elsewhere than at the root, back from it. */
+extern int64_t coll_chain_trip; /* bytes; tests set their own */
+/* Packed form of a broadcast's buffer: the buffer itself if it is contiguous, else a temporary,
+ * which the root fills.  coll_build_unpacked() copies the temporary back into the buffer on the
+ * other ranks. */
 char *coll_build_packed(struct coll_sched *s, const struct coll_team *t, const struct coll_args *a,
                         int64_t nbytes);
 void coll_build_unpacked(struct coll_sched *s, const struct coll_team *t, const struct coll_args *a,

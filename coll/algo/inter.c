@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Collectives between the two groups of an intercommunicator, over messages (MPI-5.0 section
- * 6.2.3): one algorithm a kind, so there is nothing to choose.  p ranks in the local group, q in
- * the remote one.
+ * 6.2.3): one algorithm for each kind, so there is nothing to choose.  p ranks in the local group,
+ * q in the remote one.
  *
- * What all of a group contribute to one result (reductions, barrier) is combined in the local group
- * down to its rank 0; the ranks 0 exchange it; what a whole group receives goes down a local tree:
- * (log2(p) + 1 + log2(q)) messages one after the other.  Blocks that one process sends to another
- * (gather, scatter, alltoall) go straight there; those of an allgather to the other group's rank 0,
- * because only the other group knows the lengths when they are given.
+ * What all ranks of a group contribute to one result (reductions, barrier) is combined at rank 0 of
+ * the group; the two ranks 0 exchange the results; what a whole group receives is broadcast from
+ * its rank 0: (log2(p) + 1 + log2(q)) messages one after the other.  Blocks that one process sends
+ * to another (gather, scatter, alltoall) go straight there; those of an allgather to the other
+ * group's rank 0, because only the other group knows the lengths when they are given.
  *
  * In rooted calls a->root is COLL_ROOT at the root, COLL_NOBODY at the others of its group, and the
  * root's rank in the other group. */
@@ -39,7 +39,7 @@ static int start_barrier(struct coll_team *t, const struct coll_args *a, struct 
     return coll_sched_go(s);
 }
 
-/* Hands buf, which rank 0 has, to the local group. */
+/* Broadcasts buf from rank 0 to the local group. */
 static void hand_out(struct coll_sched *s, struct coll_team *t, void *buf, int64_t n,
                      const struct rt_layout *l)
 {
@@ -156,7 +156,8 @@ static int start_allgatherv(struct coll_team *t, const struct coll_args *a, stru
     return coll_sched_go(s);
 }
 
-/* The local group's n elements combined at its rank 0: where they are there, NULL elsewhere. */
+/* Combines the local group's n elements at its rank 0.  Returns their address there; it is not used
+ * on other ranks. */
 static const void *combine(struct coll_sched *s, struct coll_team *t, const struct coll_args *a,
                            int64_t n)
 {

@@ -26,8 +26,9 @@ void coll_build_reduce(struct coll_sched *s, const struct coll_team *t, const st
     for (mask = 1; mask < p && !(vr & mask); mask *= 2) {
         if (vr + mask >= p)
             continue;
-        /* What arrives is of higher ranks: combine into it, and the buffer combined from becomes
-         * the next one.  The last one of the root is the result's own place. */
+        /* The vector received is that of higher ranks, so the result is combined into it; the
+         * buffer combined from takes the next receive.  The last receive of the root goes to
+         * `out`. */
         bool last = t->rank == root && vr == 0 && 2 * mask >= p && have != out;
         void *got = last ? out : spare ? spare : coll_sched_tmp_elems(s, n, l);
         coll_sched_recv(s, got, n, l, (vr + mask + top) % p);

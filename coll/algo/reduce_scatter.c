@@ -35,7 +35,7 @@ static int start_direct(struct coll_team *t, const struct coll_args *a, struct c
     const char *in = coll_input(a);
     int64_t own = block_start(a, t->rank), own_n = block_start(a, t->rank + 1) - own, at = 0;
     char *tmp = coll_sched_tmp_elems(
-        s, p * own_n, l); /* block of rank i at i * own_n; the own place stays empty */
+        s, p * own_n, l); /* block of rank i at i * own_n; this rank's is copied later */
     for (int i = 0; i < p; i++) {
         int64_t n = a->rcounts ? a->rcounts[i] : a->rcount;
         if (i != t->rank) {
