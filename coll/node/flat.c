@@ -195,7 +195,7 @@ static void read_result(const struct coll_node *n, uint64_t e, const struct coll
         read_blocks(n, e, a, f, p, payload, bytes);
 }
 
-/* The writing part.  1: done; 0: not yet; < 0: its memory is refused. */
+/* The writing part.  1: done; 0: not yet; -RT_ENOSPC: no memory for cells. */
 static int publish(struct coll_node *n, const struct coll_task *k, struct coll_form f, uint64_t e,
                    const struct part *p, int64_t bytes)
 {

@@ -477,8 +477,8 @@ static int move_end(struct coll_node *n, struct coll_task *k)
     return err < 0 ? err : 1;
 }
 
-/* Until there is a plan.  < 0: an error, or passed to messages; 0: not yet; 1: planned; 2: no plan
- * needed, all blocks went through lines and cells. */
+/* Until there is a plan.  -RT_ENOSPC: no memory, so the call must use messages; 0: not yet; 1:
+ * planned; 2: no plan needed, all blocks went through lines and cells. */
 static int prepare(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
     int rc = coll_node_blocks(n);

@@ -6,7 +6,7 @@
 #include "coll/node/node.h"
 
 extern const struct coll_alg coll_node_move_algs[];
-/* Runs a call that another algorithm has started. */
+/* Runs a call that another algorithm has started; returns as coll_task.step. */
 int coll_node_move_instead(struct coll_task *k);
 
 #endif

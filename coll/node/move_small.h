@@ -16,7 +16,7 @@ static inline bool coll_move_has_small(enum coll_kind k)
 {
     return coll_is_apart(k, COLL_SEND) || coll_is_apart(k, COLL_RECV);
 }
-/* < 0: the call is passed to messages; 0: not yet; 1: large blocks remain; 2: none remains. */
+/* -RT_ENOSPC: no memory for cells; 0: not yet; 1: large blocks remain; 2: none remains. */
 int coll_move_small_step(struct coll_node *n, const struct coll_args *a, uint64_t e);
 
 #endif

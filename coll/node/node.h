@@ -48,8 +48,8 @@
 #include "runtime/base/atomic.h"
 #include "runtime/base/err.h"
 
-/* Calls that a root may run ahead before it reads the other ranks' progress.  More: the wait
- * for a rank that is late is rarer, and more memory is touched. */
+/* Calls that a root may run ahead before it reads the other ranks' progress.  With more slots a
+ * root waits less often for a late rank, and calls touch more memory. */
 #define COLL_NODE_SLOTS 4
 #define COLL_NODE_LINE 56   /* payload of a line */
 #define COLL_NODE_CELL 4096 /* payload of a cell: a page, so an unused cell is never touched */
@@ -146,7 +146,7 @@ struct coll_node { /* this rank's view; private memory */
     int lost;                   /* or data that it has read: -RT_EREMOTE */
     struct coll_node_pace paces[3][COLL_NODE_PACES]; /* of broadcast, reduce, allreduce */
     struct coll_node_pace *paced; /* the pace that this call measures; NULL: none */
-    uint64_t paced_since;
+    uint64_t paced_since;         /* rt_now_ns() */
     int64_t paced_bytes;
     int way;                  /* transfer mode of this call */
     bool one_half;            /* this call uses only the half in which it begins */
@@ -158,11 +158,11 @@ struct coll_node { /* this rank's view; private memory */
     int next;     /* first rank whose data are still missing in this step */
 };
 
-/* Shared memory of a team: its bytes, and t->node and t->limits over zeroed memory at `p`.  0 or
- * -RT_ENOMEM. */
+/* coll_node_nbytes: bytes of a team's shared memory.  coll_node_attach: sets t->node and t->limits
+ * for this memory, zeroed, at `p`; 0 or -RT_ENOMEM. */
 size_t coll_node_nbytes(int size);
 int coll_node_attach(struct coll_team *t, char *p);
-void coll_node_fini(struct coll_team *t); /* tolerates a team without */
+void coll_node_fini(struct coll_team *t); /* t->node may be NULL */
 /* Whether no rank will access the memory for the calls so far. */
 bool coll_node_quiet(struct coll_node *n);
 extern const struct coll_limits coll_node_limits;
@@ -245,7 +245,7 @@ void coll_piece_in(const void *buf, int64_t n, const struct rt_layout *l, struct
                    void *to);
 void coll_piece_out(void *buf, int64_t n, const struct rt_layout *l, struct coll_piece p,
                     const void *from);
-/* Passes the call to an algorithm over messages; all ranks do. */
+/* Passes the call to an algorithm over messages, as all ranks do; returns as coll_task.step. */
 int coll_node_give_up(struct coll_node *n, struct coll_task *k);
 
 #endif
