@@ -110,9 +110,9 @@ static bool vote(struct coll_gpu_call *c)
     return true;
 }
 
-/* For a call for which progress is not called until its owner returns: once all ranks have arrived,
- * the device continues alone.  So this waits for the time by which ranks usually differ, and not
- * for the next calls if that was not enough. */
+/* For a background call (coll_task.background): once all ranks have arrived, the device continues
+ * alone.  So this function waits for the time by which ranks usually differ.  If that was not
+ * enough, the next HURRY calls do not wait. */
 void coll_gpu_wait_a_moment(struct coll_gpu_call *c, uint32_t phase)
 {
     struct coll_gpu *g = c->gate;

@@ -138,13 +138,13 @@ struct coll_gpu {            /* this rank's view; private memory */
 
 /* Sets t->gpu if there may be device memory; otherwise vetoes all calls in advance.  `local`: t, or
  * the team of this host's ranks, which vote on schedules for t's calls, written by write();
- * `shared`: a board's. */
+ * `shared`: zeroed memory of coll_board_nbytes().  0 or -RT_ENOMEM. */
 int coll_gpu_attach(struct coll_team *t, struct coll_team *local, void *shared,
                     bool (*write)(struct coll_task *k));
 /* Releases what is kept of ended calls, while the team's ops can still be called. */
 void coll_gpu_forget(struct coll_team *t);
 void coll_gpu_fini(struct coll_team *t);
-/* Starts a call for which coll_gpu_pass() has returned false. */
+/* Starts a call for which coll_gpu_pass() has returned false.  0 or -RT_E...: not started. */
 int coll_gpu_start(struct coll_task *k);
 /* In a call whose ranks may have different counts, a rank without data cannot know its kind of
  * memory: it votes yes if device memory has been seen. */
@@ -167,7 +167,7 @@ static inline bool coll_gpu_pass(struct coll_team *t, const struct coll_args *a)
  * yes. */
 void coll_gpu_prepare(struct coll_task *k);
 void coll_gpu_unprepare(struct coll_task *k);
-int coll_gpu_restart(struct coll_task *k); /* only if k->fixed is set */
+int coll_gpu_restart(struct coll_task *k); /* only if k->fixed is set; returns 0 */
 
 /* ---- interfaces between gate.c, persistent.c, mappings.c and run.c ---- */
 

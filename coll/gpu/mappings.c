@@ -100,7 +100,7 @@ static bool same_shape(const struct coll_gpu_shape *s, const struct rt_layout *l
            s->extent == l->extent && s->elem == l->elem && s->contig == l->contig;
 }
 
-/* What WEFT_COLL says is for links of every kind. */
+/* The choice of WEFT_COLL is for links of every kind. */
 static enum coll_gpu_way way_of(const struct coll_team *t, const struct coll_args *a)
 {
     return a->kind == COLL_ALLREDUCE
@@ -376,7 +376,7 @@ static int attach_range(struct coll_gpu_call *c, int w, int rank, char **at)
     return err;
 }
 
-/* Back-off: an attempt that fails costs a call begun twice, so attempts become rarer. */
+/* Back-off: after a failed attempt the call is started a second time, so attempts become rarer. */
 static void note_reach(struct coll_gpu *g, int err)
 {
     enum { FAR_FIRST = 8, FAR_MOST = 4096 };

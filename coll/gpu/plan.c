@@ -11,7 +11,7 @@ enum coll_gpu_way coll_gpu_way;
 /* Measured on two H200 (driver 580); many_min and put_min are computed for four, from the rates of
  * their links.  They select among plans with the same result.  Model for slower links, over which
  * kernels and engines slow down alike: the best values are smaller in the same ratio, and between
- * the two values a call takes up to 16 % longer than it need, the ratio of the rates. */
+ * the two values a call takes up to 16 % longer than necessary, the ratio of the rates. */
 struct coll_gpu_limits coll_gpu_limits = {
     .step = 5 << 20,       /* 12 to 15 us at 350 GB/s and more */
     .kernel_max = 4 << 20, /* rows PUT of runtime/gpu/cost.def */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The device plans between which WEFT_COLL and the tuning table can choose, by name.  They are
- * listed with the algorithms but are not started like them: gate.c carries plans out, and plan.c
- * asks here for the choice. */
+ * listed with the algorithms but are not started like them: run.c carries plans out, and
+ * plan_fold.c reads the choice here. */
 #include "coll/gpu/plan.h"
 #include "coll/select.h"
 

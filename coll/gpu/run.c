@@ -251,7 +251,7 @@ static uint32_t wanted(const struct coll_gpu_call *c)
 
 /* ---- phases ---- */
 
-/* WEFT_CHECK reports more than this rank knows; time for that report. */
+/* Nanoseconds.  WEFT_CHECK reports more than this rank knows; time for that report. */
 #define CHECK_TAKES 2000000000u
 
 /* The rank whose device failed has logged the reason. */
