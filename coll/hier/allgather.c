@@ -79,8 +79,8 @@ static bool begin(struct gather *g, struct coll_team *t, const struct coll_args 
     return true;
 }
 
-/* The ranks of this host collect the parts of a host's block that each has at its place, or the
- * first time elsewhere. */
+/* The ranks of this host collect the parts of a host's block.  Each has its own part, in place or,
+ * of this host's block, in the send buffer. */
 static void collect(struct gather *g, int node, const void *own, int64_t n,
                     const struct rt_layout *l)
 {

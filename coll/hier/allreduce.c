@@ -22,12 +22,13 @@
 
 #include "runtime/base/err.h"
 
-/* Bytes of a share of a chunk: a message of the ring is an N-th part of it.  With more hosts than
- * this the messages would be short and the rounds too many.  Where messages start faster, smaller
- * chunks would fill the pipeline earlier. */
+/* Bytes of a share of a chunk: a message of the ring is an N-th part of it.  With more than
+ * RING_NODES hosts the messages would be short and the rounds too many.  Where messages start
+ * faster, smaller chunks would fill the pipeline earlier. */
 #define RING_SHARE (256 * 1024)
 #define RING_NODES 32
-/* Shorter vectors go between hosts by recursive doubling: as the row of rabenseifner. */
+/* Shorter vectors go between hosts by recursive doubling: as in the row of rabenseifner in
+ * coll/tune.def. */
 #define HALVING_MIN 16384
 
 /* The representatives of all hosts combine n elements at buf. */
@@ -83,15 +84,15 @@ static int start_split(struct coll_team *t, const struct coll_args *a, struct co
     return coll_sched_go(x.s);
 }
 
-/* The pipeline: element `at` and length of a chunk, and this rank's share of it. */
+/* The pipeline, and this rank's shares of the chunks. */
 struct ring {
     struct coll_hier_call x;
     struct coll_team *across; /* NULL: this rank has no share */
     int nrails, rounds;       /* rounds of the ring */
-    int64_t chunk, nchunks;
+    int64_t chunk, nchunks;   /* elements of a chunk; number of chunks */
     char *shares; /* of all chunks, one behind the other; with one share the user's buffer */
     char *got;    /* incoming runs, one for each chunk in progress */
-    int64_t run;  /* bytes of a run there */
+    int64_t run;  /* elements of a run there */
 };
 
 static int64_t chunk_len(const struct ring *r, int64_t c)

@@ -23,7 +23,8 @@
 #define WINDOW 8
 #define WINDOW_BYTES (64 << 10)
 #define WINDOW_MOST 64
-/* A lowest rank needs three times this memory; beyond it every rank sends its own blocks. */
+/* Bytes.  A lowest rank needs three times this memory; beyond it every rank sends its own
+ * blocks. */
 #define GATHERED_MAX (4 << 20)
 
 /* ---- hier ---- */

@@ -32,10 +32,10 @@
 struct coll_sub {
     struct coll_team team; /* first member */
     const struct coll_hier *h;
-    /* Ranks of the whole team, by rank of this team; NULL: one on each host, */
+    /* Ranks of the whole team, by rank of this team; NULL: one rank of each host: */
     const int *ranks;
-    int rail;            /* the rank with this number on its host, or COLL_HIER_LAST, */
-    int root_node, root; /* except on that host (-1: none): there this rank of the whole team */
+    int rail;            /* its number on the host, or COLL_HIER_LAST; */
+    int root_node, root; /* on host root_node (-1: none): rank `root` of the whole team instead */
 };
 
 #define COLL_HIER_LAST (-1)
@@ -52,7 +52,7 @@ struct coll_hier {
     int *node_of; /* by rank; NULL like `order` */
 };
 
-/* The rank with number i on a host; the host of a rank; the number of ranks on a host. */
+/* The rank with number i on a host; the number of ranks on a host. */
 static inline int coll_hier_rank(const struct coll_hier *h, int node, int i)
 {
     return h->order ? h->order[h->start[node] + i] : h->start[node] + i;

@@ -161,7 +161,8 @@ void coll_hier_scan(struct coll_hier_call *x)
     coll_build_scan(x->s, x->local, x->a);
 }
 
-/* Elements of run i when n elements are divided into `rails` runs; 0 beyond them. */
+/* The lengths and then the offsets of all local ranks' runs, if n elements are divided into nrails
+ * runs; ranks beyond these have length 0.  NULL: no memory. */
 static int64_t *runs(struct coll_hier_call *x, int64_t n, int nrails)
 {
     int64_t *v = coll_sched_keep(x->s, 2 * x->local->size * (int64_t)sizeof *v);
@@ -193,7 +194,7 @@ void coll_hier_reduce_runs(struct coll_hier_call *x, const void *in, void *out, 
     if (!v || call(x, &a))
         return;
     by_messages(x);
-    /* Each run goes straight to its owner, who combines in the order of the ranks. */
+    /* Each run goes straight to its owner, which combines in the order of the ranks. */
     int64_t own = v[self];
     char *got = own ? coll_sched_tmp_elems(s, size * own, l) : NULL;
     for (int i = 0; i < size; i++) {

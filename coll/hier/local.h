@@ -23,8 +23,8 @@ bool coll_hier_begin(struct coll_hier_call *x, struct coll_team *t, const struct
 struct coll_team *coll_hier_across(struct coll_hier_call *x, int rail, int root);
 
 /* Whether the hosts are so few that, for small data, each sends to all others at once: starting
- * several messages costs less than waiting for one after another.  The second: also for vectors of
- * this length. */
+ * several messages costs less than waiting for one after another.  coll_hier_direct(): the same for
+ * vectors of this length. */
 bool coll_hier_few(const struct coll_hier *h);
 bool coll_hier_direct(const struct coll_hier *h, int64_t nbytes);
 
@@ -44,6 +44,8 @@ void coll_hier_bcast(struct coll_hier_call *x, void *buf, int64_t n, const struc
 void coll_hier_reduce(struct coll_hier_call *x, const void *in, void *out, int64_t n, int root);
 /* The whole call, a scan or exscan, among the ranks of this host. */
 void coll_hier_scan(struct coll_hier_call *x);
+/* The two halves of a barrier on this host: all ranks notify the lowest rank; the lowest rank
+ * releases all ranks. */
 void coll_hier_arrive(struct coll_hier_call *x);
 void coll_hier_release(struct coll_hier_call *x);
 /* The number of shares into which the vectors of all hosts are divided, so that every host has a
@@ -51,8 +53,8 @@ void coll_hier_release(struct coll_hier_call *x);
  * cores too much for it. */
 int coll_hier_rails(const struct coll_hier *h);
 /* n elements from `in` are divided into a run for each of the first nrails ranks, which get the
- * sums of their runs at `out`.  The second is the reverse: runs at `in`; all runs to all ranks, or
- * to the root, at `out`. */
+ * sums of their runs at `out`.  The other two are the reverse: runs at `in`; all runs to all ranks,
+ * or to the root, at `out`. */
 void coll_hier_reduce_scatter(struct coll_hier_call *x, const void *in, void *out, int64_t n,
                               int nrails);
 void coll_hier_collect(struct coll_hier_call *x, const void *in, void *out, int64_t n, int nrails);

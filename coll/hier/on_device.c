@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whether a rank would carry out its part of a collective of several hosts on its device.
  *
- * From what length it pays: measured on two H200, hosts played by processes of one machine, tcp
- * between them; us, through host memory -> on devices.  With two ranks a host on two hosts, each
- * GPU shared by two ranks:
+ * The length from which this is faster was measured on two H200, with hosts simulated by processes
+ * of one machine and tcp between them.  Times in us, through host memory -> on devices.  With two
+ * ranks a host on two hosts, each GPU shared by two ranks:
  *     bytes         128 KiB         1 MiB           8 MiB
  *     allreduce      745 -> 1270    1950 -> 2150    26200 -> 30200    64 MiB: 343000 -> 230000
  *     reduce         477 -> 730      610 -> 1160     6500 -> 2500

@@ -54,7 +54,8 @@ static int start_barrier(struct coll_team *t, const struct coll_args *a, struct 
     return coll_sched_go(x.s);
 }
 
-/* To the representatives of the hosts; the last round, in which a rank only sends, is left open. */
+/* Sends the data to the hosts' representatives; the last round, in which a rank only sends, is left
+ * open. */
 static void tell_hosts(struct coll_hier_call *x)
 {
     const struct coll_args *a = x->a;

@@ -12,7 +12,7 @@
 #include "runtime/base/err.h"
 
 /* The shared memory has a part of coll/node and two of coll/gpu: for calls, and for votes.  If all
- * ranks are on this host, there is no part for votes. */
+ * ranks are on this host, the part for votes is not used. */
 size_t coll_team_nbytes(int size)
 {
     return size < 2 ? 0 : coll_node_nbytes(size) + 2 * coll_board_nbytes(size);

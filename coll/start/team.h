@@ -7,9 +7,10 @@
 
 /* Shared memory for a team on one node, or for the local team of a split team (`size` is then the
  * local team's).  One rank gets coll_team_nbytes() zeroed bytes from shm_alloc and publishes the
- * offset to the others; every rank attaches its whole team.  No message is sent here.  0: a team of
- * this size uses no shared memory.  The caller owns the block.  Rank 0's coll_team_fini() frees
- * what the team allocates later. */
+ * offset to the others; every rank attaches its whole team.  No message is sent here.
+ * coll_team_nbytes() is 0 if a team of this size uses no shared memory.  coll_team_attach(): 0 or
+ * -RT_ENOMEM.  The caller owns the block.  Rank 0's coll_team_fini() frees what the team allocates
+ * later. */
 size_t coll_team_nbytes(int size);
 int coll_team_attach(struct coll_team *t, size_t off);
 void coll_team_fini(struct coll_team *t);
