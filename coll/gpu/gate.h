@@ -171,6 +171,8 @@ int coll_gpu_restart(struct coll_task *k); /* only if k->fixed is set; returns 0
 
 /* ---- interfaces between gate.c, persistent.c, mappings.c and run.c ---- */
 
+/* Unless described otherwise, functions that return int return as coll_task.step.  NULL: no
+ * memory. */
 struct coll_gpu_call *coll_gpu_call_take(struct coll_gpu *g, struct coll_task *k,
                                          enum coll_board_row row, uint64_t number);
 void coll_gpu_call_spare(struct coll_gpu_call *c);
@@ -183,14 +185,15 @@ void coll_gpu_unlearn(struct coll_gpu_call *c);
 int coll_gpu_describe(struct coll_gpu_call *c);
 /* Copies this rank's descriptor into its entry, unless it is there. */
 void coll_gpu_put_post(const struct coll_gpu_call *c);
-/* Maps the ranges in all ranks' descriptors. */
+/* Maps the ranges in all ranks' descriptors.  0 or -RT_E...; -RT_ENOTSUP: a rank has set
+ * `apart`. */
 int coll_gpu_map(struct coll_gpu_call *c);
 /* Whether the rank's device has kernels besides copies. */
 bool coll_gpu_has_kernels(const struct coll_gpu_call *c);
 /* All ranks have voted yes: runs the call to its end. */
 int coll_gpu_run(struct coll_gpu_call *c);
-/* The two parts of coll_gpu_run(): map all ranges and make the plan; carry out the plan when all
- * ranks are READY.  A plan may be carried out repeatedly. */
+/* The two parts of coll_gpu_run(): map all ranges and make the plan (0 or -RT_E..., stored in
+ * c->on); carry out the plan when all ranks are READY.  A plan may be carried out repeatedly. */
 int coll_gpu_get_ready(struct coll_gpu_call *c, bool *in_place);
 int coll_gpu_carry_out(struct coll_gpu_call *c);
 /* Publishes END for this rank and waits for the others. */

@@ -91,8 +91,8 @@ struct coll_gpu_plan {          /* zeroed before first use; may be reused */
     struct coll_gpu_step *step; /* owned */
     int n, room;
 };
-/* 0, -RT_ENOMEM, or -RT_ETRUNC if the ranks' arguments do not agree; mostly all ranks detect this
- * alike. */
+/* 0; -RT_ENOMEM; -RT_ENOTSUP: there is no plan, or it would need too many posts; -RT_ETRUNC: the
+ * ranks' arguments do not agree, which mostly all ranks detect alike. */
 int coll_gpu_make_plan(const struct coll_gpu_view *v, struct coll_gpu_plan *out);
 void coll_gpu_free_plan(struct coll_gpu_plan *p);
 
