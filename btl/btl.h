@@ -93,7 +93,8 @@ struct btl_ops {
     /* Reaches other hosts: opened only if the job has other hosts, or if cfg.btl names no other
      * transport that carries messages between processes. */
     bool remote;
-    bool other_jobs; /* reaches processes of other jobs (rt_proc.ns > 0), by their cards */
+    bool other_jobs; /* reaches processes of other jobs (rt_proc.ns > 0), by their cards
+                      * (runtime/boot/jobs.h) */
     /* Makes up to max instances from the hardware of this host.  Returns their number, 0 if there
      * is no hardware, or an error. */
     int (*open)(const struct btl_up *up, struct btl **out, int max);
@@ -111,11 +112,11 @@ struct btl_ops {
      * none, and none is being set up.  NULL: never necessary. */
     bool (*connected)(const struct btl_peer *p);
     /* Eager message with copy semantics: buf is free on return.  len <= caps.eager_max.  Messages
-     * to one peer arrive in the order of the calls.  NULL: remote memory access only
-     * (btl_has_messages). */
+     * to one peer arrive in the order of the calls.  -RT_EAGAIN: no room; -RT_EPEER: the peer is
+     * lost.  NULL: remote memory access only (btl_has_messages). */
     int (*send)(struct btl_peer *p, const struct btl_hdr *h, const void *buf, size_t len);
     /* Registers memory.  at: what runtime/gpu has just returned for device memory; NULL: host
-     * memory. */
+     * memory.  -RT_ENOTSUP: the transport does not access this kind of memory. */
     int (*mem_reg)(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at,
                    struct btl_mem **out);
     void (*mem_dereg)(struct btl_mem *m);
@@ -145,7 +146,7 @@ struct btl_ops {
     /* One-sided copy to or from attached memory at byte offset off.  m: the local registration of
      * src or dst, or NULL; a transport with messages needs it for device memory.  done() means that
      * the data are visible at the destination before any later send() to that peer arrives, unless
-     * the memory is `awaited`. */
+     * the memory is `awaited`.  -RT_EINVAL: the range is outside the attached memory; -RT_EPEER. */
     int (*put)(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *src, size_t len,
                struct btl_op *op);
     int (*get)(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, size_t len,

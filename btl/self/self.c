@@ -26,8 +26,7 @@ struct btl_self {
     struct btl_peer *peer; /* this process; one only */
     struct rt_list queue;  /* of self_item, oldest first */
     int nqueued;
-    struct rt_list
-        spare; /* items of SMALL bytes for reuse, so that small messages cost no malloc */
+    struct rt_list spare; /* items of SMALL bytes for reuse, which save malloc() */
 };
 
 #define SMALL 256 /* largest payload of a reusable item */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The transport of a process to itself. */
 #ifndef BTL_SELF_SELF_H
 #define BTL_SELF_SELF_H
 
