@@ -9,8 +9,8 @@
  * of lap are enough and the sender clears nothing.  The reader returns credits lazily, on a cache
  * line of its own.
  *
- * Inline, unlike the rest of the library: send and poll have 10 ns together, and the callers are in
- * three files.  No locks; the engine serialises each side. */
+ * Inline, unlike the rest of the library: send and poll together may take 10 ns, and the callers
+ * are in three files.  No locks; the engine serialises each side. */
 #ifndef BTL_SHM_RING_H
 #define BTL_SHM_RING_H
 

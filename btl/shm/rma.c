@@ -24,8 +24,8 @@
  * 8 KiB is best up to 64 KiB; beyond, 16 KiB is 3 to 5 % faster.  Smaller chunks are slower at
  * every length: a put of 64 KiB and the message after it take 1.5 us with 8 KiB, 2.0 with 4 KiB,
  * 3.2 with 2 KiB.  On a machine that was not measured the difference between the two is a few
- * percent; where streaming itself is slow, the engine measures it against CMA (mpi/p2p/choose.c).
- */
+ * percent.  Where streaming itself is slow, the engine measures it against CMA
+ * (mpi/p2p/choose.c). */
 #define CHUNK (8u << 10)
 #define CHUNK_LARGE (16u << 10)
 #define LARGE (64u << 10)

@@ -79,7 +79,7 @@ static void senders_look(struct btl_shm *b)
     if (rt_unlikely(n != b->posts_seen))
         btl_shm_posts_take(b, n);
     for (int w = 0; w < b->nwords; w++) {
-        /* pairs with the sender's fetch_or in tx_open */
+        /* pairs with the sender's rt_fetch_or() in btl_shm_tx_open() */
         uint64_t bits = rt_load_acquire(&b->home->active[w]);
         if (rt_unlikely(bits != b->seen[w]))
             senders_add(b, w, bits);

@@ -70,21 +70,24 @@ struct btl_shm {
 };
 
 /* guest.c: peers of other jobs.  Their rings are blocks of the writer's segment, announced to the
- * reader. */
+ * reader.  btl_shm_guest_get: 0; -RT_EUNREACH: no such process, or it has ended; -RT_ENOMEM. */
 int btl_shm_guest_get(struct btl_shm *b, struct rt_proc proc, struct btl_shm_peer **out);
 /* Takes the announcements up to number `n`. */
 void btl_shm_posts_take(struct btl_shm *b, uint64_t n);
-/* Makes the ring to p and announces it.  -RT_ENOSPC, logged; -RT_EAGAIN. */
+/* Makes the ring to p and announces it.  0; -RT_ENOSPC, logged; -RT_EAGAIN: the reader's entries
+ * are in use; -RT_EPEER. */
 int btl_shm_guest_open(struct btl_shm_peer *p);
 /* p has ended, and the engine has been notified: its rings are used no more. */
 void btl_shm_guest_close(struct btl_shm_peer *p);
 /* Finds guests that have ended. */
 void btl_shm_guests_look(struct btl_shm *b);
 
+/* Whether p's process has ended (a system call). */
 bool btl_shm_gone(const struct btl_shm_peer *p);
 /* Adds p to the poll list; its ring to this process is open. */
 void btl_shm_rx_add(struct btl_shm *b, struct btl_shm_peer *p);
-/* Opens the ring to p, and its byte ring if `bytes`.  -RT_ENOSPC, logged. */
+/* Opens the ring to p, and its byte ring if `bytes`.  0; -RT_ENOSPC, logged; for a process of
+ * another job also the errors of btl_shm_guest_open(). */
 int btl_shm_tx_open(struct btl_shm_peer *p, bool bytes);
 /* Call it when p's ring has no room.  Tests, at most every 100 ms, whether p's process lives.
  * -RT_EPEER: it has gone; -RT_EAGAIN. */
