@@ -16,7 +16,7 @@
 #include "runtime/gpu/gpu.h"
 #include "runtime/mem/segment.h"
 
-/* In a table's first chunk, 64 KiB; each further chunk has twice as many. */
+/* Slots in a table's first chunk, 64 KiB; each further chunk has twice as many. */
 #define CUDA_SLOTS 512u
 #define CUDA_CHUNKS 24u /* enough for 32-bit slot numbers */
 #define CUDA_UUIDS 32u  /* devices that a process uses */
@@ -137,21 +137,22 @@ struct cuda_import { /* another process's allocation, mapped for one device; or 
     char *base;
     uint64_t len;
     int err;
-    uint64_t tried; /* Changes when an import is dropped or found stale.  An import that had a
-                     * reference at the same number still exists. */
+    uint64_t tried; /* btl_cuda.nended at the failed attempt; a change shows that there may be
+                     * memory now */
 };
-/* Changes when an import ends: one that had a reference at the same number is still there. */
+/* Changes when an import is dropped or found stale: an import that had a reference at the same
+ * number still exists. */
 static inline uint64_t btl_cuda_imports_ended(const struct btl_cuda *b) { return b->nended; }
 /* Takes a reference again to an import that had one at the number `ended`, in a context that is not
  * lost.  False: call btl_cuda_import_get(). */
 bool btl_cuda_import_again(struct btl_cuda *b, struct cuda_import *i, uint64_t ended);
 /* Finds or makes the mapping and takes a reference.  -RT_ENOTSUP, -RT_EUNREACH: the data must take
- * another path; -RT_EPEER; -RT_EGPU. */
+ * another path; -RT_EINVAL: the key exceeds the allocation; -RT_EPEER; -RT_EGPU; -RT_ENOMEM. */
 int btl_cuda_import_get(struct btl_cuda *b, struct btl_cuda_peer *p, const struct cuda_key *k,
                         struct rt_gpu *g, struct cuda_import **out);
 void btl_cuda_import_put(struct cuda_import *i);
-/* Unmaps unused mappings of memory that its exporters have found freed.  `contexts`: contexts have
- * been destroyed; also unmaps their mappings. */
+/* Unmaps unused mappings of memory that their exporters have found freed.  `contexts`: contexts
+ * have been destroyed; also unmaps their mappings. */
 void btl_cuda_imports_look(struct btl_cuda *b, bool contexts);
 /* Unmaps the unused mappings of a peer that is no longer needed. */
 void btl_cuda_imports_drop(struct btl_cuda *b, struct btl_cuda_peer *p);
@@ -159,6 +160,8 @@ void btl_cuda_imports_drop(struct btl_cuda *b, struct btl_cuda_peer *p);
 void btl_cuda_imports_close(struct btl_cuda *b, struct btl_cuda_peer *p);
 
 /* fd.c */
+/* 0, even if there is no socket (logged): peers then map only memory without descriptors;
+ * -RT_ENOMEM. */
 int btl_cuda_socket_open(struct btl_cuda *b);
 void btl_cuda_socket_close(struct btl_cuda *b);
 /* Sends the descriptor of a slot; the caller keeps fd.  -RT_ENOTSUP: the peer accepts no
