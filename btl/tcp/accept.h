@@ -5,10 +5,11 @@
 
 #include "btl/tcp/conn.h"
 
-int tcp_listen(struct btl_tcp *b);
+int tcp_listen(struct btl_tcp *b); /* 0 or -RT_ESYS, logged */
 /* Closes an unauthenticated connection, and logs the reason. */
 void tcp_reject(struct tcp_conn *c, const char *what);
-/* Handles events of the listener and of connections in setup; makes no upward calls. */
+/* Handles events of the listener and of connections in setup; returns their number.  Makes no
+ * upward calls. */
 int tcp_half_pass(struct btl_tcp *b, int wait_ms);
 /* Starts to connect to a peer, and waits a short time for the connection, so that the first message
  * leaves even if the process then stays outside MPI. */

@@ -12,10 +12,13 @@ struct tcp_route { /* one way to a peer */
     uint32_t score;
 };
 
+/* Fills b->ifs, b->nifs and b->place.  0; -RT_ESYS, -RT_EINVAL (cfg.tcp_if matches no address):
+ * logged. */
 int tcp_ifs_find(struct btl_tcp *b);
 /* Length of an address with n interfaces. */
 size_t tcp_address_len(int n);
-/* Copies an address that a peer has published; -RT_EINVAL if it is malformed. */
+/* Copies an address that a peer has published into memory that the caller frees.  0; -RT_EINVAL:
+ * the address is malformed; -RT_ENOMEM. */
 int tcp_address_read(const void *blob, size_t len, struct tcp_address **out);
 /* The routes to a process, best first, at most TCP_ADDRS_MAX + 1; returns their number. */
 int tcp_routes(const struct btl_tcp *b, const struct tcp_address *to, struct tcp_route *out);

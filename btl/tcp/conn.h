@@ -108,11 +108,13 @@ static inline bool tcp_is_accepted(const struct tcp_conn *c)
 {
     return c->state == TCP_WAIT_HELLO || c->state == TCP_WAIT_PROOF;
 }
+/* The peer, or NULL.  tcp_peer_get() creates it if needed; NULL: no memory. */
 struct tcp_peer *tcp_peer_find(struct btl_tcp *b, struct rt_proc proc);
-struct tcp_peer *tcp_peer_get(struct btl_tcp *b, struct rt_proc proc); /* creates it if needed */
+struct tcp_peer *tcp_peer_get(struct btl_tcp *b, struct rt_proc proc);
 void tcp_need_work(struct tcp_peer *p); /* a timer of the peer has been started */
 void tcp_set_option(int fd, int level, int name, int value);
 void tcp_set_options(int fd);
+/* A connection in setup, which owns fd.  NULL: no memory; the caller still owns fd. */
 struct tcp_conn *tcp_conn_new(struct btl_tcp *b, int fd, enum tcp_state state);
 void tcp_conn_watch(struct tcp_conn *c, uint32_t events);
 void tcp_conn_close(struct tcp_conn *c);

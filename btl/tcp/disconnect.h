@@ -7,7 +7,7 @@
 
 /* Marks the peer as lost, logs the reason, and notifies the engine. */
 void tcp_peer_lost(struct tcp_peer *p, const char *why);
-/* The peer has said goodbye, and its connection has ended. */
+/* The peer has sent its goodbye, and its connection has ended. */
 void tcp_peer_left(struct tcp_peer *p);
 void tcp_peer_notify(struct tcp_peer *p); /* notifies the engine once that the peer is lost */
 /* A connection has ended without a goodbye: starts the timer after which the peer is lost. */

@@ -8,7 +8,8 @@
 
 enum tcp_shook { TCP_SHAKE_MORE, TCP_SHAKE_NEXT, TCP_SHAKE_BAD, TCP_SHAKE_END };
 /* Reads the record that c's state expects.  NEXT: the record is complete.  END: the peer has closed
- * the connection, or the connection is broken (errno; 0: closed). */
+ * the connection, or the connection is broken (errno; 0: closed).  tcp_shake_send_...(): 0 or
+ * -RT_ESYS (errno). */
 enum tcp_shook tcp_shake_read(struct tcp_conn *c);
 int tcp_shake_send_hello(struct tcp_conn *c, struct rt_proc to);
 /* The token in hellos to the process of job `ns` with this key.  Only processes of its job, and

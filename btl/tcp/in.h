@@ -5,6 +5,6 @@
 
 #include "btl/tcp/conn.h"
 
-int tcp_main_read(struct tcp_conn *c); /* returns events */
+int tcp_main_read(struct tcp_conn *c); /* returns the number of events */
 
 #endif

@@ -39,13 +39,16 @@ void tcp_xfers_fail(struct tcp_peer *p, int err); /* finishes all puts to the pe
 void tcp_xfers_drop(struct tcp_peer *p);          /* forgets them, without done() */
 int tcp_lane_write(struct tcp_conn *c);           /* returns events */
 void tcp_lanes_feed(struct tcp_peer *p);          /* gives pieces to idle lanes */
+/* 0 or -RT_EINVAL: no put waits for this acknowledgement. */
 int tcp_ack_in(struct tcp_peer *p, const struct btl_hdr *h);
 
-/* At the target: a short put; the next data of a lane.  tcp_lane_read() returns events;
- * -RT_EPEER: the lane has ended (errno; 0: closed); another error: a fault of the peer. */
+/* At the target: a short put; the next data of a lane.  tcp_put_in(): 0 or a fault of the peer
+ * (-RT_EINVAL, -RT_EPERM).  tcp_lane_read() returns the number of events; -RT_EPEER: the lane has
+ * ended (errno; 0: closed); another error: a fault of the peer. */
 int tcp_put_in(struct tcp_peer *p, const struct tcp_frame *f, const char *payload, size_t len);
 int tcp_lane_read(struct tcp_conn *c);
-/* Reads what a peer has put before it ended in order: the data are in this process's kernel. */
+/* Reads what a peer has put before its orderly end: the data are in this process's kernel.  0, or
+ * an error for tcp_lane_fault(). */
 int tcp_lanes_drain(struct tcp_peer *p);
 const char *tcp_lane_fault(int err); /* for the log */
 

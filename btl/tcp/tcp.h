@@ -13,8 +13,8 @@
  * of send queue; and the kernel's memory for a socket.  All connections read into one buffer; only
  * an incomplete frame is copied.
  *
- * A file calls only files before it: addr, conn, handshake, out, rma, end, connect, accept, in,
- * send, timers, tcp.  `make check-layers` checks this. */
+ * A file calls only files before it: addr, conn, handshake, out, rma, disconnect, connect, accept,
+ * in, send, timers, tcp.  `make check-layers` checks this. */
 #ifndef BTL_TCP_TCP_H
 #define BTL_TCP_TCP_H
 
