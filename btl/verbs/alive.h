@@ -5,6 +5,7 @@
 
 #include "btl/verbs/lane.h"
 
+/* Opens a datagram port on each rail and starts the thread.  0; -RT_ENOMEM; -RT_ESYS, logged. */
 int verbs_alive_open(struct verbs *v);
 void verbs_alive_close(struct verbs *v);
 /* The key of pings and pongs, made from the key in the address of the process that is pinged. */

@@ -385,7 +385,7 @@ static void asked(struct verbs *v, const struct news *e)
 
 /* ---- events ---- */
 
-/* Handles all data that arrived before the close.  A peer that has said goodbye may close. */
+/* Handles all data that arrived before the close.  A peer that has sent its goodbye may close. */
 static void closed(struct verbs *v, struct verbs_lane *l)
 {
     struct verbs_peer *p = l->peer;

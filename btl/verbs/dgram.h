@@ -13,7 +13,8 @@
 struct verbs_dgram;
 struct sockaddr_storage;
 
-/* Events arrive on `chan`; NULL: on a channel of the port's own. */
+/* Events arrive on `chan`; NULL: on a channel of the port's own.  0; -RT_ENOMEM; -RT_ESYS,
+ * logged. */
 int verbs_dgram_open(struct verbs_rail *r, struct ibv_comp_channel *chan, uint32_t qkey,
                      struct verbs_dgram **out);
 void verbs_dgram_close(struct verbs_dgram *d);

@@ -11,13 +11,17 @@
 
 /* Whether any rail of `a` can reach any rail of `b`. */
 bool verbs_rails_reach(const struct verbs_addr *a, const struct verbs_addr *b);
+/* Makes the lanes to a peer.  0; -RT_EUNREACH: no rail reaches it; -RT_ENOMEM; -RT_ESYS, logged. */
 int verbs_lanes_make(struct verbs_peer *p);
+/* Connects the lanes that do not use rdma_cm.  0; -RT_EPEER: the connection is marked as failed. */
 int verbs_lanes_connect(struct verbs_peer *p, const struct verbs_qp_info *theirs);
-int verbs_lane_reset(struct verbs_lane *l);  /* to the state after creation; not connected */
+int verbs_lane_reset(struct verbs_lane *l);  /* to the state after creation; 0 or -RT_ESYS */
 void verbs_lanes_stop(struct verbs_peer *p); /* to the error state, which flushes all requests */
 void verbs_lanes_free(struct verbs_peer *p);
+/* The lane of a queue pair; NULL: none. */
 struct verbs_lane *verbs_lane_of(struct verbs *v, const struct verbs_rail *r, uint32_t qpn);
-/* Posts a work request; `mark` not NULL: with a completion.  -RT_EAGAIN if the queue is full. */
+/* Posts a work request; `mark` not NULL: with a completion.  -RT_EAGAIN: the queue is full;
+ * -RT_EPEER: the connection is marked as failed. */
 int verbs_lane_post(struct verbs_lane *l, struct ibv_send_wr *wr, const struct verbs_mark *mark);
 /* Posts an empty write whose completion shows that all earlier requests are done. */
 void verbs_lane_flush(struct verbs_lane *l);

@@ -74,11 +74,10 @@ struct verbs_liveness {
 
 /* The end of the connection: verbs_leave(). */
 struct verbs_goodbye {
-    uint64_t
-        theirs_ns;     /* when the peer's goodbye arrived; 0: it has not, or the peer sends again */
-    uint32_t ours_at;  /* lane 0's `posted` after this process's goodbye; 0: not sent */
-    uint32_t wanted;   /* lane 0's `posted` before the goodbye: the peer needs nothing after it */
-    uint64_t leave_ns; /* verbs.leave_ns when `wanted` was stored */
+    uint64_t theirs_ns; /* when the peer's goodbye arrived; 0: no goodbye since its last message */
+    uint32_t ours_at;   /* lane 0's `posted` after this process's goodbye; 0: not sent */
+    uint32_t wanted;    /* lane 0's `posted` before the goodbye: the peer needs nothing after it */
+    uint64_t leave_ns;  /* verbs.leave_ns when `wanted` was stored */
 };
 
 /* Flow control of messages: msg.c. */
@@ -89,8 +88,8 @@ struct verbs_credits {
     uint32_t ring_returned; /* bytes of the receive ring returned */
 };
 
-/* Sleep: an event is needed when a ring is written.  `armed`: the peer has been notified, and will
- * send an event. */
+/* Sleep: an event is needed when a ring is written.  VERBS_ARMED: the peer has been notified, and
+ * will send an event. */
 enum verbs_sleep_state { VERBS_AWAKE, VERBS_ARMING, VERBS_ARMED };
 struct verbs_sleep {
     enum verbs_sleep_state state;
@@ -162,10 +161,11 @@ static inline bool verbs_is_connecting(const struct verbs_peer *p)
     return p->state >= VERBS_ASKING && p->state <= VERBS_AGREED;
 }
 
+/* 0; -RT_ENOENT: the peer is not known, and `make` is false; -RT_ENOMEM. */
 int verbs_peer_get(struct verbs *v, struct rt_proc proc, bool make, struct verbs_peer **out);
-void verbs_peer_work(struct verbs_peer *p);
-/* Marks the connection as failed.  progress() notifies the engine and logs the reason, unless it
- * turns out that the peer has said goodbye. */
+void verbs_peer_work(struct verbs_peer *p); /* adds p to the list that progress() handles */
+/* Marks the connection as failed.  progress() notifies the engine and logs the reason, at a lower
+ * level if the peer has sent its goodbye. */
 void verbs_peer_fail(struct verbs_peer *p, int err, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -51,21 +51,25 @@ struct verbs_rail {
     bool cm;                       /* queue pairs are connected by rdma_cm, datagrams use UDP */
 };
 
-int verbs_rails_open(struct verbs *v);
+int verbs_rails_open(struct verbs *v); /* returns the number of rails, or -RT_E... */
 void verbs_rails_close(struct verbs *v);
 void verbs_rail_events(struct verbs_rail *r); /* writes the events to the log */
 /* Takes the pending events of a channel, and counts each in the context of its queue.  The events
  * are acknowledged when the queue is destroyed, because each acknowledgement takes a lock. */
 void verbs_events_take(struct ibv_comp_channel *chan);
+/* Allocates and registers zeroed memory, which is kept until the rail is closed.  0 or -RT_ENOMEM,
+ * of which a failed registration is logged once. */
 int verbs_area_make(struct verbs_rail *r, size_t nbytes, struct verbs_area **out);
+/* NULL: no memory. */
 struct verbs_home *verbs_home_take(struct verbs_rail *r, uint32_t *rkey);
-struct verbs_sbuf *verbs_sbuf_take(struct verbs_rail *r);
+struct verbs_sbuf *verbs_sbuf_take(struct verbs_rail *r); /* NULL: all are in use */
 static inline void verbs_sbuf_give(struct verbs_rail *r, struct verbs_sbuf *s)
 {
     s->next = r->sbufs;
     r->sbufs = s;
 }
 void verbs_rbuf_give(struct verbs_rail *r, struct verbs_rbuf *b);
+/* Posts receive buffers up to srq_want; with too little memory lowers srq_want. */
 void verbs_srq_fill(struct verbs_rail *r);
 
 #endif

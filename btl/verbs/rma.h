@@ -20,6 +20,7 @@ int verbs_get(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, size
 
 /* The request with this mark, of a put or get, has completed or failed. */
 void verbs_xfer_landed(struct verbs_lane *l, const struct verbs_mark *m, int err);
+/* Posts pieces and ends transfers; returns the number of transfers that have ended. */
 int verbs_xfers_step(struct verbs_peer *p);
 void verbs_xfers_drop(struct verbs_peer *p); /* without calling done() */
 void verbs_xfers_free(struct verbs_peer *p); /* after the queue pairs are destroyed */

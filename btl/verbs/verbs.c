@@ -39,8 +39,9 @@ enum { VERBS_LARGE_GET, VERBS_LARGE_PUT }; /* cfg.verbs_large */
 /* ---- peers ---- */
 
 /* Handles all data that arrived before the failure, then reports the failure.  It is not an error
- * in the log if the peer has said goodbye, or if this process has said goodbye and the peer has all
- * earlier messages: the peer has gone, too.  The engine knows whether it still needs the peer. */
+ * in the log if the peer has sent its goodbye, or if this process has sent its own and the peer has
+ * all earlier messages: the peer has gone, too.  The engine knows whether it still needs the
+ * peer. */
 static void report(struct verbs *v, struct verbs_peer *p)
 {
     bool parted = p->state == VERBS_PARTED;
@@ -239,11 +240,12 @@ static bool unsent(const struct verbs_peer *p)
     return false;
 }
 
-/* Says goodbye, followed by a completion for all earlier requests.  True: no data of this process
- * are in flight any more, or the peer does not wait for them.  A peer that has said goodbye gets
- * one, too, so that it does not wait for an acknowledgement that is lost with the queue pair; that
- * peer may have gone, so the wait is limited.  A peer that has not said goodbye may not be calling
- * MPI and take the data later; if it has ended instead, keep_alive() detects this. */
+/* Sends the goodbye, followed by a request whose completion shows that all earlier requests are
+ * done.  True: no data of this process are in flight any more, or the peer does not wait for them.
+ * A peer that has sent its own goodbye gets one, too, so that it does not wait for an
+ * acknowledgement that is lost with the queue pair; that peer may have gone, so the wait is
+ * limited.  A peer that has not sent a goodbye may be one that is not calling MPI and takes the
+ * data later; if it has ended instead, keep_alive() detects this. */
 static bool peer_leave(struct verbs_peer *p, uint64_t now)
 {
     const struct verbs *v = verbs_of(p);

@@ -40,7 +40,7 @@ struct verbs {
     struct verbs_alive *alive;
     struct verbs_cm *cm; /* NULL: no rail connects by rdma_cm */
     struct verbs_peer *peers[VERBS_BUCKETS];
-    struct verbs_lane **lanes; /* by id, nlanes of them; NULL: the peer has gone */
+    struct verbs_lane **lanes; /* by id, nlanes of them, kept until the end */
     uint32_t nlanes;
     uint32_t by_qpn[VERBS_BUCKETS]; /* id + 1 of the first lane */
     struct rt_list work, rings, asking, held;
