@@ -17,8 +17,8 @@ struct coll_sched;
 extern const struct rt_layout coll_bytes; /* packed data: one byte an element */
 
 /* Begins a schedule for the task; NULL: out of memory.  coll_sched_go() gives the schedule to the
- * task, or frees it and returns the first error of the calls in between: -RT_ENOMEM or, on a
- * device, another -RT_E... */
+ * task, or frees it and returns an error of the calls in between: -RT_ENOMEM or, on a device,
+ * another -RT_E... */
 struct coll_sched *coll_sched_new(struct coll_task *k);
 int coll_sched_go(struct coll_sched *s);
 

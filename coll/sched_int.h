@@ -30,7 +30,7 @@ struct coll_sched {
     struct coll_team *team; /* team of the steps being written */
     struct step *steps;
     int nsteps, room;
-    int err; /* first failure while the schedule is written */
+    int err; /* the last error while the schedule was written; 0: none */
     struct tmp *tmps;
     int at;                   /* first step of the current round */
     bool posted;              /* the messages of the current round have been posted */

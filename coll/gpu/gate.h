@@ -171,8 +171,8 @@ int coll_gpu_restart(struct coll_task *k); /* only if k->fixed is set; returns 0
 
 /* ---- interfaces between gate.c, persistent.c, mappings.c and run.c ---- */
 
-/* Unless described otherwise, functions that return int return as coll_task.step.  NULL: no
- * memory. */
+/* Unless described otherwise, functions that return int return as coll_task.step.
+ * coll_gpu_call_take() returns NULL if there is no memory. */
 struct coll_gpu_call *coll_gpu_call_take(struct coll_gpu *g, struct coll_task *k,
                                          enum coll_board_row row, uint64_t number);
 void coll_gpu_call_spare(struct coll_gpu_call *c);
