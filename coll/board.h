@@ -9,8 +9,8 @@
  * several times; each time is a round.
  *
  * No other rank writes a rank's line and entries.  A board has two rows of entries, each with its
- * own numbers: calls that end soon, and calls that stay.  Call e of a row of n entries uses entry
- * e % n of every rank.
+ * own numbers: calls that end soon, and calls that stay (persistent calls).  Call e of a row of n
+ * entries uses entry e % n of every rank.
  *
  *    line.voted     the row's last call on which the rank has voted; grows by one
  *    entry.number   the last call on which the rank has voted yes in this entry

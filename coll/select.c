@@ -132,7 +132,7 @@ forced_alg(const struct coll_team *t, const struct coll_args *a, int64_t bytes, 
     return NULL;
 }
 
-/* Out of line: without WEFT_COLL a call pays for one test only. */
+/* Out of line: without WEFT_COLL a call makes one test only. */
 static __attribute__((cold, noinline)) bool forces_messages(const struct coll_team *t,
                                                             const struct coll_args *a)
 {

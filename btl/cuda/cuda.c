@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* GPU memory between processes: opening and closing, peers, attachments, copies.  No call here
- * initialises the driver.  On a host without a GPU the transport does not open; with a GPU MPI_Init
- * pays for a socket.  progress() reads four words; the copies and their completion belong to
+ * initialises the driver.  On a host without a GPU the transport does not open; with a GPU,
+ * MPI_Init opens a socket.  progress() reads four words; the copies and their completion belong to
  * rt_gpu_progress().  The engine serialises calls on the instance; no locks. */
 #include "btl/cuda/cuda.h"
 #include "runtime/base/clock.h"

@@ -39,7 +39,7 @@
 
 /* Rates for the engine, in MB/s, from the measurement above.  CMA on one side alone reached 13000
  * to 15000.  They only divide a message between put and get; the engine measures whether dividing
- * pays. */
+ * is faster. */
 #define STREAM_MB_PER_S 50000
 #define CMA_MB_PER_S 14000
 

@@ -12,7 +12,7 @@ void tcp_reject(struct tcp_conn *c, const char *what);
  * upward calls. */
 int tcp_half_pass(struct btl_tcp *b, int wait_ms);
 /* Starts to connect to a peer, and waits a short time for the connection, so that the first message
- * leaves even if the process then stays outside MPI. */
+ * is sent even if the process then does not call MPI. */
 void tcp_connect_first(struct tcp_peer *p);
 
 #endif

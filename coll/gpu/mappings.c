@@ -203,8 +203,8 @@ static int describe_call(struct coll_gpu_call *c, struct coll_gpu_post *post)
 
 /* Least bytes of a rank for which a call uses messages if memory cannot be mapped.  Model: for
  * shorter calls, copies in and out at 50 GB/s and reductions by CPUs at 10 GB/s cost less than two
- * messages in pieces, of about 50 us each.  Where host copies are slower, messages would pay for
- * shorter calls, too; only the speed depends on this value. */
+ * messages in pieces, of about 50 us each.  Where host copies are slower, messages would be faster
+ * for shorter calls, too; only the speed depends on this value. */
 #define MESSAGES_MIN (1u << 20)
 
 /* Persistent calls and calls of a schedule use messages anyway after a veto. */

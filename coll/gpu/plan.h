@@ -55,7 +55,8 @@ struct coll_gpu_view {
                        * are used */
     bool large_pages; /* the same on all ranks: engines put into all results at full speed */
     bool direct;      /* the same on all ranks: each pair of devices has a link of its own */
-    bool background;  /* the same on all ranks: hosts are busy elsewhere: posts are late */
+    bool background;  /* the same on all ranks: the hosts' threads do not call progress: posts are
+                       * late */
     bool in_order;    /* the same on all ranks: steps run one after another */
 };
 

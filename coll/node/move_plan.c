@@ -21,7 +21,7 @@
  * the advantage that data copied in once are still in the cache when many ranks copy them out.
  * Between two ranks with a core each, 16 KiB through shared memory take half as long as directly,
  * 32 KiB two thirds (Zen 3).  Where system calls or streaming through shared memory are slower or
- * faster, the crossing lies elsewhere: lengths between the two lose the difference. */
+ * faster, another limit would be right: blocks between the two limits lose the difference. */
 #define DIRECT_MIN (16u << 10)
 #define DIRECT_MIN_LONG (64u << 10)
 /* If ranks outnumber cores, shared memory keeps the data in a cache, and two copies in user space

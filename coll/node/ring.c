@@ -22,8 +22,8 @@
  * transfer").  The processors of a virtual machine change between the two cases within seconds, so
  * no topology can decide.  A writer measures the pace of both modes in large calls, uses the faster
  * one and sometimes tries the other.  Each writer decides alone; a reader reads the decision with
- * the first step.  In an allreduce rank 0 decides; the first step of both ranks publishes what they
- * want, before there are pieces.
+ * the first step.  In an allreduce rank 0 decides; in their first step, before there are pieces,
+ * rank 0 publishes the mode and rank 1 whether it can use direct transfer.
  *
  * If ranks outnumber cores, flat.c, move.c or block.c runs the call. */
 #include "coll/node/ring.h"
@@ -173,7 +173,7 @@ static bool have_done(struct coll_node *n, const struct flow *f, uint64_t e, int
 
 /* After a call.  The pages of the rings come at once, with the second call that needs them: one by
  * one, in the first pass through the rings, they would make a call of 512 KiB twice as long, and
- * its pace with it.  A program's only call of this length does not pay for pages that it does not
+ * its pace with it.  A program's only call of this length does not wait for pages that it does not
  * use. */
 static void populate(struct coll_node *n, const struct coll_args *a, const struct flow *f)
 {
