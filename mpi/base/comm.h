@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Communicators and groups as objects.  How they are created and freed: mpi/core/comm.h, group.h.
+/* Communicators and groups as objects.  mpi/core/comm.h and mpi/core/group.h create and free them.
  */
 #ifndef WM_BASE_COMM_H
 #define WM_BASE_COMM_H
@@ -14,7 +14,7 @@ struct wm_attrs; /* cached attributes, mpi/base/attr.c */
 struct wm_bbuf;
 struct wm_topo; /* a virtual topology: mpi/topo/topo.h */
 struct wm_check;
-struct wm_session; /* mpi/core/session.h */
+struct wm_session; /* mpi/base/session.h */
 
 struct wm_group { /* immutable once made; shared by reference */
     struct rt_obj obj;
@@ -23,7 +23,7 @@ struct wm_group { /* immutable once made; shared by reference */
      * MPI_COMM_WORLD; such a group costs the same for any number of members. */
     struct rt_proc *procs;
     struct rt_proc first;
-    struct wm_session *session; /* of which it was derived, referenced; NULL: the world model */
+    struct wm_session *session; /* it was derived from this one, referenced; NULL: world model */
 };
 
 /* The process with rank i. */
@@ -61,7 +61,7 @@ struct wm_comm {
     struct wm_topo *topo;  /* owned; NULL: none */
     const struct wm_topo_ops *topo_ops;
     struct wm_check *check;     /* WEFT_CHECK: mpi/coll/check.h; owned, NULL: not created yet */
-    struct wm_session *session; /* of which it descends, referenced; NULL: the world model */
+    struct wm_session *session; /* it descends from this one, referenced; NULL: the world model */
     struct wm_file *file; /* of a file's own communicator: the file, whose error handler applies;
                            * else NULL */
     struct wm_xstream_comm *stream; /* of a stream communicator: mpi/stream/stream.h; else NULL */
@@ -110,17 +110,18 @@ static inline void wm_comm_unref(struct wm_comm *c)
 #define WM_CTX_JOB 6u    /* of mpi/core/session_comm.c, for agreements without a communicator */
 #define WM_CTX_BRIDGE 8u /* of mpi/dynamic/link.c, for the roots of two groups that meet */
 
-/* Tags on a collective context.  Collectives use tags 0 and up, and 0x40000000 to COLL_TAG_END.
- * Partitioned communication (mpi/p2p/part.c) uses the tags from here on. */
+/* Tags on a collective context.  Collectives use the tags below COLL_TAG_CALLS, persistent ones
+ * those from COLL_TAG_PERSISTENT to COLL_TAG_END.  Each constant below is the first of a range. */
+/* Partitioned communication: mpi/p2p/part.c. */
 #define WM_TAG_PART 0x60000000
-/* Creation of communicators uses the tags from here on. */
+/* Creation of communicators. */
 #define WM_TAG_COMM 0x70000000
-/* Tags from here up to WM_TAG_CHECK, which collectives do not use: exchanges between the leaders of
- * two groups over a third communicator. */
+/* Exchanges between the leaders of two groups over a third communicator; the range ends before
+ * WM_TAG_CHECK. */
 #define WM_TAG_INTER COLL_TAG_CALLS
-/* Tags of MPI_Comm_idup, which may run at the same time as blocking calls, from here on. */
+/* MPI_Comm_idup, which may run at the same time as blocking creation. */
 #define WM_TAG_IDUP 0x78000000
-/* Two tags. */
+/* Two tags of WEFT_CHECK: mpi/coll/check.c. */
 #define WM_TAG_CHECK 0x3ffffff0
 
 #endif

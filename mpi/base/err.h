@@ -7,7 +7,7 @@
 struct wm_comm;
 
 /* Reports an error with its detail: stores the text and returns `errclass`.  The text names what
- * was found, what was expected and what to do; the caller adds rank, call and argument name. */
+ * was found, what was expected and what to do; the error handler adds rank, call and object. */
 int wm_err(int errclass, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
 /* The same for a negative code from a lower layer. */
 int wm_err_rt(int rt_err, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));

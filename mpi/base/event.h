@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How the library raises events of the tool information interface.  Where an event may happen
- * stands
+/* How the library raises events of the tool information interface.  The code where an
+ * event may happen contains
  *     if (rt_unlikely(wm_event_wanted(WM_EVENT_X)))
  *         wm_event_raise(WM_EVENT_X, &(struct wm_event_data){ ... });
  * Called under the domain's lock; the callback runs at once. */

@@ -3,7 +3,7 @@
 #ifndef WM_CORE_ALLOC_H
 #define WM_CORE_ALLOC_H
 
-/* Blocks that have not been freed with MPI_Free_mem. */
+/* Number of blocks that have not been freed with MPI_Free_mem. */
 unsigned wm_alloc_count(void);
 
 #endif

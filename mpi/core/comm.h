@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Creating and freeing communicators. */
+/* Creating and freeing communicators.  Functions that return int return MPI_SUCCESS or what
+ * wm_err() returned. */
 #ifndef WM_CORE_COMM_H
 #define WM_CORE_COMM_H
 
 #include "mpi/base/comm.h"
 
 /* Creates MPI_COMM_WORLD and MPI_COMM_SELF; called by MPI_Init after boot, node segment and domain
- * are up. */
+ * are up.  wm_comm_fini() releases them, except one that freed requests still use: wm_comm_rest()
+ * releases that one when no message is in flight. */
 int wm_comm_init(struct wm_domain *dom);
 void wm_comm_fini(void);
-void wm_comm_rest(void); /* once no message is in flight */
+void wm_comm_rest(void);
 /* A new intracommunicator of `group` (reference taken) with context `ctx`; no communication. */
 int wm_comm_create_local(struct wm_group *group, uint32_t ctx, struct wm_domain *dom,
                          struct wm_comm **out);
@@ -21,7 +23,7 @@ int wm_comm_create_local(struct wm_group *group, uint32_t ctx, struct wm_domain 
 int wm_comm_create_inter(struct wm_group *group, struct wm_group *remote, uint32_t ctx,
                          struct wm_comm *local, struct wm_domain *dom, struct wm_comm **out);
 /* Deletes a communicator's attributes, then drops its handle.  Bodies also call it when creation
- * fails half-way. */
+ * fails half-way.  Keeps the communicator if a delete function fails. */
 int wm_comm_free(struct wm_comm *comm);
 /* Detaches a buffer for buffered sends after its messages have left, for freeing and finalizing. */
 void wm_comm_detach_buffer(struct wm_comm *comm);

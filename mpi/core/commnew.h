@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared by the files that create communicators from communicators. */
+/* Shared by the files that create communicators from communicators.  Functions that return int
+ * return MPI_SUCCESS or what wm_err() returned. */
 #ifndef WM_CORE_COMMNEW_H
 #define WM_CORE_COMMNEW_H
 

@@ -10,6 +10,7 @@
  * different for different agreements.  Under the domain's lock; waits.  Returns MPI_SUCCESS or what
  * wm_err() returned. */
 int wm_ctx_agree(const struct wm_exch *x, uint64_t order, uint32_t *ctx);
+/* At the first start of the library: all ids but the reserved ones are free. */
 void wm_ctx_init(void);
 
 /* Releases a context id that wm_comm_find_ctx() reserved in this process.  Called under the
@@ -17,12 +18,12 @@ void wm_ctx_init(void);
 void wm_comm_release_ctx(uint32_t ctx);
 
 struct wm_ctx_search;
-/* The same with all options of a search.  With two groups: among the processes of both. */
+/* wm_ctx_agree() with all options of a search.  With two groups: among the processes of both. */
 int wm_ctx_find(const struct wm_exch *x, struct wm_ctx_search *s, uint32_t *ctx);
-/* Among all processes of `c`, without the domain's lock. */
+/* wm_ctx_find() among all processes of `c`; called without the domain's lock. */
 int wm_comm_find_ctx(struct wm_comm *c, struct wm_ctx_search *s, uint32_t *ctx);
 
-/* The same in steps, for nonblocking calls: round, combination of the offers by wm_ctx_merge,
+/* wm_ctx_find() in steps, for nonblocking calls: round, combination of the offers by wm_ctx_merge,
  * settle; repeated until there is an id.  Always ends with leave.  An agreement lends bits only
  * after one round has shown that all participants take part (`met`).  Otherwise an agreement that
  * waits for a late member would delay all others. */
@@ -30,7 +31,7 @@ int wm_comm_find_ctx(struct wm_comm *c, struct wm_ctx_search *s, uint32_t *ctx);
 
 struct wm_ctx_offer {
     uint32_t window; /* the highest window that a process offers */
-    uint32_t busy;   /* a process could not lend its bits */
+    uint32_t busy;   /* not 0: a process could not lend its bits */
     int32_t err;     /* as in wm_ctx_search; of any failed participant */
     uint32_t pad;
     uint64_t check, block;       /* sums of those in wm_ctx_search */
@@ -62,6 +63,7 @@ void wm_ctx_merge(void *inout, const void *in);
 /* Fills `want` ids.  Returns 0 with *ctx 0: another round is needed; -RT_ENOSPC: all ids are in
  * use. */
 int wm_ctx_settle(struct wm_ctx_search *s, uint32_t *ctx);
+/* Enters the search in the list of agreements that may lend bits: all participants take part. */
 void wm_ctx_join(struct wm_ctx_search *s);
 void wm_ctx_leave(struct wm_ctx_search *s);
 

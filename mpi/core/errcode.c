@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Error classes, codes and strings (MPI-5.0 section 9.4 and 9.5): those of the standard, and those
+/* Error classes, codes and strings (MPI-5.0 sections 9.4 and 9.5): those of the standard, and those
  * that the user adds, which start above MPI_ERR_LASTCODE.  Any thread; one lock guards the user's
  * codes. */
 #include "mpi/core/errcode.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Error classes, codes and strings (MPI-5.0 section 9.4 and 9.5). */
+/* Error classes, codes and strings (MPI-5.0 sections 9.4 and 9.5). */
 #ifndef WM_CORE_ERRCODE_H
 #define WM_CORE_ERRCODE_H
 

@@ -27,17 +27,17 @@ struct wm_file {
     struct rt_obj obj;    /* refs: the handle, and operations that have not completed */
     struct wm_comm *comm; /* private; its member `file` is this file.  Owned */
     struct wm_errh *errh; /* referenced; under the lock of file.c */
-    char *name;           /* as the system was given it; owned */
+    char *name;           /* as passed to open(2); owned */
     int fd;
     int amode;
     struct rt_io_fs fs;
-    struct wm_hints *hints;       /* owned */
-    struct wm_view *view;         /* referenced */
-    int64_t pos;                  /* individual file pointer, in etypes */
-    struct wm_shared *shared;     /* owned */
-    struct wm_split split;        /* used by one thread at a time, as the calls are collective */
-    struct wm_cop *cops;          /* collective operations, in the order of their starts; NULL */
-    struct wm_exchange *exchange; /* buffers of the first of them; NULL; owned */
+    struct wm_hints *hints;   /* owned */
+    struct wm_view *view;     /* referenced */
+    int64_t pos;              /* individual file pointer, in etypes */
+    struct wm_shared *shared; /* owned */
+    struct wm_split split;    /* used by one thread at a time, as the calls are collective */
+    struct wm_cop *cops;      /* collective operations, in the order of their starts; NULL: none */
+    struct wm_exchange *exchange; /* buffers of the first of them; NULL: none; owned */
     bool dead;                    /* a process of the file has died: collective calls fail */
     bool atomic; /* MPI_File_set_atomicity; changes only while no access is in progress */
     pthread_mutex_t
@@ -56,9 +56,9 @@ static inline MPI_File wm_file_handle(const struct wm_file *f)
     return f ? (MPI_File)(uintptr_t)f->obj.handle : MPI_FILE_NULL;
 }
 
-/* The file's handler with a reference; NULL: that of MPI_FILE_NULL, which is for files that are not
- * open yet, for errors that belong to no file, and the first one of a file that is opened (MPI-5.0
- * section 14.7). */
+/* The file's handler with a reference.  NULL: the handler of MPI_FILE_NULL, which applies to files
+ * that are not open yet and to errors that belong to no file, and which a file has when it is
+ * opened (MPI-5.0 section 14.7). */
 struct wm_errh *wm_file_errh_ref(struct wm_file *f);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Groups: immutable lists of processes (MPI-5.0 section 7.3).  Any thread; references are atomic,
- * contents never change. Set operations use a hash index of the second group, so they cost O(n +
- * m). */
+ * contents never change.  Set operations use a hash index of the second group, so they cost
+ * O(n + m). */
 #include "mpi/core/group.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/session.h"

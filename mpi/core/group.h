@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups inside mpi/: creation, comparison and search. */
+/* Groups inside mpi/: creation, comparison and search.  Functions that return int return
+ * MPI_SUCCESS or what wm_err() returned. */
 #ifndef WM_CORE_GROUP_H
 #define WM_CORE_GROUP_H
 
@@ -19,13 +20,13 @@ void wm_group_set_session(struct wm_group *g, struct wm_session *s);
 void wm_group_ref(struct wm_group *g);
 void wm_group_unref(struct wm_group *g);
 
-/* MPI_IDENT, MPI_SIMILAR or MPI_UNEQUAL. */
+/* *result: MPI_IDENT, MPI_SIMILAR or MPI_UNEQUAL. */
 int wm_group_compare(const struct wm_group *a, const struct wm_group *b, int *result);
 /* Translates ranks of `from` into ranks of `to`; MPI_UNDEFINED where the process is not in `to`. */
 int wm_group_translate(const struct wm_group *from, int n, const int ranks[],
                        const struct wm_group *to, int out[]);
 /* Whether every process of `small` is in `big`; `*missing` is the first rank of `small` that is
- * not. */
+ * not. Out of memory gives false, too, and leaves `*missing` unchanged. */
 bool wm_group_contains(const struct wm_group *big, const struct wm_group *small, int *missing);
 
 #endif

@@ -54,9 +54,9 @@ struct step {
     bool across; /* peer is a rank of the remote group */
 };
 
-/* Step `*i` of combining over n ranks as in exch.c: ranks beyond the power of two send in,
- * recursive doubling, results go out.  False if the step is beyond the last one; *i is then counted
- * from there. */
+/* Step `*i` of combining over n ranks as in mpi/coll/exch.c: ranks beyond the largest power of two
+ * send their contributions, the others combine by recursive doubling and send the results back.
+ * False if there is no such step; *i then counts from the end of these steps. */
 static bool plan_combine(int n, int me, int *i, struct step *s)
 {
     int pow2 = 1, rounds = 0;

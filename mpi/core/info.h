@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Info objects: ordered lists of (key, value) strings (MPI-5.0 chapter 10). */
+/* Info objects: ordered lists of (key, value) strings (MPI-5.0 chapter 10).  Functions that return
+ * int return MPI_SUCCESS or what wm_err() returned. */
 #ifndef WM_CORE_INFO_H
 #define WM_CORE_INFO_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Start and end of the world model, and queries about this process (MPI-5.0 chapter 11 and section
- * 9.1).  MPI_Init waits for no other process and touches no GPU; after a failure it undoes its work
- * and reports the failure like any other error. life.c brings up the library itself. */
+ * 9.1).  MPI_Init waits for no other process.  It opens no context on a GPU; a context that the
+ * program has opened is prepared.  After a failure it undoes its work and reports the failure like
+ * any other error.  life.c brings up the library itself. */
 #include "mpi/api/bodies.h"
 #include "mpi/base/attr.h"
 #include "mpi/coll/check.h"

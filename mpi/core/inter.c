@@ -24,7 +24,7 @@ struct hello {
     int32_t err;    /* error class; 0: none */
     int32_t n;      /* size of its group; to the own group: size of the other group */
     uint32_t ctx;   /* of the local communicator */
-    uint32_t first; /* the first process of its group */
+    uint32_t first; /* rank in its job of the first process of its group */
     uint64_t order; /* of the agreement; only to the own group */
 };
 
@@ -183,8 +183,8 @@ int wm_api_intercomm_create(struct wm_comm *local_comm, int local_leader, struct
     return wm_inter_connect(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm);
 }
 
-/* Whether the local group is the group with the lower first process; the two groups come to the
- * same answer. */
+/* Whether the local group is the lower group: the one whose first process has the lower name.  Both
+ * groups decide alike which group is lower. */
 static bool local_is_lower(const struct wm_comm *c)
 {
     struct rt_name a = rt_boot_name(wm_group_proc(c->group, 0)),
@@ -194,8 +194,9 @@ static bool local_is_lower(const struct wm_comm *c)
 
 static void merge_bits(void *inout, const void *in) { *(uint32_t *)inout |= *(const uint32_t *)in; }
 
-/* Whether the local group comes first.  Bits 0 and 1: a low and a high of the lower group; bits 2
- * and 3: of the other group. */
+/* Whether the local group comes first.  The processes combine four bits.  Bit 0: a process of the
+ * lower group passes high = false; bit 1: a process of that group passes true; bits 2 and 3: the
+ * same for the other group. */
 static int local_first(struct wm_comm *c, int high, bool *first)
 {
     bool lower = local_is_lower(c);

@@ -9,7 +9,7 @@
  * of `local` exchanges messages with the other group's leader, rank `peer_leader` of `peer`; only
  * the two leaders have `peer`.  `tag` >= 0 is the same at both leaders and distinguishes calls over
  * the same `peer`.  Agrees on the contexts among both groups and creates the intercommunicator with
- * the default error handler.  All processes report a failure that a single process detects.
+ * the error handler of `local`.  All processes report a failure that a single process detects.
  * Without the domain's lock; waits.  Returns MPI_SUCCESS or what wm_err() returned. */
 int wm_inter_connect(struct wm_comm *local, int leader, struct wm_comm *peer, int peer_leader,
                      int tag, struct wm_comm **out);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Start and end of the library: it is up while the world model or at least one session uses it
- * (MPI-5.0 sections 11.2 and 11.3).  Any thread, at any time. */
+/* Start and end of the library: it is up while it has users, the world model or at least one
+ * session (MPI-5.0 sections 11.2 and 11.3).  After the last user has left, the library is at rest:
+ * segment and domain exist, and a new session can use them again.  Any thread, at any time. */
 #ifndef WM_CORE_LIFE_H
 #define WM_CORE_LIFE_H
 
@@ -19,7 +20,8 @@ extern struct wm_state wm_state;
 /* Reads the settings once.  Returns MPI_SUCCESS or what wm_err() returned. */
 int wm_life_settings(void);
 /* Adds a user: brings the library up if it is down.  `*provided` is the thread level of this user:
- * the required level, or a lower one if threads may already be inside MPI without locks. */
+ * the required level, or a lower one if threads may already be inside MPI without locks.  Returns
+ * MPI_SUCCESS or what wm_err() returned. */
 int wm_life_enter(int required, int *provided);
 /* Removes a user.  The last one completes what other processes still wait for and disconnects from
  * the process manager in order.  The node segment, the domain and the facts of the job stay: peers

@@ -219,7 +219,7 @@ static void count_comm(void *obj, void *arg)
  * them. */
 #define LEFT_NS 50000000u
 
-/* Warns of objects derived from the session. The user should have freed them, and no longer
+/* Warns of communicators derived from the session.  The user should have freed them, and no longer
  * can. */
 static void report_left(const struct wm_session *s)
 {

@@ -18,9 +18,9 @@ void wm_memory_kinds(const char *wanted, char *text, size_t len);
 /* Whether every kind in the list is supported here; true for an empty list. */
 bool wm_memory_kinds_known(const char *list);
 
-/* An error if the two objects descend from different sessions, or one from a session and one from
- * the world model: they must not be used in one call (MPI-5.0 section 11.3).  `what` names them:
- * "the groups". */
+/* MPI_ERR_SESSION if the two objects descend from different sessions, or one from a session and one
+ * from the world model: they must not be used in one call (MPI-5.0 section 11.3); else MPI_SUCCESS.
+ * `what` names them: "the groups". */
 int wm_session_check(const struct wm_session *a, const struct wm_session *b, const char *what);
 
 #endif

@@ -13,7 +13,8 @@ struct wm_split {
     uint64_t check; /* as in struct wm_ctx_search */
 };
 /* Collective over `comm`.  *out is NULL for a process that has color -1 or no process on the other
- * side of an intercommunicator.  `err`: this process has failed already and notifies the others. */
+ * side of an intercommunicator.  `err`: this process has failed already and notifies the others.
+ * Returns MPI_SUCCESS or what wm_err() returned. */
 int wm_comm_split(struct wm_comm *comm, const struct wm_split *s, int err, struct wm_comm **out);
 
 #endif

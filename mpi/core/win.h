@@ -37,7 +37,8 @@ static inline MPI_Win wm_win_handle(const struct wm_win *w)
 /* A window with the default error handler, without memory.  Returns MPI_SUCCESS or what wm_err()
  * returned. */
 int wm_win_create(struct wm_win **out);
-/* Deletes the window's attributes and frees it; keeps the window if a delete function fails. */
+/* Deletes the window's attributes and frees it.  If a delete function fails, keeps the window and
+ * returns the function's error code. */
 int wm_win_destroy(struct wm_win *w);
 /* The window's handler with a reference. */
 struct wm_errh *wm_win_errh_ref(struct wm_win *w);
