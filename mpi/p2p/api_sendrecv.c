@@ -192,7 +192,7 @@ static int sendrecv(const struct wm_msg *out, struct wm_type *stype, const struc
 }
 
 /* Packs what is sent to `p` on its device.  Not by the driver's own copy, which takes 10 us for 8
- * bytes, where the library's copies take 3.5. */
+ * bytes, where the library's copies take 3.5 us. */
 static int fill_copy(const struct wm_msg *m, const struct rt_gpu_ptr *at, int64_t nbytes, char *p)
 {
     struct rt_gpu_wait wait;

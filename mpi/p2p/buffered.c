@@ -206,7 +206,8 @@ static void flush(struct wm_domain *d, struct wm_bbuf **slot)
     wm_domain_until(d, is_flushed, slot);
 }
 
-/* The CPU writes the segments and sends from them. */
+/* Whether the CPU cannot access the buffer, in which it writes the segments and from which it
+ * sends. */
 static bool is_beyond_the_cpu(const void *buffer)
 {
     struct rt_gpu_ptr at;
@@ -247,7 +248,7 @@ static int attach(struct wm_bbuf **slot, void *buffer, int64_t nbytes, const cha
     return wm_err(MPI_ERR_BUFFER, "a buffer is attached already; detach it first with %s", detach);
 }
 
-/* Waits for the messages in it. */
+/* Waits for the messages in the buffer. */
 static int detach(struct wm_domain *d, struct wm_bbuf **slot, void *buffer_addr, MPI_Count *size)
 {
     rt_lock(&d->lock);

@@ -5,7 +5,8 @@
 
 #include "mpi/p2p/p2p.h"
 
-/* Buffered send: completes at once, or -RT_EBUFFER when the attached buffer has no room. */
+/* Buffered send: the user's buffer is free on return.  0 or -RT_E...; -RT_EBUFFER when the attached
+ * buffer has no room. */
 int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type);
 
 #endif

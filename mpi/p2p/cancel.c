@@ -23,14 +23,15 @@
  * MPI_Wait of the cancelled send. */
 #define LAST_NS 1000000000u
 
-/* Its target has given it back, or does not answer. */
+/* The target has given the message back, or does not answer. */
 static void end_recalled(struct wm_preq *q)
 {
     q->r.status.cancelled = true;
     wm_rndv_step(q, WM_STEP_BACK, 0);
 }
 
-/* An eager message that waits for room; a CTS there stands for a put, which has its match. */
+/* Takes back an eager message that waits for room.  A CTS in the queue stands for a put or get,
+ * whose message is matched already. */
 static bool take_back(struct wm_preq *q)
 {
     struct wm_pend *w = q->pend;
@@ -44,8 +45,8 @@ static bool take_back(struct wm_preq *q)
     return true;
 }
 
-/* The send has failed because its target has gone after it had announced that it receives no
- * more. */
+/* A send that has failed because its target has gone counts as cancelled, if the target had
+ * published before that it receives no more. */
 static void forgive(struct wm_preq *q)
 {
     if (q->r.err != -RT_EPEER || !q->peer || !wm_peer_is_last(q->peer))
@@ -68,7 +69,8 @@ static void settle_self(struct wm_preq *q, uint32_t handle)
         ;
 }
 
-/* A target that has left may have published this before its connection ended: check that first. */
+/* Makes progress before it asks: a target that has left may have published this before its
+ * connection ended, and then the send ends without a question. */
 int wm_cancel_send(struct wm_preq *q)
 {
     struct wm_domain *d = q->dom;
@@ -133,7 +135,7 @@ void wm_on_cancelled(const struct wm_fin *f)
         end_recalled(q);
 }
 
-/* Whether any was found. */
+/* Whether sends to this peer have been asked back; with `now`, cancels them. */
 static bool end_those_of(struct wm_peer *p, bool now)
 {
     struct rt_list *l, *tmp;

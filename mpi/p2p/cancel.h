@@ -11,8 +11,8 @@ int wm_cancel_send(struct wm_preq *q);
 void wm_on_cancel(struct wm_domain *d, struct wm_peer *from, const struct wm_key *k,
                   const void *data, size_t len);
 void wm_on_cancelled(const struct wm_fin *f);
-/* For a domain in which nothing else happens: targets may have left without an answer; one has
- * left. */
+/* Called when progress finds no event: cancels sends whose target is in MPI_Finalize and does not
+ * answer.  wm_cancel_left(): the same for one target that has gone. */
 void wm_cancel_look(struct wm_domain *d);
 void wm_cancel_left(struct wm_peer *p);
 

@@ -2,9 +2,10 @@
 /* Which way large messages go: by put alone, or by both sides copying.  Neither is faster
  * everywhere.  On two Zen 5 cores of one L3, streaming through shared memory moves 52 GB/s, and
  * process_vm_readv with writev 25; on a mesh Xeon (16 cores, one L3) it is 9 and 30.  So the
- * receiver times the first messages and keeps the way that wins first, for a while: the processors
- * of a virtual machine move, and with them the winner.  On one such machine 64 KiB took 8.3 us by
- * the way that had won and 4.3 by the other.  Called under the domain's lock. */
+ * receiver times the first messages and keeps the way that wins first, for a while: the host
+ * of a virtual machine moves its processors between cores, and then the other way may win.  On one
+ * such machine 64 KiB took 8.3 us by the way that had won and 4.3 by the other.  Called under the
+ * domain's lock. */
 #include "mpi/p2p/choose.h"
 #include "mpi/p2p/engine.h"
 #include "runtime/base/clock.h"

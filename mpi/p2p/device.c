@@ -368,7 +368,8 @@ void wm_dev_deliver(struct wm_preq *q, const struct wm_key *k, const void *data,
  * message or moves it on.  A pass takes twice as long as such a poll. */
 #define LOOKS 4
 
-/* Copies of this process, if there are any, else messages of the peer. */
+/* Polls the copies of this process, if there are any, else the messages of the peer.  True: the
+ * request is complete. */
 static bool ends(const struct wm_preq *q, const struct wm_peer *peer, struct rt_idle *idle)
 {
     for (int i = 0; i < LOOKS; i++) {

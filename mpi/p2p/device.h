@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Private to mpi: messages whose buffer is device memory (design: top of device.c).  Under the
- * domain's lock, except the questions about addresses. */
+ * domain's lock, except wm_on_device(), wm_dev_look() and wm_dev_fault(). */
 #ifndef WM_P2P_DEVICE_H
 #define WM_P2P_DEVICE_H
 
@@ -22,6 +22,7 @@ struct wm_dev {
     struct wm_dev *next;   /* link in the list of spare ones */
 };
 
+/* The general case of wm_on_device(). */
 bool wm_dev_look(const void *buf, int64_t count, const struct rt_layout *l);
 
 /* Whether a buffer of nbytes in all is device memory: one predicted branch without a GPU.  A buffer
@@ -34,8 +35,8 @@ static inline bool wm_on_device(const void *buf, int64_t count, const struct rt_
     return rt_likely(l->contig) ? rt_gpu_is_device(buf) : wm_dev_look(buf, count, l);
 }
 
-/* Gives q the struct wm_dev of its buffer and marks q. -RT_EADDR with a text for wm_dev_fault():
- * the buffer is invalid. */
+/* Gives q the struct wm_dev of its buffer and marks q.  0 or -RT_E...; -RT_EADDR with a text for
+ * wm_dev_fault(): the buffer is invalid. */
 int wm_dev_open(struct wm_preq *q);
 void wm_dev_close(struct wm_preq *q);
 /* MPI_ERR_BUFFER with the text of the last -RT_EADDR of this thread. */
@@ -58,7 +59,7 @@ static inline void wm_dev_advance(struct wm_domain *d, const struct rt_req *r)
         wm_progress(d);
 }
 
-/* Starts a rendezvous of a new send request. */
+/* Starts a rendezvous of a new send request.  0 or -RT_E... */
 int wm_dev_send(struct wm_preq *q);
 /* A rendezvous with a device buffer at either end has found its receive. */
 void wm_dev_recv(struct wm_preq *q, const struct wm_rts *rts);
@@ -71,12 +72,13 @@ void wm_dev_deliver(struct wm_preq *q, const struct wm_key *k, const void *data,
 /* A sub-message of pieces, not a message of a user. */
 static inline bool wm_is_piece(const struct wm_preq *q) { return q->coll && q->tag < 0; }
 
-/* For a buffer that the operation has found to be device memory: wm_on_device(). */
+/* Locates a buffer for which wm_on_device() is true.  *scattered: its data lie in several
+ * allocations, and *out is not set. */
 int wm_dev_query(const void *buf, int64_t count, const struct rt_layout *l, struct rt_gpu_ptr *out,
                  bool *scattered); /* errors as of wm_dev_open() */
-/* Packs or unpacks device memory; complete on return.  The first for a buffer that has been
- * classified, the second for any.  `packed` is memory of the same device or any host memory; host
- * memory when the data are scattered. 0 or -RT_E... */
+/* Packs or unpacks device memory; complete on return.  The first for a buffer on the GPU `g`, the
+ * second for any device buffer, which it locates first.  `packed` is memory of the same device or
+ * any host memory; host memory when the data are scattered. 0 or -RT_E... */
 int wm_dev_move_now(struct rt_gpu *g, const struct wm_packing *p);
 int wm_dev_move(const struct wm_packing *p);
 /* The same where the user's buffer may be host memory. */

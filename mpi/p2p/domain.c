@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The progress domain: opens transports, finds peers, makes progress, and waits.  Called under the
- * domain's lock, except create and destroy, which run while no other thread is inside the
+/* The progress domain: opens transports, finds peers and makes progress.  Called under the domain's
+ * lock, except create, destroy, rest and resume, which run while no other thread is inside the
  * library. */
 #include "mpi/p2p/domain.h"
 #include <stdio.h>
@@ -71,8 +71,8 @@ static int check_names(void)
     return 0;
 }
 
-/* Of the transport's name and the instance's number among those of that name: other processes may
- * have opened other transports before this one. */
+/* The key has the transport's name and the instance's number among those of that name: other
+ * processes may have opened other transports before this one. */
 static void address_key(char *key, size_t len, const struct wm_domain *d, int i)
 {
     int n = 0;
@@ -152,7 +152,7 @@ static void on_down(void *arg, struct btl_peer *bp, int err)
         return;
     if (wm_peer_is_last(p))
         wm_cancel_left(p);
-    /* A process that has said good-bye, and with which nothing is under way, may leave. */
+    /* A process that has published its end, and with which no message is under way, may leave. */
     bool ended = said_last(p) && rt_list_empty(&p->pending) && rt_list_empty(&p->rndv);
     log_at(MPI, ended ? RT_LOG_INFO : RT_LOG_ERROR,
            "lost contact with rank %u%s: %s; operations with it fail from now on", p->proc.rank,
@@ -307,8 +307,8 @@ static bool has_spoken(const struct wm_peer *p)
     return !connected || connected(p->eager) || !rt_list_empty(&p->pending);
 }
 
-/* Publishes it: on this host in the segment, to other hosts by a message to each process with which
- * there was communication. */
+/* Publishes that this process is in MPI_Finalize, or uses MPI again: on this host in the segment,
+ * to other hosts by a message to each process with which there was communication. */
 static void say_last(struct wm_domain *d, bool last)
 {
     struct wm_last msg = { last };
@@ -357,7 +357,8 @@ static bool may_leave(const struct wm_domain *d)
     return may;
 }
 
-/* No event wakes a process whose last message is acknowledged, so it looks again and again. */
+/* Waits until every transport may close.  No event wakes a process when its last message is
+ * acknowledged, so this loop polls, with pauses of 20 us at first and 5 ms in the end. */
 static void see_off(struct wm_domain *d)
 {
     long pause_ns = 20000;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The progress domain: everything that a message touches.  No state of the data path is global, so
- * further domains (one per thread or communicator) can be added.  Today there is one, made by
- * MPI_Init.
+ * further domains (one per thread or communicator) can be added.  Today there is one, made
+ * when MPI is first used (MPI_Init or MPI_Session_init).
  *
  * Thread rule: every field is used under `lock` (a no-op unless MPI_THREAD_MULTIPLE).  A thread
  * that waits releases the lock between polls.  Callbacks of transports, requests and tasks run
@@ -90,7 +90,7 @@ struct wm_choice {
     uint64_t until_ns;  /* it holds */
 };
 
-#define WM_FINS_MAX 11 /* a message of 48 bytes, which is a line of shared memory */
+#define WM_FINS_MAX 11 /* a message of 48 bytes: the payload of one slot of the ring of btl/shm */
 
 struct wm_domain {
     struct rt_lock lock;
@@ -136,7 +136,7 @@ struct wm_domain {
     bool flow_due; /* collectives have used up a peer's budget: poll before the next one */
 };
 
-/* Opens the transports of cfg.btl.  -RT_EUNREACH when none opens. */
+/* Opens the transports of cfg.btl.  0 or -RT_E...; -RT_EUNREACH when none opens. */
 int wm_domain_create(struct wm_domain **out);
 /* The same over the caller's own table of transports, for tests. */
 int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **out);
@@ -147,14 +147,16 @@ void wm_domain_destroy(struct wm_domain *d);
 /* The one domain of the library; NULL until MPI is first used. */
 extern struct wm_domain *wm_main_domain;
 /* Called after MPI_Finalize or the last session's end: finishes what other processes still wait for
- * and frees what is cached.  Connections stay as they are.  Without the lock. */
+ * and frees what is cached.  Connections stay as they are.  wm_domain_resume() comes before the
+ * next use; 0 or -RT_ENOMEM.  Both without the lock. */
 void wm_domain_rest(struct wm_domain *d);
 int wm_domain_resume(struct wm_domain *d);
 
 /* One pass over transports, retries and tasks; returns the number of events.  Called under the
  * lock. */
 int wm_progress(struct wm_domain *d);
-/* Progress of copies of device memory alone, where some are under way. */
+/* Progress of copies of device memory alone, where some are under way; returns the number of
+ * events. */
 int wm_progress_copies(struct wm_domain *d);
 /* The engine's view of a rank, or -RT_E...; fills comm->peers. */
 int wm_comm_peer(struct wm_comm *c, int rank, struct wm_peer **out);

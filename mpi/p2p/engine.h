@@ -43,7 +43,7 @@ enum wm_kind {
     WM_CANCEL,
     WM_CANCELLED,
     WM_VOID,   /* in place of a collective's message: its data are poisoned and not sent */
-    WM_CONTROL /* the last value that has room: enum wm_control, in the header's tag, has more */
+    WM_CONTROL /* the last value of four bits; the header's tag contains an enum wm_control */
 };
 enum wm_control {
     WM_FLOW_STOP, /* flow.h; no payload */
@@ -57,19 +57,19 @@ enum wm_control {
 
 #define WM_RTS_KEY 1u        /* `key` is set */
 #define WM_RTS_CAN_STREAM 2u /* the sender can send DATA messages */
-#define WM_RTS_PACKS 4u      /* its buffer is not contiguous: must be a stream */
+#define WM_RTS_PACKS 4u      /* the data must come as a stream, not by put or get */
 #define WM_RTS_DEVICE 8u     /* its buffer and the memory of `key` are device memory */
 #define WM_RTS_STAGES 16u    /* it can send pieces of its device memory */
 /* `key` is of the transport that carries messages.  Always so for a buffer in host memory. */
 #define WM_RTS_NET 32u
 #define WM_RTS_EARLY 64u /* a WM_EARLY of `early` bytes follows */
 struct wm_rts {
-    int64_t len;
-    uint32_t sender;
-    uint32_t flags; /* WM_RTS_... flags */
+    int64_t len;     /* bytes of the message */
+    uint32_t sender; /* handle of the sender's request */
+    uint32_t flags;  /* WM_RTS_... flags */
     union {
         char key[BTL_KEY_MAX];
-        int64_t early;
+        int64_t early; /* bytes */
     };
 };
 enum wm_stream {
@@ -82,21 +82,21 @@ enum wm_stream {
 /* The receiver's transport detects the end of the put: FIN_PUT is sent only after a failure. */
 #define WM_CTS_KNOWS 2u
 struct wm_cts {
-    int64_t off, len;
-    uint32_t sender, receiver;
-    uint32_t flags;  /* WM_CTS_... */
-    uint32_t stream; /* enum wm_stream */
+    int64_t off, len;          /* bytes of the message */
+    uint32_t sender, receiver; /* handles of both requests */
+    uint32_t flags;            /* WM_CTS_... */
+    uint32_t stream;           /* enum wm_stream */
     union {
-        int64_t step; /* of pieces */
+        int64_t step; /* bytes of a piece */
         char key[BTL_KEY_MAX];
     };
 };
 struct wm_fin {
-    uint32_t req;
-    int32_t err;
+    uint32_t req; /* handle of the request that it is for */
+    int32_t err;  /* 0 or -RT_E... */
 };
-/* To processes of other hosts, which share no memory that could show it: this process is in
- * MPI_Finalize and posts no more receives; or it uses MPI again. */
+/* Sent to processes of other hosts, which share no memory with this process.  1: this process is in
+ * MPI_Finalize and posts no more receives; 0: it uses MPI again. */
 struct wm_last {
     uint32_t is_last;
 };

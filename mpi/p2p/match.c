@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The four bucket tables of matching (match.h).  Called under the domain's lock.  The tables
- * contain links only; requests and stored messages belong to the callers.  A table doubles when its
- * entries outnumber its buckets: 10^5 unexpected messages cost a few rehashes, never a long chain
- * of different keys. */
+ * contain links only; requests and stored messages belong to the callers.  A table grows to four
+ * times its size when its entries outnumber its buckets: 10^5 unexpected messages cost a few
+ * rehashes, never a long chain of different keys. */
 #include "mpi/p2p/match.h"
 #include <stdlib.h>
 #include "runtime/base/err.h"
@@ -23,7 +23,7 @@ static struct wm_unex *unex_of(struct rt_list *link, int form)
                               (size_t)form * sizeof *link);
 }
 
-/* Moves every entry of a table to the doubled one.  The order of entries with the same key is kept,
+/* Moves every entry of a table to the larger one.  The order of entries with the same key is kept,
  * because buckets are walked in order. */
 static void rehash_posted(struct rt_list *from, uint32_t n, struct rt_list *to, uint32_t mask)
 {

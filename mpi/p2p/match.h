@@ -45,7 +45,7 @@ struct wm_match {
     uint64_t order;
 };
 
-int wm_match_init(struct wm_match *m);
+int wm_match_init(struct wm_match *m); /* 0 or -RT_ENOMEM */
 void wm_match_fini(struct wm_match *m);
 /* More buckets; called by the tables themselves. */
 void wm_match_grow(struct wm_match *m);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The message engine: matching, eager, rendezvous and pipelines over the transports (design:
- * docs/ARCHITECTURE.md). All calls take ranks in a communicator and layouts; bodies of chapter 3
- * and the collectives' team are its users. Called under the domain's lock unless said otherwise. */
+/* The arguments of the message engine's calls, which are in send.h, recv.h and buffered.h.  The
+ * calls take ranks in a communicator and layouts; bodies of chapter 3 and the collectives' team use
+ * them. */
 #ifndef WM_P2P_P2P_H
 #define WM_P2P_P2P_H
 

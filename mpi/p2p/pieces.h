@@ -6,7 +6,7 @@
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/pipe.h"
 
-/* A buffer of nbytes as `packed`, and its return. */
+/* A buffer of nbytes as `packed`, 0 or -RT_ENOMEM; and its return. */
 int wm_packed_take(struct wm_preq *q, int64_t nbytes);
 void wm_packed_drop(struct wm_preq *q);
 void wm_pieces_ask(struct wm_preq *q, bool on_device); /* the receiver requests pieces */

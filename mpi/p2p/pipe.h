@@ -36,9 +36,10 @@ struct wm_pipe;
 struct wm_pipe_ops {
     /* Describes the next part; false: there is none now. */
     bool (*next)(struct wm_pipe *p, struct wm_slot *t);
-    /* Starts to move the packed data.  1: moved; 0: in progress; -RT_E...: the last part. */
+    /* Starts to move the packed data.  1: moved; 0: in progress; -RT_E...: failed, and no
+     * further part begins. */
     int (*move)(struct wm_pipe *p, struct wm_slot *t);
-    /* Of a move in progress: 1, 0, or -RT_E...; NULL if none ever is. */
+    /* Of a move in progress: 1, 0, or -RT_E...; NULL if no move is ever in progress. */
     int (*moved)(struct wm_pipe *p, struct wm_slot *t);
 };
 
@@ -51,7 +52,8 @@ struct wm_pipe {
     struct wm_slot slot[WM_STAGING_ROOMS];
 };
 
-/* Begins as many parts as there are rooms.  Both return how much happened. */
+/* wm_pipe_start() begins as many parts as there are rooms; wm_pipe_step() moves the parts on.  Both
+ * return the number of steps taken. */
 int wm_pipe_start(struct wm_pipe *p);
 int wm_pipe_step(struct wm_pipe *p);
 /* Keeps the first error.  Later parts are received, but not unpacked. */

@@ -49,7 +49,8 @@ int64_t wm_stored_len(const struct wm_stored *s)
     return (int64_t)s->len - (s->kind == WM_EAGER_SYNC ? (int64_t)sizeof(uint64_t) : 0);
 }
 
-/* A message that cannot be stored is lost: the sender has given it up already. */
+/* Out of memory ends the job: the message would be lost, because the sender's buffer may be in use
+ * again. */
 static void store(struct wm_domain *d, struct wm_peer *from, uint32_t kind, const struct wm_key *k,
                   const void *data, size_t len)
 {

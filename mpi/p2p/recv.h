@@ -5,9 +5,11 @@
 
 #include "mpi/p2p/engine.h"
 
-/* Starts a receive; *out is a request to wait for and release, with a handle in wm_request_slab. */
+/* Starts a receive; *out is a request to wait for and release, with a handle in wm_request_slab.  0
+ * or -RT_E... */
 int wm_p2p_irecv(const struct wm_msg *m, struct rt_req **out);
 
+/* The transports' upcall: a message has arrived. */
 void wm_on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, const void *data,
                 size_t len);
 /* Delivers a message to a matching receive; from storage or straight from the transport. */

@@ -20,13 +20,14 @@ static inline struct rt_req *wm_req_get(MPI_Request h)
 {
     return rt_slab_get(&wm_request_slab, (uintptr_t)h);
 }
-/* Allocates a request of `nbytes` <= WM_REQ_MAX from the request slab, for other kinds
- * (generalised, collective tasks). */
+/* Allocates a zeroed request of at most WM_REQ_MAX bytes from the request slab, for other kinds
+ * than point-to-point (generalised requests, collective tasks).  NULL: no memory. */
 #define WM_REQ_MAX 448
 void *wm_req_alloc(const struct rt_req_ops *ops);
 /* Always complete requests, never released: of a small send (MPI_Isend of an eager message), and of
  * a receive from MPI_PROC_NULL. */
 extern struct rt_req *wm_req_complete, *wm_req_proc_null;
+/* Create and destroy these two; counted, one call for each domain.  0 or -RT_ENOMEM. */
 int wm_req_init(void);
 void wm_req_fini(void);
 

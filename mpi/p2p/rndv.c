@@ -18,7 +18,8 @@
  *            GET -[get done: FIN_GET sent]-> END
  *            FILL (CTS sent) -[FIN_PUT, or the transport detects it]-> END
  *            GET_SHARED -[get done]-> FILL;  GET_SHARED -[FIN_PUT]-> GET
- *            FILL_EARLY -[first bytes]-> FILL;  FILL_EARLY -[FIN_PUT]-> EARLY_ONLY -[same]-> END
+ *            FILL_EARLY -[first bytes]-> FILL
+ *            FILL_EARLY -[FIN_PUT]-> EARLY_ONLY -[first bytes]-> END
  *            GET -(get refused)-> FILL;  FILL -(put refused, device memory)-> GET
  *            GET, FILL, FILL_EARLY -(memory cannot be used)-> CHUNKS, PIECES or QUEUED
  *            QUEUED -(its turn for staging memory)-> PIECES
@@ -202,7 +203,7 @@ static void finish(struct wm_preq *q)
 
 static void note_error(struct wm_preq *q, int err)
 {
-    /* after that one, the part that has room is still promised */
+    /* another error replaces -RT_ETRUNC, after which the data that fit are still valid */
     if (err && (!q->fail || q->fail == -RT_ETRUNC))
         q->fail = err;
 }

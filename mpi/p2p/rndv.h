@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rendezvous: the state machine of a large message, its put and its get.  Under the domain's lock.
- */
+/* Rendezvous: the state machine of a large message, its put and its get.  Functions that return int
+ * return 0 or -RT_E...  Under the domain's lock. */
 #ifndef WM_P2P_RNDV_H
 #define WM_P2P_RNDV_H
 
@@ -13,7 +13,7 @@ int wm_rndv_dev_key(struct wm_preq *q, struct btl_peer *by, char *key);
 /* Asks the sender to write [off, off + len) of the message. */
 int wm_rndv_ask_put(struct wm_preq *q, int64_t off, int64_t len, bool will_get);
 int wm_rndv_pull(struct wm_preq *q, const void *key); /* gets the message, whole or get_len bytes */
-/* Whether a message that goes by one of put and get goes by put. */
+/* Whether put is faster than get where a transport moves a whole message by one of them. */
 bool wm_rndv_put_wins(const struct wm_preq *q);
 void wm_rndv_got(struct wm_preq *q, int err);
 void wm_rndv_send_fin(struct wm_preq *q, enum wm_kind kind, int err);

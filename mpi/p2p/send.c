@@ -63,7 +63,7 @@ int wm_try_ctl(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, const
     return pend(d, p, hdr, data, len, NULL);
 }
 
-/* The peer would wait for ever.  A lost peer waits for nothing. */
+/* Ends the job, because the peer would wait forever for the message.  A lost peer does not wait. */
 static void ctl_failed(const struct wm_peer *p, int err)
 {
     if (err == -RT_EPEER)
@@ -122,7 +122,7 @@ static void eager_sent(struct wm_preq *q)
     rt_list_append(&q->peer->rndv, &q->link);
 }
 
-/* not a message: a put or get of its request */
+/* Whether the entry is not a message, but a put or get of its request. */
 static bool is_rma(const struct wm_pend *w)
 {
     return w->hdr.ctx >> WM_KIND_SHIFT == WM_CTS && w->req;

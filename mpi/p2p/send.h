@@ -6,7 +6,8 @@
 
 #include "mpi/p2p/engine.h"
 
-/* Starts a send; *out is a request to wait for and release, with a handle in wm_request_slab. */
+/* Starts a send; *out is a request to wait for and release, with a handle in wm_request_slab.  0 or
+ * -RT_E... */
 int wm_p2p_isend(const struct wm_msg *m, enum wm_mode mode, struct rt_req **out);
 /* Sent in place of a collective's message whose data are poisoned: the receive ends with
  * -RT_EREMOTE. */
@@ -21,11 +22,12 @@ void wm_send_ctl(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, con
                  uint32_t len);
 int wm_try_ctl(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, const void *data,
                uint32_t len);
+/* Sends what is queued, as far as there is room; returns the number of messages. */
 int wm_retry(struct wm_domain *d);
 /* Queues a put or get that met -RT_EAGAIN. */
 void wm_pend_rma(struct wm_preq *q);
 void wm_pend_drop(struct wm_peer *p, int err); /* the peer is lost */
-/* Synchronous acknowledgement and answers of a rendezvous, at the sender. */
+/* The acknowledgement of a synchronous eager message has arrived, at the sender. */
 void wm_on_sync_ack(struct wm_domain *d, const struct wm_fin *f);
 
 #endif

@@ -25,10 +25,10 @@ struct wm_staging {
 };
 
 /* Take up to n rooms of `unit` bytes each; what they replace must have been given back.
- * -RT_ENOMEM, -RT_EGPU. */
+ * 0, -RT_ENOMEM or -RT_EGPU. */
 int wm_staging_device(struct wm_staging *s, struct rt_gpu *g, int64_t unit, int n);
 int wm_staging_pinned(struct wm_staging *s, struct rt_gpu *g, int64_t unit, int n);
-/* Two rooms, or one if unit is longer than WM_PIECE_MAX. */
+/* Two rooms, or one if unit is longer than WM_PIECE_MAX.  0 or -RT_ENOMEM. */
 int wm_staging_host(struct wm_staging *s, int64_t unit);
 void wm_staging_give(struct wm_staging *s);
 

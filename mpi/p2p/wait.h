@@ -23,7 +23,7 @@ bool wm_wait_done(void *done); /* `ready` of a done word */
 /* Progress until *done is nonzero; yields the core and, when idle, sleeps.  Called and returns
  * under the lock. */
 void wm_domain_wait(struct wm_domain *d, const uint32_t *done);
-/* The same until ready(arg), which any thread may call, under the lock. */
+/* Progress until ready(arg), which any thread may call, under the lock. */
 void wm_domain_until(struct wm_domain *d, bool (*ready)(void *arg), void *arg);
 /* One idle step between polls, for a caller's own loop, which ends with wm_domain_left().  Lock as
  * above. */
