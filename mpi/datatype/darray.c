@@ -11,7 +11,7 @@ struct dim {
     int64_t gsize;
     int64_t block, first; /* elements in a block, first element of the first block */
     int64_t whole, rest;  /* blocks that are complete, elements in one more */
-    int64_t cycle;        /* elements from the begin of a block to that of the next */
+    int64_t cycle;        /* elements from the start of a block to that of the next */
 };
 
 static int darg_of(int i, int dist, int darg, int64_t gsize, int psize, int64_t *block)

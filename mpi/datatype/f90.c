@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Datatypes by decimal precision and range (MPI-5.0 section 19.1.5): predefined types without a
  * name, made when first asked for, the same handle for the same arguments, and never freed by the
- * user.  What precision a kind has is what selected_real_kind() of the Fortran compilers says.  Any
- * thread: the list has a lock. */
+ * user.  The precision of a kind is the one that selected_real_kind() of the Fortran compilers
+ * reports.  Any thread: the list has a lock. */
 #include "mpi/datatype/f90.h"
 #include "mpi/datatype/make.h"
 #include "mpi/api/bodies.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The constructors of derived datatypes (MPI-5.0 section 5.1.2 to 5.1.7).  Each turns its arguments
- * into a layout, then wm_type_create() settles bounds and alignment and keeps the arguments.  Any
- * thread. */
+/* The constructors of derived datatypes (MPI-5.0 sections 5.1.2 to 5.1.7).  Each turns its
+ * arguments into a layout, then wm_type_create() settles bounds and alignment and keeps the
+ * arguments.  Any thread. */
 #include "mpi/datatype/make.h"
 #include "mpi/api/bodies.h"
 #include "mpi/base/attr.h"

@@ -5,7 +5,8 @@
 
 #include "mpi/datatype/recipe.h"
 
-/* A datatype around a layout, which it takes over, also on failure. */
+/* A datatype around a layout, which it takes over, also on failure.  MPI_SUCCESS or what wm_err()
+ * returned. */
 int wm_type_create(struct rt_layout *l, int combiner, const struct wm_type_args *a,
                    struct wm_type **out);
 /* What rt_layout_* returned, as an error of the call. */

@@ -190,15 +190,15 @@ struct convert {
     const struct rt_layout *l;
     int64_t count;
     char *user;
-    int64_t pos; /* packed native bytes that have passed through `buf` */
-    int64_t at, have;
+    int64_t pos;      /* packed native bytes that have passed through `buf` */
+    int64_t at, have; /* in `buf`: position of the next number, bytes that are valid */
     unsigned char *external;
     bool pack;
     int err; /* of copying device memory */
     _Alignas(16) unsigned char buf[16384];
 };
 
-/* Empties or fills the buffer when fewer than `unit` bytes are left in it. */
+/* Fills the buffer with native bytes to pack, or empties it into the user's buffer. */
 static void refill(struct convert *c)
 {
     int64_t total = c->count * c->l->size;
