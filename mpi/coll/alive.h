@@ -7,22 +7,23 @@
 
 #include "mpi/base/comm.h"
 
-/* For a caller that polls: zero at first.  True: a process of `c` has died; looked at about every
+/* For a caller that polls: zero at first.  True: a process of `c` has died; checked about every
  * 50 ms. */
 struct wm_alive {
     unsigned npolls;
     uint64_t nsleeps, next_ns;
 };
 bool wm_alive_look(struct wm_comm *c, struct wm_alive *l);
-/* Until *done.  -RT_EPEER: a process of `c` has died before. */
+/* Waits until *done.  0, or -RT_EPEER: a process of `c` has died before. */
 int wm_alive_wait(struct wm_comm *c, const uint32_t *done);
 /* The same until ready(arg), which any thread may call. */
 int wm_alive_until(struct wm_comm *c, bool (*ready)(void *arg), void *arg);
-/* Until the receive has completed, which is cancelled if a process of `c` dies: 0 or -RT_EPEER. */
+/* Waits for a receive and cancels it if a process of `c` dies.  0, or -RT_EPEER: cancelled. */
 int wm_alive_receive(struct wm_comm *c, struct rt_req *r);
-/* wm_coll_run() with that wait, of a call whose only buffer is rbuf, of 64-bit integers: v[n],
- * filled after success.  After -RT_EPEER the task may not have ended: it stays among the domain's
- * tasks, so `c` must not be freed or used for another collective. */
+/* wm_coll_run() that ends when a process of `c` dies, for a call whose only buffer is rbuf, with
+ * 64-bit integers: v[n], filled after success.  0 or -RT_E...  After -RT_EPEER the task may not
+ * have ended: it stays among the domain's tasks, so `c` must not be freed or used for another
+ * collective. */
 int wm_alive_numbers(struct wm_comm *c, struct coll_args *a, int64_t *v, int n);
 
 #endif

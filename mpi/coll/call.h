@@ -17,7 +17,8 @@ struct wm_call {
     struct coll_args args;
     struct wm_type *stype, *rtype; /* referenced until the end of a nonblocking call; NULL: none */
     struct wm_op *op;
-    void *vectors;          /* malloc'ed arrays that args points to; wm_call_run() frees them */
+    void *vectors; /* malloc'ed arrays that args points to; freed by wm_call_run() or with the
+                      request */
     struct wm_type **types; /* w forms: ntypes of them, referenced, inside `vectors` */
     int ntypes;
 };
@@ -66,12 +67,13 @@ int wm_coll_run(struct wm_comm *c, const struct coll_args *a);
  * is one of the domain's tasks until k->req.done; or -RT_E... */
 int wm_coll_begin(struct wm_comm *c, struct coll_team *t, const struct coll_args *a,
                   struct coll_task *k);
-/* Starts one that the caller advances by coll_task_advance(); `a` points to memory that stays until
- * the end. */
+/* Starts a collective that the caller advances by coll_task_advance(); `a` points to memory that
+ * stays until the end.  0 or -RT_E... */
 int wm_coll_post(struct wm_comm *c, const struct coll_args *a, struct coll_task *k);
 /* Converts the vectors of a v form to 64-bit arrays: scounts, sdispls, rcounts, rdispls; a NULL `v`
  * is skipped.  A blocking call of few processes keeps them in `few`, an array of WM_FEW entries
- * that the caller keeps until the call returns; NULL: always allocates. */
+ * that the caller keeps until the call returns; NULL: always allocates.  MPI_SUCCESS or what
+ * wm_err() returned. */
 #define WM_FEW 64
 int wm_call_vectors(struct wm_call *call, int64_t *few, struct wm_counts sc, struct wm_displs sd,
                     struct wm_counts rc, struct wm_displs rd);

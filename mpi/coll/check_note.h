@@ -18,10 +18,10 @@ static inline bool check_sig_same(struct check_sig a, struct check_sig b)
     return a.nbytes == b.nbytes && (a.hash == b.hash || !a.hash || !b.hash || !a.nbytes);
 }
 
-#define CHECK_SEND 1u  /* `send` describes what this rank sends */
-#define CHECK_RECV 2u  /* `recv` describes what it expects */
-#define CHECK_SENDS 4u /* one `send` per rank follows the note */
-#define CHECK_RECVS 8u
+#define CHECK_SEND 1u     /* `send` describes what this rank sends */
+#define CHECK_RECV 2u     /* `recv` describes what it expects */
+#define CHECK_SENDS 4u    /* one `send` per rank follows the note */
+#define CHECK_RECVS 8u    /* one `recv` per rank follows the note, after the sends */
 #define CHECK_UNIFORM 16u /* `send` and `recv` must be the same on all ranks */
 #define CHECK_LAST 32u    /* no call follows on this communicator */
 #define CHECK_NO_ROOT INT32_MIN
@@ -30,7 +30,7 @@ struct check_note { /* the message format */
     char name[40];
     uint32_t number; /* of the call on its communicator */
     int32_t rank, root;
-    uint32_t op;  /* handle of a predefined operation; 0: none */
+    uint32_t op;  /* handle of a predefined operation, or CHECK_USER_OP; 0: none */
     uint32_t has; /* CHECK_... */
     int32_t n;    /* entries of each vector */
     struct check_sig send, recv;

@@ -9,7 +9,8 @@
  * called only if rt_gpu_watch is set.  -RT_EADDR: a neighbourhood collective, which is not staged,
  * has an invalid buffer. */
 int wm_coll_look(struct wm_call *call);
-/* The operations stage and device of struct coll_team_ops. */
+/* The operations `stage` (0 or -RT_E...) and `device` (NULL: there is none) of struct
+ * coll_team_ops. */
 int wm_coll_stage(struct coll_team *t, struct coll_task *k);
 struct rt_gpu *wm_coll_device(struct coll_team *t, const struct coll_args *a);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Small exchanges among some or all ranks of a communicator, for creating communicators.  They do
- * not use collective algorithms, which need a complete communicator. */
+ * not use collective algorithms, which need a complete communicator.  Functions that return int
+ * return 0 or -RT_E...; -RT_EPEER: a process has died. */
 #ifndef WM_COLL_EXCH_H
 #define WM_COLL_EXCH_H
 
@@ -10,10 +11,10 @@ struct wm_exch {
     struct wm_comm *comm;
     const int *ranks; /* participants as ranks of `comm`; NULL: all of them */
     int n, me;        /* number of participants; index of this process */
-    int tag;          /* on the collective context; at least WM_TAG_COMM */
+    int tag;          /* on the collective context: WM_TAG_..., which collectives do not use */
     /* Two groups: `comm` is the one of this process.  Its participant `leader` exchanges messages
-     * with the other group's leader, which is rank `far` of `across`.  Only the leader uses the
-     * last three fields. */
+     * with the other group's leader, which is rank `far` of `across`.  Only the leader uses
+     * `across`, `far` and `far_tag`. */
     bool two;
     int leader;
     struct wm_comm *across;

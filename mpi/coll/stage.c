@@ -166,8 +166,8 @@ static int place_block(struct wm_stage_side *side, int i, const struct coll_bloc
     return 0;
 }
 
-/* Only if it has device memory, or always.  The query follows the look at the first block at once,
- * so it uses the look's answer. */
+/* Stages the side if it has device memory, or if `always` is set.  first_on_device() has classified
+ * its block already, so place_block() does not classify that block again. */
 static int make_side(struct wm_stage *s, enum coll_side which, bool always, struct rt_gpu **g)
 {
     struct wm_stage_side *side = &s->side[which];

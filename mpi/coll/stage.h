@@ -40,7 +40,7 @@ struct wm_stage {
 bool wm_block_on_device(const struct coll_block *b);
 bool wm_side_on_device(const struct coll_args *a, const struct coll_team *t, enum coll_side which);
 
-/* Finds and checks the buffers and allocates memory.  -RT_EADDR, -RT_ENOMEM, -RT_EGPU. */
+/* Finds and checks the buffers and allocates memory.  0, -RT_EADDR, -RT_ENOMEM or -RT_EGPU. */
 int wm_stage_create(const struct coll_args *a, const struct coll_team *t, struct wm_stage **out);
 /* Not while messages may be in flight into the memory; they also use the layouts stored here. */
 void wm_stage_destroy(struct wm_stage *s);

@@ -168,7 +168,7 @@ static size_t jobs_shm_alloc(struct coll_team *t, size_t nbytes)
     return owned(rt_node_alloc(nbytes), t->rank);
 }
 
-/* The algorithms free what rank 0 has allocated, and rank 0 frees it. */
+/* Only rank 0 allocates and frees, so the block is in the segment of this process's job. */
 static void jobs_shm_free(struct coll_team *t, size_t off, size_t nbytes)
 {
     (void)t;
@@ -241,8 +241,8 @@ static bool several_jobs(const struct wm_group *g)
 
 static void merge_far(void *inout, const void *in) { *(int32_t *)inout |= *(const int32_t *)in; }
 
-/* Whether all processes share memory with all others.  Which pairs do is known to these pairs only,
- * so all ask all. */
+/* Whether all processes share memory with all others.  Each process knows only which processes
+ * share memory with itself, so all processes combine their answers. */
 static int agree_near(struct wm_comm *c, bool *near)
 {
     int32_t far = 0;

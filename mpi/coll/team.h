@@ -10,10 +10,11 @@
  * and MPI_COMM_SELF in MPI_Init it must not wait for other processes.  Fini tolerates a team that
  * was never set up.  Returns MPI_SUCCESS or what wm_err() returned. */
 int wm_coll_team_init(struct wm_comm *c);
-/* The same without communication and without shared memory.  The caller may add shared memory later
- * if it has its own way to send the offset: rank 0 allocates a block and sends its offset + 1
- * (other ranks, or no block: 0).  Then all ranks attach the block (0 or -RT_E), or rank 0 frees it.
- * Under the domain's lock. */
+/* Sets up the team without communication and without shared memory.  The caller may add shared
+ * memory later if it has its own way to send the offset: rank 0 allocates a block
+ * (wm_coll_team_block()) and sends its offset + 1 (other ranks, or no block: 0).  Then all ranks
+ * attach the block (wm_coll_team_attach(): 0 or -RT_E...), or rank 0 frees it
+ * (wm_coll_team_unblock()).  Under the domain's lock. */
 void wm_coll_team_plain(struct wm_comm *c);
 /* After wm_coll_team_plain() for a copy of `model`: the processes of several jobs share memory if
  * they do so there. */

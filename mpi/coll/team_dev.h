@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Device memory of a communicator's team: the device-memory operations of struct coll_team_ops,
- * implemented by the transport for device memory. */
+ * implemented by the transport for device memory.  Functions that return int return 0 or -RT_E...;
+ * -RT_ENOTSUP: the memory cannot be mapped by other ranks.  Under the domain's lock. */
 #ifndef WM_COLL_TEAM_DEV_H
 #define WM_COLL_TEAM_DEV_H
 
