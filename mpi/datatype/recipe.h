@@ -15,8 +15,8 @@ struct wm_type_recipe {
     struct wm_type **types; /* referenced */
 };
 
-/* What a constructor was given: integers that stay int in every form in front of and behind the
- * counts, addresses, types. */
+/* The arguments of a constructor: counts, addresses and types; `head` and `tail` are the integers
+ * before and after the counts that are int also in the _c form. */
 struct wm_type_args {
     const int *head, *tail;
     const int64_t *count, *addr;
@@ -24,7 +24,7 @@ struct wm_type_args {
     int64_t nhead, ntail, ncount, naddr, ntype;
 };
 
-/* A copy of the arguments with references to the types; NULL without memory. */
+/* A copy of the arguments with references to the types; NULL: no memory. */
 struct wm_type_recipe *wm_type_recipe_create(const struct wm_type_args *a);
 void wm_type_recipe_free(struct wm_type_recipe *r);
 

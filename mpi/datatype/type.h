@@ -11,7 +11,8 @@ struct wm_attrs;
 struct wm_type {
     struct rt_obj obj; /* predefined: the ABI value as handle; refs counts handles, messages and
                           derived types */
-    int32_t handles;   /* that the user has to free, atomic; the last takes the attributes along */
+    int32_t handles;   /* handles that the user has to free; atomic; freeing the last deletes the
+                          attributes */
     struct rt_layout layout;
     bool predefined, committed;    /* predefined: includes the unnamed ones of create_f90_* */
     bool absent;                   /* optional type that this compiler lacks: size MPI_UNDEFINED */
@@ -19,7 +20,8 @@ struct wm_type {
     struct wm_type_recipe *recipe; /* arguments of the constructor; NULL for predefined types */
     int64_t nelems;                /* basic elements in one item; a pair is two */
     int32_t align;   /* strictest alignment of its basic types, bytes: pads the extent of structs */
-    bool bounds_set; /* its bounds come from MPI_Type_create_resized, also inside another type */
+    bool bounds_set; /* its bounds were set by the resized, subarray or darray constructor, also
+                        inside another type */
     uint32_t ops;    /* predefined: operations that MPI allows, bits of enum rt_opcode */
     int pair_first;  /* predefined pair: bytes of its first part */
     struct wm_type *basic; /* the one predefined type that all its data has; NULL when there are

@@ -30,10 +30,9 @@
  * pieces are long rather than in the cache (measured: 4 MiB in 16 pieces is slower than in 8).
  * Where system calls are costlier, longer pieces would be faster. */
 #define PIECE_MIN (256 << 10)
-/* Receives of one peer through staging memory at a time.  A sender's buffers become free a little
- * after the receiver's, and not more than 16 idle buffers are kept (stage.c): allocating and
- * freeing pinned memory costs 70 us.  More on a faster link: more pinned memory, and no gain;
- * fewer: a link that is idle between pieces. */
+/* Receives of one peer through staging memory at a time.  Idle buffers are kept only up to
+ * a number of bytes, and making new ones takes long (runtime/gpu/stage.c).  More on a faster link:
+ * more pinned memory, and no gain; fewer: a link that is idle between pieces. */
 #define STAGED_MAX 8
 
 struct wm_pieces {
