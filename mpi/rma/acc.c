@@ -2,7 +2,7 @@
 /* Accumulates: the one rule that makes them atomic.  A process that changes the memory of a target
  * by an accumulate holds the stripes of the pages in question, in the target's control block.  This
  * holds for a process of the target's host, which uses a pointer or process_vm_writev, and for the
- * target itself, which executes messages.  Accumulates on device memory are executed by the target,
+ * target itself, which executes messages.  Messages with accumulates on device memory are executed
  * by atomic operations of the device if origins' devices change such elements, too (acc_origin.c);
  * else contiguous elements by a kernel where there is one, others after a copy to host memory.
  *
@@ -20,7 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As in lock.c; a stripe is held for the reduction of a page, or of a part of PART bytes. */
+/* Attempts, as in lock.c.  A stripe is held for the reduction of a page, or of a part of PART
+ * bytes. */
 #define PATIENCE 4096u
 /* Packed bytes that are gathered at a time. */
 #define PART ((int64_t)32 << 10)

@@ -28,7 +28,7 @@ struct wm_rma_fold {
     struct rt_reduce_gpu kernel;
     bool atomic, near;             /* by atomic operations; the elements lie on g */
     struct rt_gpu_stage *stage[2]; /* of g: the data, the old values */
-    char *host[2];                 /* in place of it */
+    char *host[2];                 /* in place of `stage` if the CPU reduces */
     struct rt_gpu_op op;
 };
 enum { IN, OLD };
@@ -112,7 +112,7 @@ static void folded(struct rt_gpu_op *op, int err)
     f->r->folding = NULL;
     f->folded = true;
     f->err = err;
-    step_later(f); /* also messages that have come meanwhile */
+    step_later(f); /* the window's task then also executes the deferred messages */
 }
 
 static void reduce(struct wm_rma_fold *f)

@@ -9,8 +9,9 @@
 #include "runtime/reduce/gpu_codes.h"
 #include <string.h>
 
-/* By the polling kernel, through pinned memory: a copy of the driver for which the host waits takes
- * several times as long.  -RT_ENOTSUP: not this memory, or no pinned memory is left. */
+/* A copy by the polling kernel, through pinned memory.  A copy by the driver, which the host has to
+ * wait for, takes several times as long.  -RT_ENOTSUP: not this memory, or no pinned memory is
+ * left. */
 static int copy_short(char *device, char *host, size_t n, bool to_device)
 {
     struct rt_gpu_wait w;

@@ -20,7 +20,7 @@
 #include <string.h>
 
 /* Most bytes of elements: as many as the ring of the polling kernel takes.  The polling kernel
- * changes them in the time of one. */
+ * changes all of them in the time that one takes. */
 #define MOST (RT_GPU_RING_CHANGES * sizeof(uint64_t))
 
 static bool result_on_host(const struct wm_rma_args *a)
@@ -65,7 +65,8 @@ static bool describe(const struct wm_rma_op *op, struct rt_gpu_atomic *c)
     return true;
 }
 
-/* A buffer on a device: all of an operation must be on one, which is the device that works. */
+/* Takes a buffer that is on a device.  All such buffers of an operation must be on the same device,
+ * which then carries out the operation; *near describes the last of them. */
 static bool on_one_device(const struct wm_rma_op *op, const void *buf, struct rt_gpu_ptr *near)
 {
     size_t n = (size_t)op->a.nbytes;
@@ -92,7 +93,8 @@ static bool operand(const struct wm_rma_op *op, int which, const void *buf, uint
     return true;
 }
 
-/* Pinned memory for a result, and behind it for several operands, in host memory. */
+/* Pinned memory in place of buffers in host memory: for the result, and after it for the operands
+ * if there are several. */
 static bool stage(struct wm_rma_op *op, struct rt_gpu_atomic *c, struct rt_gpu *g)
 {
     bool several = c->given & RT_GPU_GIVEN_SRC && c->count > 1;
@@ -109,7 +111,7 @@ static bool stage(struct wm_rma_op *op, struct rt_gpu_atomic *c, struct rt_gpu *
     return true;
 }
 
-/* Operands and result; *near: of the device that works. */
+/* Operands and result; *near: memory of the device that carries out the operation. */
 static bool buffers(struct wm_rma *r, struct wm_rma_op *op, struct rt_gpu_atomic *c,
                     struct rt_gpu_ptr *near)
 {

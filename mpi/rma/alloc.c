@@ -173,7 +173,7 @@ int wm_api_win_attach(struct wm_win *win, void *base, MPI_Aint size)
     err = wm_rma_look(base, size, &device);
     if (!err)
         err = insert(r, (uint64_t)(uintptr_t)base, (uint64_t)size);
-    if (!err && device) /* before any process can know of this memory */
+    if (!err && device) /* before any process can know the address of this memory */
         rt_store_release(&r->ctl->on_device, 1u);
     rt_unlock(&r->dom->lock);
     return err;

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Even a transport with a very small eager limit carries control messages of this length. */
+/* Bytes of a control message that even a transport with a very small eager limit carries. */
 #define LEAST_PAYLOAD 256u
 
 static struct {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private memory of another process of this host, in any layout, by process_vm_readv and writev. */
+/* Private memory of another process of this host, in any layout, by process_vm_readv and
+ * process_vm_writev. */
 #ifndef WM_RMA_CMA_H
 #define WM_RMA_CMA_H
 

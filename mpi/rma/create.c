@@ -223,8 +223,8 @@ static int share(struct wm_rma *r, const struct wm_rma_plan *p, struct wm_rma_ho
     return 0;
 }
 
-/* Memory of the window on a device, if the thread has one; else in the window's file.  MPI_SUCCESS
- * or an error class. */
+/* Allocates the window's memory on the device of the thread's current context.  If the thread has
+ * none, the memory will be in the window's file.  MPI_SUCCESS or an error class. */
 static int take_device(struct wm_rma *r, struct wm_rma_plan *p)
 {
     void *base;
@@ -358,7 +358,7 @@ static int build(struct wm_win *w, struct wm_comm *c, const struct wm_rma_plan *
     return err;
 }
 
-/* The hidden communicator; an error of one process, `failed`, is one of all. */
+/* Makes the hidden communicator.  An error of one process (`failed`) becomes an error of all. */
 static int hide(struct wm_comm *comm, int failed, struct wm_comm **out)
 {
     struct wm_ctx_search s = { .err = failed };
@@ -418,8 +418,9 @@ int wm_rma_create(struct wm_comm *comm, const struct wm_rma_plan *p, int failed,
     return MPI_SUCCESS;
 }
 
-/* The origins have the data.  The engine may still use the window's layouts; the window itself may
- * still be a task of the domain, if its last operation was sent when an answer came. */
+/* Nothing uses the window any more.  After the barrier the origins have their data, but the engine
+ * may still use layouts of the window, and the window may still be a task of the domain, if its
+ * last operation was sent when an answer came. */
 static bool has_served(struct wm_rma *r, struct wm_rma_target *t)
 {
     (void)t;

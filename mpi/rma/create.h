@@ -8,15 +8,15 @@
 struct wm_rma_plan {
     int flavor;
     bool allocates;  /* the memory is in the window's file */
-    bool contiguous; /* from process to process of a host */
+    bool contiguous; /* the memories of a host's processes adjoin */
     bool dynamic;
     bool device; /* memory of the current device is wanted: hint weft_memory_kind */
     char *base;
-    MPI_Aint nbytes, unit, align;
+    MPI_Aint nbytes, unit, align; /* align: of the memory, bytes */
     const struct wm_info *info;
 };
 
-/* What the processes of a host exchange. */
+/* What each process of a host sends to the others. */
 struct wm_rma_share {
     int64_t nbytes, align;
 };
@@ -27,7 +27,7 @@ struct wm_rma_host { /* of one creation */
 };
 
 /* Collective over `comm`.  `failed`: an error class that wm_err() has returned in this process; the
- * call then fails in all processes. */
+ * call then fails in all processes.  MPI_SUCCESS or an error class. */
 int wm_rma_create(struct wm_comm *comm, const struct wm_rma_plan *p, int failed,
                   struct wm_win **out);
 

@@ -46,7 +46,7 @@ enum wm_rma_where {
     WM_RMA_DYNAMIC  /* displacements are addresses of the process */
 };
 
-#define WM_RMA_KEY 32 /* at least BTL_KEY_MAX */
+#define WM_RMA_KEY 32 /* bytes; at least BTL_KEY_MAX */
 
 struct wm_rma_ctl {
     /* Constant once the window has been created. */
@@ -55,8 +55,9 @@ struct wm_rma_ctl {
     int64_t unit;
     uint32_t where;       /* enum wm_rma_where */
     uint32_t by_messages; /* the owner takes part in synchronisation by messages only */
-    /* 1: the memory is device memory, or device memory has been attached; never 0 again.  Then the
-     * owner carries out all operations. */
+    /* 1: the memory is device memory, or device memory has been attached; never 0 again.  Then
+     * operations are carried out by the owner, or by a device that has mapped the memory: map.c,
+     * acc_origin.c. */
     uint32_t on_device;
     uint32_t has_key; /* 1: `key` is that of the memory, which is device memory; map.c */
     uint32_t atomic;  /* 1: devices carry out accumulates by atomic operations: acc_origin.c */

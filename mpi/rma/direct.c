@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Operations on memory that this process can reach: by a pointer, or in private memory of another
- * process by process_vm_readv and writev.  The origin's buffers may be device memory.  Complete on
- * return. */
+ * process by process_vm_readv and process_vm_writev.  The origin's buffers may be device memory.
+ * Operations are complete on return. */
 #include "mpi/p2p/device.h"
 #include "mpi/rma/rma.h"
 #include "mpi/rma/cma.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion of operations: at the origin, and at the target.  Operations through memory are
- * complete when the call returns; a fence orders them.  Of messages the target acknowledges the
- * last one, once and only on request. */
+ * complete when the call returns; a memory fence orders them.  The target acknowledges only the
+ * last message, and only on request. */
 #include "mpi/rma/rma.h"
 #include "mpi/api/bodies.h"
 #include "runtime/base/err.h"

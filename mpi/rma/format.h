@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of one-sided communication: control messages of mpi/p2p with the tag WM_RMA, the context
- * of the window's hidden communicator and this header in front of the payload.  Processes of a job
- * have the same byte order. */
+/* Messages of one-sided communication: control messages of mpi/p2p with the tag
+ * WM_RMA_MESSAGE, the context of the window's hidden communicator, and struct wm_rma_msg in front
+ * of the payload.  Processes of a job have the same byte order. */
 #ifndef WM_RMA_FORMAT_H
 #define WM_RMA_FORMAT_H
 
@@ -9,8 +9,8 @@
 
 enum wm_rma_code {
     /* To a target. */
-    WM_RMA_TYPE, /* part of a layout for `slot`: `pos` bytes came before, `count` is its length */
-    WM_RMA_PUT,  /* with the data */
+    WM_RMA_TYPE,     /* for `slot`: a part, from `pos` on, of a layout of `count` bytes */
+    WM_RMA_PUT,      /* with the data */
     WM_RMA_PUT_BULK, /* the data follow as an ordinary message; answer: DONE */
     WM_RMA_GET,      /* answer: DATA */
     WM_RMA_GET_BULK, /* answer: an ordinary message, or DONE with an error */
@@ -27,7 +27,7 @@ enum wm_rma_code {
     WM_RMA_DATA,
     WM_RMA_DONE, /* of operation `id`; value: 0 or -RT_E... */
     WM_RMA_GRANT,
-    WM_RMA_FLUSHED, /* value: that of the question */
+    WM_RMA_FLUSHED, /* value: that of the request */
     WM_RMA_FAILED,  /* of an operation without an answer; value: -RT_E... */
     WM_RMA_POST
 };
@@ -49,7 +49,7 @@ struct wm_rma_msg {
     uint16_t esize; /* packed bytes of a basic element */
 };
 
-/* Settings rma_path. */
+/* Values of the setting rma_path. */
 enum { WM_RMA_FORCE_NONE, WM_RMA_FORCE_AM, WM_RMA_FORCE_CMA };
 
 #endif

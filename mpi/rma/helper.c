@@ -65,7 +65,7 @@ static struct look look(struct wm_domain *d)
     if (!k.served)
         passes(d);
     k.nfds = wm_domain_sleep_fds(d, k.fds, &k.limit_us);
-    bool more = k.nfds < 0 || (!k.served && passes(d)); /* the last pass is after the arming */
+    bool more = k.nfds < 0 || (!k.served && passes(d)); /* the last pass comes after the arming */
     bool waits = !rt_list_empty(&d->tasks) || !rt_list_empty(&d->retry);
     rt_unlock(&d->lock);
     k.nfds = k.nfds < 0 ? 0 : k.nfds;
@@ -121,7 +121,7 @@ static void end_thread(void)
     close(helper.stop);
 }
 
-/* Windows that the application has not freed. */
+/* At the end of MPI: the thread of windows that the application has not freed. */
 static void at_rest(void)
 {
     pthread_mutex_lock(&helper.mutex);

@@ -62,7 +62,7 @@ static bool applies(const struct wm_rma *r, size_t i)
 {
     int flavor = r->win->flavor;
     if (hints[i].accepts == wm_rma_is_device_kind)
-        return r->taken != NULL; /* it is in use */
+        return r->taken != NULL; /* the hint was followed */
     if (hints[i].flavors == SHARED_ONLY)
         return flavor == MPI_WIN_FLAVOR_SHARED;
     if (hints[i].flavors == ALLOCATED_ONLY)

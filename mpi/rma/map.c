@@ -109,7 +109,7 @@ static struct wm_rma_map *map_of(struct wm_rma_target *t, struct rt_gpu *g)
     return m;
 }
 
-/* Maps the memory of a target, unless it is.  0 or -RT_E... */
+/* Maps the memory of a target, unless it is mapped already.  0 or -RT_E... */
 static int attach(struct wm_rma *r, struct wm_rma_target *t, struct wm_rma_map *m,
                   const struct rt_gpu_ptr *near)
 {
@@ -133,7 +133,7 @@ static int attach(struct wm_rma *r, struct wm_rma_target *t, struct wm_rma_map *
     return err;
 }
 
-/* With a reference of its own, because those of copies end with their context. */
+/* By a mapping of its own (t->shown), because the mappings for copies end with their context. */
 char *wm_rma_map_address(struct wm_rma *r, struct wm_rma_target *t)
 {
     struct rt_gpu_ptr near;
@@ -199,7 +199,7 @@ static int origin_of(struct wm_rma *r, struct wm_rma_op *op, struct rt_gpu_ptr *
     return 0;
 }
 
-/* op has its origin; `near`: of the device that copies. */
+/* `here`: the origin's data; `near`: memory of the device that copies. */
 static int copy(struct wm_rma *r, struct wm_rma_op *op, const struct rt_gpu_ptr *near, char *here)
 {
     struct wm_rma_target *t = op->t;
@@ -240,5 +240,5 @@ int wm_rma_map_start(struct wm_rma_op *op)
     if (op->stage)
         rt_gpu_stage_give(op->stage);
     op->stage = NULL;
-    return -RT_ENOTSUP; /* messages report the error, if there is one for them, too */
+    return -RT_ENOTSUP; /* messages report the error if they fail, too */
 }

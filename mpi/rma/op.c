@@ -87,8 +87,7 @@ static struct wm_rma_op *op_new(struct wm_rma *r, struct wm_rma_target *t,
     return op;
 }
 
-/* Its result returns to the origin, so when it is complete at the target, the origin is complete,
- * too. */
+/* The operation returns data to the origin: its request ends when the data have arrived. */
 static bool returns(const struct wm_rma_op *op)
 {
     return op->a.what == WM_RMA_DO_GET || op->a.fetches;

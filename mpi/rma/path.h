@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 /* How an origin reaches the memory of a target: messages, copies between processes, a pointer,
- * copies of this process's device to and from mapped device memory (map.c; other operations by
- * messages). */
+ * operations of this process's device on mapped device memory (map.c, acc_origin.c; other
+ * operations by messages). */
 enum wm_rma_path { WM_PATH_AM, WM_PATH_CMA, WM_PATH_DIRECT, WM_PATH_DEVICE };
 extern const char *const wm_rma_path_names[];
 

@@ -2,7 +2,7 @@
 /* Progress of operations and locks that wait: operations for a target that has not posted or whose
  * lock is not held yet, locks with other holders, messages that found no room.  While a window has
  * any of these, it is one of the domain's tasks, so every call that makes progress advances it;
- * other programs pay nothing.  Also how calls wait. */
+ * programs without such windows pay nothing.  Also how calls wait. */
 #include "mpi/p2p/wait.h"
 #include "mpi/rma/rma.h"
 #include "mpi/p2p/engine.h"
@@ -106,8 +106,8 @@ struct wait {
     uint64_t nsleeps, next_ns;
 };
 
-/* Called at each poll, and by a process that sleeps about once a second, after which the clock is
- * read at once.  The coarse clock takes a quarter of the other's time. */
+/* Called at each poll.  A sleeping process polls about once a second, and reads the clock each
+ * time.  Reading the coarse clock takes a quarter of the time of CLOCK_MONOTONIC. */
 static void look_for_dead(struct wait *w)
 {
     struct wm_rma *r = w->r;

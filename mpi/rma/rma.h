@@ -72,11 +72,11 @@ struct wm_rma_target {
     struct rt_list active;      /* link in wm_rma.active: not flushed */
     struct wm_rma_types *types; /* layouts that the target has: type.c */
     struct wm_rma_map *maps;    /* DEVICE: map.c */
-    struct wm_rma_map *shown;   /* DEVICE: whose address the program has */
-    uint32_t map_era;           /* rt_gpu_era of them */
-    unsigned ncopies;           /* in progress by them */
+    struct wm_rma_map *shown;   /* DEVICE: the mapping that MPI_Win_shared_query returned */
+    uint32_t map_era;           /* rt_gpu_era when `maps` were made */
+    unsigned ncopies;           /* operations of a device on `maps` in progress */
     unsigned nfolds;            /* long accumulates that are not complete; others wait */
-    unsigned nchanges;          /* the same of those by a device of this process: acc_origin.c */
+    unsigned nchanges; /* the same of short ones by a device of this process: acc_origin.c */
 };
 
 /* A rank of the window as an origin, as the target knows it; made by its first message. */
@@ -97,7 +97,7 @@ struct wm_rma_region { /* memory attached to a dynamic window */
 
 struct wm_rma {
     struct wm_win *win;
-    struct wm_comm *comm; /* of the window */
+    struct wm_comm *comm; /* hidden duplicate of the user's communicator */
     struct wm_domain *dom;
     struct wm_rma *next; /* hash chain by context */
 
@@ -136,7 +136,7 @@ struct wm_rma {
     struct rt_list wants;       /* locks that are being acquired, in order */
     struct rt_list busy;        /* targets with queued operations */
     struct rt_list active;      /* targets that are not flushed */
-    struct wm_rma_op *starting; /* by the call that has looked at its buffers; NULL */
+    struct wm_rma_op *starting; /* of the current call, which has classified its buffers; NULL */
     bool pumping;               /* `pump` is among the domain's tasks */
     struct coll_task pump, barrier;
     bool serves;                 /* other processes may need messages to reach this one's memory */
@@ -147,7 +147,7 @@ struct wm_rma {
     struct rt_list deferred;     /* messages that have come meanwhile: serve.c */
 
     /* The own memory, if it is device memory that other processes may map: map.c. */
-    void *taken; /* it has been allocated by the library; NULL */
+    void *taken; /* device memory that the library has allocated; NULL */
     struct btl_mem *mem;
     const struct btl_ops *mem_ops;
 
@@ -202,9 +202,9 @@ struct wm_rma_op {
     struct rt_req *result_req; /* that carries the result of an accumulate */
     struct rt_req *req;        /* of the request-based forms; NULL */
     bool folds;                /* a long accumulate that a kernel of the target carries out */
-    bool copying;              /* `copy` is in progress: map.c */
+    bool copying;              /* `copy` is in progress: map.c, acc_origin.c */
     struct rt_gpu_op copy;
-    struct rt_gpu_stage *stage; /* holds the data of an origin in host memory; NULL */
+    struct rt_gpu_stage *stage; /* pinned memory in place of buffers in host memory; NULL */
     int err;
 };
 
@@ -230,6 +230,7 @@ struct wm_rma *wm_rma_of_ctx(uint32_t ctx); /* NULL: no such window */
 
 /* target.c */
 bool wm_rma_by_messages(void); /* this process uses no control blocks of others: setting rma_path */
+/* The state of a target, made at the first call; NULL: no memory. */
 struct wm_rma_target *wm_rma_target_make(struct wm_rma *r, int rank);
 static inline struct wm_rma_target *wm_rma_target(struct wm_rma *r, int rank)
 {
@@ -241,32 +242,34 @@ void wm_rma_targets_free(struct wm_rma *r);
 /* Before an operation on a dynamic window: the target may have attached device memory since.  0 or
  * -RT_E... */
 int wm_rma_reach_again(struct wm_rma *r, struct wm_rma_target *t);
-/* 0 or -RT_E...: t->peer is set. */
+/* Sets t->peer.  0 or -RT_E... */
 int wm_rma_target_peer(struct wm_rma *r, struct wm_rma_target *t);
 
 /* map.c: window memory on a device, mapped by the other processes of the host. */
 /* The owner, at creation: publishes a key of its memory to these ranks, if that is possible. */
 void wm_rma_map_offer(struct wm_rma *r, const int *ranks);
 void wm_rma_map_withdraw(struct wm_rma *r);
-/* Starts a put or get by a mapping.  -RT_ENOTSUP: it has to go by messages. */
+/* Starts a put or get by a mapping.  0, or -RT_ENOTSUP: it has to go by messages. */
 int wm_rma_map_start(struct wm_rma_op *op);
 /* The memory of a target as the device of the own memory addresses it, until the window ends; NULL:
  * that is not possible. */
 char *wm_rma_map_address(struct wm_rma *r, struct wm_rma_target *t);
 void wm_rma_maps_free(struct wm_rma_target *t);
-/* The same for the device of `near`, until its context is released.  *atomic: its atomic operations
- * are atomic with those of the target's device. */
+/* The memory of a target as the device of `near` addresses it, until the device's context is
+ * released; NULL: that is not possible.  *atomic: the device's atomic operations are atomic with
+ * those of the target's device. */
 char *wm_rma_map_reach(struct wm_rma *r, struct wm_rma_target *t, const struct rt_gpu_ptr *near,
                        bool *atomic);
 
 /* acc_origin.c: accumulates of a few elements by a device of the origin. */
-/* Whether such a target's operands may stay in device memory. */
+/* Whether a device of the origin may carry out accumulates on this target.  Their operands then may
+ * stay in device memory. */
 static inline bool wm_rma_changes(const struct wm_rma_target *t)
 {
     return t->path == WM_PATH_DEVICE && t->ctl->atomic;
 }
-/* Starts it.  -RT_ENOTSUP: it has to go by a message; -RT_EAGAIN: it has to wait for another one.
- */
+/* Starts an accumulate or compare-and-swap.  0; -RT_ENOTSUP: it has to go by a message; -RT_EAGAIN:
+ * it has to wait for another one. */
 int wm_rma_change_start(struct wm_rma_op *op);
 
 /* epoch.c: MPI_SUCCESS, or MPI_ERR_RMA_SYNC with a text. */
@@ -287,18 +290,20 @@ enum wm_rma_move {
     WM_MOVES
 };
 int wm_rma_may(const struct wm_rma *r, enum wm_rma_move move);
-/* For calls that name a rank; t NULL: MPI_PROC_NULL. */
+/* For calls that name a rank; t is its target.  The first operation after a fence also opens the
+ * fence's epoch. */
 int wm_rma_may_with(struct wm_rma *r, enum wm_rma_move move, const struct wm_rma_target *t);
 
 /* lock.c */
 /* Starts to acquire; true: held now.  False: wm_rma_pump() continues. */
 bool wm_rma_want(struct wm_rma *r, struct wm_rma_want *w, enum wm_want_kind kind,
                  struct wm_rma_ctl *ctl);
+/* Continues without waiting; true: held now. */
 bool wm_rma_want_step(struct wm_rma *r, struct wm_rma_want *w);
 void wm_rma_release(struct wm_rma *r, struct wm_rma_want *w);
 
 /* acc.c: inout (the target's memory) = origin op inout, old values to `result`, all atomic element
- * by element with regard to all accumulates on this target. */
+ * by element with regard to all accumulates on this target.  0 or -RT_E... */
 struct wm_rma_acc {
     struct wm_rma_ctl *ctl; /* of the target */
     int cma;                /* local rank of the process to whose memory `base` belongs; -1: ours */
@@ -322,13 +327,13 @@ int wm_rma_cas(const struct wm_rma_acc *a, const void *compare);
 /* acc_device.c: wm_rma_acc() for a part of at most 32 KiB of device memory, whose stripes the
  * caller holds.  -RT_ENOTSUP: there is no kernel for it, and nothing has been changed. */
 int wm_rma_acc_device(const struct wm_rma_acc *a, int64_t done, int64_t len);
-/* wm_rma_acc() of a part, and wm_rma_cas(), by atomic operations of the device.  -RT_ENOTSUP: other
- * processes do not change such elements. */
+/* wm_rma_acc() of a part, and wm_rma_cas(), by atomic operations of the device.  -RT_ENOTSUP: such
+ * elements are not changed by atomic operations, and nothing has been changed. */
 int wm_rma_acc_atomic(const struct wm_rma_acc *a, int64_t done, int64_t len);
 int wm_rma_cas_atomic(const struct wm_rma_acc *a, const void *compare);
 
 /* wm_pack_now() and wm_unpack_now() for buffers that are known to be device memory; faster for
- * short ones.  Not from a callback of runtime/gpu. */
+ * short ones.  0 or -RT_E...  Not from a callback of runtime/gpu. */
 int wm_rma_pack(const struct rt_layout *l, int64_t count, const void *buf, int64_t pos, void *out,
                 int64_t n);
 int wm_rma_unpack(const struct rt_layout *l, int64_t count, void *buf, int64_t pos, const void *in,
@@ -341,27 +346,31 @@ void wm_rma_fold_begin(struct wm_rma *r, struct wm_rma_origin *o, uint32_t id,
 /* From the window's task: executes messages that were deferred, and starts what may start. */
 void wm_rma_folds_run(struct wm_rma *r);
 
-/* direct.c: copies to and from memory that this process can reach.  0 or -RT_E... */
+/* direct.c: operations on memory that this process can reach.  0 or -RT_E... */
+/* A put or get. */
 int wm_rma_copy(const struct wm_rma_target *t, const struct wm_rma_args *a);
 
-/* op.c */
-/* Carries out an operation whose target is not reached by messages. 0 or -RT_E... */
+/* Any operation. */
 int wm_rma_execute(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rma_args *a);
+
+/* op.c */
+/* Where the elements at a target begin and end: bytes relative to the first element's address. */
 void wm_rma_span(const struct rt_layout *l, int64_t count, int64_t *low, int64_t *high);
 /* The origin's buffers are free; with err, the operation has failed. */
 void wm_rma_op_local(struct wm_rma_op *op, int err);
-/* It is complete at the target, too. */
+/* The operation is complete at the target, too; frees it. */
 void wm_rma_op_done(struct wm_rma_op *op, int err);
 
 /* am.c: the origin's side of messages. */
-/* Sends the messages of an operation; 0: all have been sent; -RT_EAGAIN: call again later. */
+/* Sends the messages of an operation, or starts it by a device.  0: all have been sent; -RT_EAGAIN:
+ * call again later; else -RT_E... */
 int wm_rma_send_op(struct wm_rma_op *op);
 /* A message without data. */
 void wm_rma_send(struct wm_rma *r, struct wm_peer *p, int code, uint32_t id, int64_t value);
 struct btl_hdr wm_rma_hdr(const struct wm_rma *r);
 /* The tag of the ordinary message that carries the data of an operation. */
 int wm_rma_tag(uint32_t id, bool to_origin);
-/* Most payload of a message. */
+/* Most bytes of data that a message carries behind its struct wm_rma_msg. */
 size_t wm_rma_room(const struct wm_peer *p);
 char *
 wm_rma_scratch(size_t nbytes); /* of this process; valid until the next call; NULL: no memory */
@@ -396,10 +405,11 @@ bool wm_rma_pieces_in_window(const struct wm_rma *r, const struct rt_layout *l, 
                              int64_t at);
 
 /* progress.c: progress of what waits. */
-void wm_rma_pump_need(struct wm_rma *r); /* `wants` or `busy` is not empty */
+void wm_rma_pump_need(struct wm_rma *r); /* something waits: makes the window a task */
 /* Whether operations may be carried out now in the current epoch: the target has posted, the lock
  * is held. */
 bool wm_rma_ready(const struct wm_rma *r, const struct wm_rma_target *t);
+/* Appends an operation to the target's queue, and starts what may start. */
 void wm_rma_queue(struct wm_rma *r, struct wm_rma_target *t, struct wm_rma_op *op);
 /* At the end of a synchronisation call that may have found everything in memory: makes progress for
  * origins that need messages, in case this process only makes such calls. */
@@ -414,7 +424,7 @@ void wm_rma_target_run(struct wm_rma *r, struct wm_rma_target *t);
  * gone. */
 typedef bool wm_rma_cond(struct wm_rma *r, struct wm_rma_target *t);
 int wm_rma_wait(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond);
-int wm_rma_dead(const struct wm_rma *r); /* the error of that */
+int wm_rma_dead(const struct wm_rma *r); /* the error class of that, with its text */
 /* Whether a process of this host has passed the barrier of MPI_Win_free.  All that others need from
  * the process has been sent, and the process may end. */
 static inline bool wm_rma_has_left(const struct wm_rma *r, int local)
@@ -429,20 +439,22 @@ enum wm_rma_until {
     WM_UNTIL_EXECUTED,
     WM_UNTIL_TARGET /* all is complete at the target */
 };
-/* Waits for the operations of this target; NULL: of all targets. */
+/* Waits for the operations of this target; NULL: of all targets.  MPI_SUCCESS, or the error class
+ * of the first operation that failed. */
 int wm_rma_flush(struct wm_rma *r, struct wm_rma_target *t, enum wm_rma_until until);
 void wm_rma_activate(struct wm_rma *r, struct wm_rma_target *t); /* t has to be flushed */
 /* Notes an error of an operation, for the next call that completes operations. */
 void wm_rma_note(struct wm_rma_target *t, int rt_err);
 
 /* sync.c */
-int wm_rma_barrier(struct wm_rma *r);
+int wm_rma_barrier(struct wm_rma *r); /* MPI_SUCCESS or an error class */
 
 /* helper.c */
 void wm_rma_helper_join(struct wm_rma *r); /* after the hints are set */
 void wm_rma_helper_leave(struct wm_rma *r);
 
 /* info.c */
+/* MPI_SUCCESS or an error class. */
 int wm_rma_set_hints(struct wm_rma *r, const struct wm_info *info);
 bool wm_rma_is_device_kind(const char *v); /* a value of the hint weft_memory_kind */
 

@@ -104,7 +104,7 @@ bool wm_rma_pieces_in_window(const struct wm_rma *r, const struct rt_layout *l, 
     return c.all;
 }
 
-/* Finds the memory that a message names.  -RT_ERANGE. */
+/* Finds the memory that a message names.  0, or -RT_ERANGE: outside of the window. */
 static int locate(struct job *j)
 {
     const struct wm_rma_msg *m = j->m;
@@ -319,8 +319,8 @@ static void on_unlock(struct job *j)
 static void failed(struct job *j, int err)
 {
     bool answers = j->m->code != WM_RMA_PUT && (j->m->code != WM_RMA_ACC || j->m->flags);
-    /* an accumulate is out of range with all of its parts; of other answers the origin takes the
-     * first */
+    /* if an accumulate is out of range, so are all of its parts, and one answer is enough; of other
+     * answers the origin takes the first */
     if (answers && (j->m->pos == 0 || err != -RT_ERANGE))
         answer(j, WM_RMA_DONE, err);
     else if (!answers)

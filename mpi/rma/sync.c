@@ -28,7 +28,7 @@ static bool has_met(struct wm_rma *r, struct wm_rma_target *t)
     return rt_load_acquire(&r->barrier.req.done);
 }
 
-/* A barrier with a process that has gone stays among the domain's tasks, and so does the window. */
+/* If a process has gone, the barrier stays among the domain's tasks, so the window is not freed. */
 int wm_rma_barrier(struct wm_rma *r)
 {
     struct coll_args a = { .kind = COLL_BARRIER };
@@ -394,7 +394,8 @@ int wm_api_win_lock_all(int assert, struct wm_win *win)
     return err;
 }
 
-/* First the targets whose locks are in control blocks; then the others, all at once. */
+/* Flushes all targets.  Then releases the locks that were requested by messages, all at once, and
+ * waits for the acknowledgements. */
 static int unlock_targets(struct wm_rma *r)
 {
     struct rt_list *l, *tmp;
