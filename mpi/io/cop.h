@@ -53,7 +53,7 @@ void wm_cop_init(struct wm_cop *c, struct wm_file *f, struct wm_iop *op, bool wr
 bool wm_cop_advance(struct wm_cop *c);
 /* Completes a blocking operation.  MPI_SUCCESS or the error class with its text. */
 int wm_cop_wait(struct wm_cop *c);
-/* The same of an operation that has ended. */
+/* The error class of an operation that has ended, with its text. */
 int wm_cop_error(const struct wm_cop *c);
 /* Waits for all operations of the file: before other collective calls on its communicator.  0, or
  * -RT_EPEER: a process of the file has died. */

@@ -15,7 +15,8 @@ bool wm_datarep_find(const char *name, const struct wm_datarep **out);
  * returned. */
 int wm_datarep_size(const struct wm_datarep *d, const struct wm_type *t, int64_t *nbytes);
 /* The datatype of the same constructors over types of bytes, each as long as its basic type is in
- * the file: where the data of `t` are in the file.  The caller releases it with wm_type_unref(). */
+ * the file: where the data of `t` are in the file.  The caller releases it with wm_type_unref().
+ * Errors as wm_datarep_size(). */
 int wm_datarep_type(const struct wm_datarep *d, struct wm_type *t, struct wm_type **out);
 /* Carries out an operation on a view with a representation, as wm_indep_run(); sets op->moved to
  * bytes of memory.  By the thread that called MPI only: user functions are called. */

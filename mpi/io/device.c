@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Device memory and files: a pipeline of two pinned pieces.  While one piece is written to the file
  * (or read from it), the device packs the next (or unpacks the last) into the other.  The domain's
- * lock is held only while the device is spoken to. */
+ * lock is held only during calls for the device. */
 #include "mpi/io/op.h"
 #include "mpi/base/comm.h"
 #include "mpi/p2p/device.h"
@@ -90,7 +90,7 @@ static int read_all(struct pipe *p, struct wm_rooms *r)
     return err;
 }
 
-/* Data on several devices, or on none that can pack: piece by piece, without a pipeline. */
+/* Data on several devices, or no pinned memory is left: piece by piece, without a pipeline. */
 static int by_pieces(struct wm_iop *op, struct wm_rooms *r, char *room, int64_t room_len)
 {
     while (op->moved < op->nbytes) {

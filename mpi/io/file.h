@@ -6,7 +6,7 @@
 #include "coll/coll.h"
 #include "mpi/core/file.h"
 
-/* The lock under which the fields are used. */
+/* The domain's lock, under which the fields are used. */
 void wm_file_lock(struct wm_file *f);
 void wm_file_unlock(struct wm_file *f);
 /* References, under the lock.  The last one frees the object; the descriptor has been closed. */

@@ -13,14 +13,14 @@ struct wm_hints {
     enum wm_choice3 cb_read, cb_write; /* collective buffering */
     int64_t cb_buffer_size;            /* memory of an aggregator, bytes */
     int cb_nodes;                      /* most ranks that aggregate; 0: one on each host */
-    int striping_factor;               /* targets of a new file; 0: the directory's */
-    int64_t striping_unit;             /* bytes; 0: the directory's */
+    int striping_factor;               /* not used yet: targets of a new file; 0: the directory's */
+    int64_t striping_unit;             /* not used yet: bytes; 0: the directory's */
     int file_perm;                     /* mode of a new file; -1: 0666 without the umask */
     int naggs, *agg; /* ranks that aggregate, until a hint changes: plan.c.  NULL: not known yet */
     struct wm_info *given; /* all that the user has set, for MPI_File_get_info; NULL */
 };
 
-/* Reads the hints of `info` (NULL: none) over those that are there.  Values that cannot be read
+/* Reads the hints of `info` (NULL: none) over those that are there.  Values that cannot be parsed
  * are ignored.  MPI_SUCCESS or MPI_ERR_NO_MEM. */
 int wm_hints_read(struct wm_hints *h, const struct wm_info *info);
 /* A checksum of the hints of collective buffering as `info` will leave them.  All ranks must have

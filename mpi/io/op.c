@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* From a call of the API to an operation: checks, positions and file pointers, statuses, requests.
- * A nonblocking operation of one rank is a job of runtime/io; its task looks at the job's end in
- * progress.  The task of one that the ranks carry out together advances it (cop.h). */
+ * A nonblocking operation of one rank is a job of runtime/io; progress calls its task, which checks
+ * whether the job has ended.  The task of an operation that the ranks carry out together advances
+ * the operation's steps (cop.h). */
 #include "mpi/io/op.h"
 #include "coll/begin.h"
 #include "coll/coll.h"
@@ -219,7 +220,7 @@ bool wm_iop_may_be_a_job(const struct wm_iop *op)
     return !wm_on_device(op->buf, op->count, op->mem, op->nbytes) || wm_life_threads();
 }
 
-/* Under the lock from here on. */
+/* Under the lock, as launch(). */
 static struct io_req *make_req(struct wm_file *f, struct wm_type *type, struct io_work *w)
 {
     struct io_req *q = wm_req_alloc(&req_ops);
@@ -330,7 +331,8 @@ int wm_io_run_all(const struct wm_access *a, MPI_Status *status)
     return err;
 }
 
-/* Starts a joint operation; with an error of this rank a vote without a handle. */
+/* Starts a joint operation; with an error of this rank a vote without a handle.  Returns `err`; -1:
+ * no memory. */
 static int start_joint(struct wm_file *f, struct wm_type *type, struct io_work *w, bool write,
                        int err, MPI_Request *request)
 {

@@ -31,7 +31,8 @@ struct wm_iop {
     int64_t moved; /* bytes of data that have arrived; of a read, less at the end of the file */
 };
 
-/* Blocking, and as a request, by one rank. */
+/* Blocking, and as a request, by one rank.  These calls and those of all ranks return MPI_SUCCESS,
+ * or an error class with its text. */
 int wm_io_run(const struct wm_access *a, MPI_Status *status);
 int wm_io_start(const struct wm_access *a, MPI_Request *request);
 /* The same by all ranks of the file, and in two halves: split.c. */
@@ -64,7 +65,7 @@ struct wm_rooms; /* buffers of indep.c */
 char *wm_rooms_image(struct wm_rooms *r, int64_t *len);
 int64_t wm_indep_move(const struct wm_iop *op, struct wm_rooms *r, char *image, int64_t pos,
                       int64_t len);
-/* The same operation for device memory: device.c. */
+/* wm_indep_run() for device memory: device.c. */
 int wm_indep_device(struct wm_iop *op, struct wm_rooms *r);
 
 #endif

@@ -2,7 +2,8 @@
 /* Opening, closing and deleting files (MPI-5.0 section 14.2).  The ranks agree once on a context of
  * their own; the same messages carry what rank 0 found when it opened the file, wrong arguments of
  * any rank, and a checksum of the access modes.  Then all others open the file, and all agree on
- * the result.  A new file is created between the two. */
+ * the result.  A file that may be new is created by rank 0 between the two, which takes a third
+ * agreement. */
 #include "mpi/api/bodies.h"
 #include "mpi/core/commnew.h"
 #include "mpi/core/ctx.h"
@@ -38,7 +39,8 @@ static int check_amode(int amode)
     return MPI_SUCCESS;
 }
 
-/* ROMIO's names may begin with a file system and a colon; the system is found without it. */
+/* The name without ROMIO's prefix of a file system and a colon: runtime/io detects the file system
+ * itself. */
 static const char *bare_name(const char *name)
 {
     static const char *const prefixes[] = { "ufs:",  "nfs:",   "xfs:",   "lustre:",
@@ -112,9 +114,9 @@ static int agree(struct wm_comm *comm, int err, int amode, uint32_t *ctx)
     return rc;
 }
 
-/* Both numbers must be the same on all ranks of a host: names may be spelled differently, but
- * must mean one file.  Hosts may number one file differently.  So must the hints by which the ranks
- * decide together. */
+/* A checksum that must be the same on all ranks.  It has the hints by which the ranks decide
+ * together and, if all ranks are on one host, the numbers of the file and its device: names may be
+ * spelled differently, but must mean one file.  Hosts may number one file differently. */
 static int64_t identity(const struct wm_file *f)
 {
     struct stat st;

@@ -29,7 +29,7 @@ bool wm_plan_wanted(const struct wm_file *f, bool write)
 
 /* ---- aggregators ---- */
 
-/* The host of each rank, and the number of numbers; all on one host if that is not known. */
+/* The host number of each rank; returns the number of hosts.  If the hosts are not known: one. */
 static int find_hosts(const struct wm_comm *c, int *host)
 {
     struct coll_team *t = (struct coll_team *)(uintptr_t)&c->team;
@@ -42,7 +42,7 @@ static int find_hosts(const struct wm_comm *c, int *host)
 }
 
 /* The first rank of each host, then the second of each, and so on, up to the hint's number.
- * `room`: two numbers a rank, one a host. */
+ * nth[]: a number for each rank; seen[]: for each host, all 0. */
 static int choose(const struct wm_file *f, const int *host, int *nth, int *seen, int *out)
 {
     int size = f->comm->size, nhosts = 0, n = 0;
@@ -86,7 +86,7 @@ const int *wm_plan_aggregators(const struct wm_file *f, int *n)
 static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 /* Domains end at multiples of the stripe or block of the file system, so that no two aggregators
- * write to one. */
+ * write to one block. */
 static void divide(const struct wm_file *f, int64_t buffer, struct wm_plan *p)
 {
     int64_t unit = f->fs.stripe > 0 ? f->fs.stripe : f->fs.block > 0 ? f->fs.block : 4096;

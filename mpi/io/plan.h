@@ -17,7 +17,8 @@ struct wm_plan {
     int64_t rounds;
 };
 
-/* Whether the hints want the exchange.  The same on all ranks. */
+/* Whether the hints, or short pieces of a write without a hint, ask for the exchange.  The same on
+ * all ranks. */
 bool wm_plan_wanted(const struct wm_file *f, bool write);
 /* Numbers whose largest of all ranks make the plan. */
 enum { WM_PLAN_ERR, WM_PLAN_LOW, WM_PLAN_HIGH, WM_PLAN_MOST, WM_PLAN_MIXED, WM_PLAN_VALUES };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The shared file pointer.  If all ranks are on one host, the pointer is a word in the node
  * segment.  Otherwise the pointer is a word in a window of rank 0, which the ranks change by
- * MPI_Fetch_and_op; rank 0 must then call MPI for progress.  No auxiliary file is created. */
+ * MPI_Fetch_and_op; the window's helper thread serves other hosts, or, if it has none, rank 0 when
+ * it calls MPI.  No auxiliary file is created. */
 #include "mpi/io/shared.h"
 #include "mpi/api/bodies.h"
 #include "mpi/base/comm.h"

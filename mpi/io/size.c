@@ -18,7 +18,7 @@ static int check_size(const struct wm_file *f, MPI_Offset size)
     return MPI_SUCCESS;
 }
 
-/* Rank 0 does it, all return what it found. */
+/* Rank 0 changes the size; all ranks return its result. */
 static int change(struct wm_file *f, MPI_Offset size, int (*how)(int fd, int64_t nbytes),
                   const char *what)
 {

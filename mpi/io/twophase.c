@@ -40,7 +40,7 @@ struct turn {
 struct wm_exchange {
     struct wm_room numbers; /* NUMBERS for each rank: all the arrays */
     struct wm_room send, image, marks;
-    struct turn turn[2]; /* writing: of rounds in turn */
+    struct turn turn[2]; /* writing: of even and odd rounds; reading: the first */
     int64_t *n, *displ;  /* of the messages that this rank sends, by rank */
     struct notice *mine; /* by rank */
     struct part *part;   /* of this round, by aggregator */
@@ -49,7 +49,7 @@ struct wm_exchange {
     const struct turn *stored; /* for the job that writes */
     int64_t end;               /* of a read: positions before the end of the file */
 };
-#define SENT 6 /* numbers of what is sent */
+#define SENT 6 /* numbers for each rank: n, displ, mine, part */
 #define NUMBERS (SENT + 2 * 4)
 
 void wm_exchange_free(struct wm_exchange *x)
@@ -163,7 +163,7 @@ static void fill(struct wm_cop *c)
     announce(c);
 }
 
-/* Memory for all that this round needs: nothing fails for want of memory after the agreement. */
+/* Memory for all that this round needs, so that no allocation fails after the agreement. */
 static int reserve(struct wm_cop *c)
 {
     struct wm_exchange *x = c->file->exchange;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The view's side in the file, if the data are not there as in memory. */
+/* The layout of the data in the file, if the view's representation is not that of memory. */
 static int represent(struct wm_view *v)
 {
     if (!wm_datarep_find(v->datarep, &v->rep))
@@ -137,8 +137,8 @@ static int64_t signature(struct wm_file *f, const struct wm_type *etype, const c
     return (int64_t)(h >> 2);
 }
 
-/* Where the shared pointer is in the file.  All ranks read it before rank 0 resets it: they agree
- * on whether they could. */
+/* The byte of the file at the shared pointer.  The agreement also ensures that all ranks have read
+ * the pointer before rank 0 resets it. */
 static int current(struct wm_file *f, MPI_Offset *disp)
 {
     int64_t at;

@@ -10,8 +10,8 @@
 
 struct wm_datarep; /* datarep.h */
 struct wm_view {
-    int32_t refs; /* atomic */
-    MPI_Offset disp;
+    int32_t refs;                     /* atomic */
+    MPI_Offset disp;                  /* bytes */
     struct wm_type *etype, *filetype; /* referenced */
     int64_t esize;                    /* bytes of data of an etype; 0 only with an empty filetype */
     const struct wm_datarep *rep;     /* NULL: as in memory */
@@ -26,7 +26,7 @@ struct wm_view {
 /* Where a seek from etype `from` leads, in etypes; with the text of an error.  Under the file's
  * lock. */
 int wm_view_seek(struct wm_file *f, int64_t from, MPI_Offset offset, int whence, int64_t *out);
-/* The view of a file that has just been opened: bytes. */
+/* The view of a file that has just been opened: bytes.  MPI_SUCCESS or MPI_ERR_NO_MEM. */
 int wm_view_default(struct wm_view **out);
 void wm_view_ref(struct wm_view *v);
 void wm_view_unref(struct wm_view *v);

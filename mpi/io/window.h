@@ -11,16 +11,16 @@ struct wm_room {
     char *p;
     int64_t size;
 };
-/* Makes it at least nbytes long and keeps what it holds.  -RT_ENOMEM. */
+/* Makes it at least nbytes long and keeps what it holds.  0 or -RT_ENOMEM. */
 int wm_room_grow(struct wm_room *r, int64_t nbytes);
 
-/* n pieces of the file of equal length, `stride` bytes apart: regular layouts travel as a few of
- * these. */
+/* n pieces of the file of `len` bytes each, `stride` bytes apart: a regular layout takes only a few
+ * of these structs. */
 struct wm_pieces {
     int64_t off, len, stride, n;
 };
 /* Appends to `out`, which holds *used bytes, where positions [pos, pos + len) of the view are in
- * the file, in this order. */
+ * the file, in this order.  0 or -RT_ENOMEM. */
 int wm_pieces_put(const struct wm_view *v, int64_t pos, int64_t len, struct wm_room *out,
                   int64_t *used);
 
@@ -33,7 +33,7 @@ struct wm_window {
 };
 void wm_window_open(struct wm_window *w, int fd, int64_t from, int64_t to, struct wm_room *image,
                     struct wm_room *marks);
-/* Room that wm_window_open() needs for a window of `len` bytes.  -RT_ENOMEM. */
+/* Room that wm_window_open() needs for a window of `len` bytes.  0 or -RT_ENOMEM. */
 int wm_window_rooms(int64_t len, struct wm_room *image, struct wm_room *marks);
 /* Marks the pieces of `n` groups; copies their data into the image if `data` is not NULL. */
 void wm_window_put(struct wm_window *w, const struct wm_pieces *g, int64_t n, const char *data);
