@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The bodies of the procedures of MPI-5.0 section 11.9 and 11.10.5, and the parent of started
- * processes (section 11.8). */
+/* The bodies of the procedures for ports, accept and connect (MPI-5.0 section 11.9), and the parent
+ * of started processes (section 11.8). */
 #include "mpi/api/bodies.h"
 #include "mpi/base/err.h"
 #include "mpi/core/comm.h"

@@ -29,8 +29,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CARD_MAX (1u << 20)
-#define GROUP_MAX (1u << 22)
+#define CARD_MAX (1u << 20)  /* bytes */
+#define GROUP_MAX (1u << 22) /* processes */
 
 struct cards { /* of a group, by rank */
     char *at;

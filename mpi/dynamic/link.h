@@ -17,7 +17,7 @@ struct wm_dial {
 };
 
 /* Collective over the intracommunicator `comm`; `how` counts at the root.  Closes the connection.
- * Without the domain's lock. */
+ * Without the domain's lock.  MPI_SUCCESS or what wm_err() returned. */
 int wm_link(struct wm_comm *comm, int root, const struct wm_dial *how, struct wm_comm **out);
 
 /* part.c: forgets the processes that have ended of jobs that no communicator but `except` connects

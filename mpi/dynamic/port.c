@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A port's name is "weft1:SECRET@ADDRESS:PORT,ADDRESS:PORT...".  The kernel queues who connects;
+/* A port's name is "weft1:SECRET@ADDRESS:PORT,ADDRESS:PORT...".  The kernel queues connections;
  * the acceptor answers while a process is in MPI_Comm_accept.
  *
  *     acceptor:  challenge   magic, a nonce

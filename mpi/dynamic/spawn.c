@@ -242,7 +242,8 @@ static int has_ended(void *nspace)
                                  : MPI_SUCCESS;
 }
 
-/* Error codes of the single processes: of each command, the first ones run. */
+/* Error codes, one for each requested process.  If a command has fewer processes than requested,
+ * the last codes of the command are MPI_ERR_SPAWN. */
 static void fill_codes(const struct request *r, int total, int *codes)
 {
     char key[300], counts[4096] = "";
@@ -271,7 +272,8 @@ static int bcast(struct wm_comm *comm, int root, void *buf, int64_t len)
     return err ? wm_err_rt(err, "receiving from the root of the spawn") : MPI_SUCCESS;
 }
 
-/* Distributes the error codes, which processes without a job of fewer processes know. */
+/* Sets the error codes in all processes.  Only with the info key `soft` may fewer processes run
+ * than were requested; then the root broadcasts the codes.  Otherwise all are MPI_SUCCESS. */
 static int share_codes(struct wm_comm *comm, int root, const struct request *r,
                        const struct verdict *v, int errcodes[])
 {
