@@ -313,8 +313,8 @@ static const char *prepare(struct wm_xstream_comm *s, struct note *mine)
     return why;
 }
 
-/* A mapping that is not used any more may be in the way of this one.  Only for work that has no
- * other way than device to device. */
+/* If a mapping that is no longer used prevents this one, runs the deferred work that removes it,
+ * and tries again.  Only for work that has no other path than from device to device. */
 static int attach(const struct wm_xstream_comm *s, int rank, const void *key,
                   struct coll_dev_map *out)
 {

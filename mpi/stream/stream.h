@@ -54,8 +54,8 @@ struct wm_xstream {
 extern struct rt_slab wm_xstream_slab;
 
 #define WM_XSTREAM_RANKS RT_GPU_MEET_MAX
-#define WM_XSTREAM_SCRATCH 8
-#define WM_XSTREAM_SLOTS 32 /* per destination process; 0: blocking sends */
+#define WM_XSTREAM_SCRATCH 8 /* pieces of COLL_GPU_SCRATCH_UNIT bytes */
+#define WM_XSTREAM_SLOTS 32  /* per destination process; 0: blocking sends */
 
 /* In device memory.  The counters belong to this process; the other processes write the flags: rank
  * r writes the words [r] of the arrays. */
@@ -87,7 +87,7 @@ struct wm_xstream_held {
     struct rt_req *req; /* the header's send request, or NULL */
     bool has_mem;
     struct coll_dev_mem mem;
-    char header[128]; /* the header */
+    char header[128]; /* of a message (p2p.c) */
 };
 
 struct wm_xstream_comm {
@@ -99,9 +99,9 @@ struct wm_xstream_comm {
     bool mapped;                /* the same on all processes: devices synchronise, */
     bool proxied;               /* or proxy threads do; neither: hosts wait for streams */
     bool all_cuda;              /* every process has passed a CUDA stream */
-    bool captured, left;
-    bool starts; /* the proxy thread is starting a call, without the lock */
-    bool broken; /* the other processes have been notified */
+    bool captured, left;        /* work is in a graph; the handle has been freed */
+    bool starts;                /* the proxy thread is starting a call, without the lock */
+    bool broken;                /* the other processes have been notified */
     struct rt_gpu_stage *block, *words;
     struct coll_dev_mem block_mem;
     bool has_block_mem;
@@ -161,7 +161,7 @@ int wm_xstream_wait_idle(const struct wm_xstream_call *k); /* no text; 0 or -RT_
  * marks the call's last one, which takes a ticket. */
 void wm_xstream_meet_init(struct wm_xstream_call *k, struct rt_gpu_meet *m, uint64_t count,
                           uint32_t step);
-int wm_xstream_meet(struct wm_xstream_call *k, struct rt_gpu_meet *m, bool last);
+int wm_xstream_meet(struct wm_xstream_call *k, struct rt_gpu_meet *m, bool last); /* 0, -RT_E... */
 /* Part of a call could not be enqueued, so the epochs of later calls would differ between
  * processes: makes the communicator unusable and notifies all processes. */
 void wm_xstream_broken(struct wm_xstream_comm *s);
@@ -184,7 +184,6 @@ void wm_xstream_keep_maps(struct wm_xstream_call *k);
 void wm_xstream_sweep(struct wm_xstream_comm *s);
 /* Keeps `h` (malloc'ed) until the stream has passed the work enqueued so far. */
 void wm_xstream_hold(struct wm_xstream_call *k, struct wm_xstream_held *h);
-/* Called by MPI when a communicator's handle is freed, and when the last user of MPI leaves. */
 
 /* ---- turn.c: one order of the collectives of all communicators ---- */
 struct wm_xstream_turn { /* lives in a call */
@@ -210,16 +209,19 @@ bool wm_proxy_permit(void);
 int wm_proxy_join(struct wm_xstream_comm *s);
 void wm_proxy_leave(struct wm_xstream_comm *s);
 void wm_proxy_rest(void); /* without the lock: ends the thread */
-/* Enqueues a collective whose arguments have been checked. */
+/* Enqueues a collective whose arguments have been checked.  MPI_SUCCESS or an error class. */
 int wm_proxy_enqueue(struct wm_xstream_call *k, struct wm_call *call);
 
 /* ---- api.c: start and end of the calls ---- */
+/* MPI_SUCCESS, or MPI_ERR_TYPE with its text. */
 int wm_xstream_usable(const struct wm_type *t, const char *arg, MPI_Datatype h);
 /* Checks that the library is up and the communicator valid; else *err is the result of the call. */
 struct wm_comm *wm_xstream_comm_of(MPI_Comm h, const char *arg, const char *call, int *err);
+/* Calls the error handler if `err` is an error; returns the result of the call. */
 int wm_xstream_raise(struct wm_comm *c, int err, const char *call);
 
 /* ---- coll.c, p2p.c: the calls of api.c and api_coll.c, with checked arguments ---- */
+/* All return MPI_SUCCESS, or an error class with its text. */
 int wm_xstream_coll(struct wm_call *call); /* `call` as for a blocking call */
 int wm_xstream_send(const void *buf, MPI_Count count, struct wm_type *t, int dest, int tag,
                     struct wm_comm *c, MPI_Request *request); /* NULL: blocks the stream */
