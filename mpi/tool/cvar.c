@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Control variables (MPI-5.0 section 15.3.6): one for each setting of runtime/base/cfg.def, under
- * the setting's name.  They can be read at all times.  Most are looked at once, by MPI_Init, so
- * they can be written before it and never again; some are looked at when they matter and can be
- * written whenever a tool likes. */
+ * the setting's name.  They can be read at all times.  Most are used once, by MPI_Init, so they
+ * can be written only before it.  The others are used repeatedly and can be written at any time. */
 #include "mpi/tool/cvar.h"
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +22,7 @@ struct trait {
     bool late; /* may be written after MPI_Init */
 };
 
-/* What the table of settings does not say; a setting that is missing here is as the last row. */
+/* What cfg.def does not say of a setting.  The last row is for all settings without a row. */
 static const struct trait traits[] = {
     { "log", MPI_T_SCOPE_LOCAL, MPI_T_VERBOSITY_USER_BASIC, true },
     { "abort_backtrace", MPI_T_SCOPE_LOCAL, MPI_T_VERBOSITY_MPIDEV_BASIC, true },
@@ -38,7 +37,7 @@ static const struct trait traits[] = {
     { NULL, MPI_T_SCOPE_ALL_EQ, MPI_T_VERBOSITY_USER_DETAIL, false },
 };
 
-/* Settings whose names begin alike belong together. */
+/* The category of a setting, by the prefix of its name; the first match counts. */
 static const struct {
     const char *prefix;
     enum tool_cat cat;
@@ -233,7 +232,7 @@ int wm_api_t_cvar_read(MPI_T_cvar_handle handle, void *buf)
     return err;
 }
 
-/* The value as a user would type it; false when there is no such value. */
+/* The value as text, as in the environment; false when there is no such value. */
 static bool value_text(int i, const void *buf, char *text)
 {
     int n, len = TEXT_BYTES;
@@ -257,7 +256,7 @@ static bool value_text(int i, const void *buf, char *text)
 }
 
 /* Settings that are text with a meaning take effect, or are refused, when they are set: the library
- * may have looked at them before MPI_Init already. */
+ * may have used their former values before MPI_Init already. */
 static int apply(int i, const char *text)
 {
     const char *name = rt_cfg_row(i)->name;

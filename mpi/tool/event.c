@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Event types, their source, registrations and callbacks (MPI-5.0 section 15.3.8).
  *
- * An event is raised in the middle of the library's work, under a domain's lock, so its callback
- * may call nothing but what MPI_T_CB_REQUIRE_MPI_RESTRICTED allows.  Of a registration's callbacks
- * the one with the lowest safety level from there up is called, at once; where there is none the
- * event is dropped, which the dropped handler learns at once as well.  One source, whose clock
- * is that of MPI_Wtime in nanoseconds; its events come in order. */
+ * An event is raised while the library works, under a domain's lock, so its callback may call only
+ * what MPI_T_CB_REQUIRE_MPI_RESTRICTED allows.  Of a registration's callbacks for this safety level
+ * and higher levels, the one with the lowest level is called, at once.  If there is none, the event
+ * is dropped, and the dropped handler is called at once.  There is one source, whose clock is that
+ * of MPI_Wtime in nanoseconds; its events come in order. */
 #include "mpi/tool/event.h"
 #include "mpi/base/event.h"
 #include <string.h>
@@ -54,7 +54,7 @@ struct registration {
         void *user_data;
     } cb[LEVELS];
     MPI_T_event_dropped_cb_function *dropped;
-    bool freed; /* while a callback runs: goes when none runs any more */
+    bool freed; /* removed when no callback runs any more */
     MPI_T_event_free_cb_function *free_fn;
     void *free_data;
 };
@@ -161,7 +161,7 @@ static int ready(int index, int n)
     return index < 0 || index >= n ? MPI_T_ERR_INVALID_INDEX : MPI_SUCCESS;
 }
 
-/* No hints are known, so what is returned is empty. */
+/* An empty info object, because no hints are known. */
 static int new_info(MPI_Info *out)
 {
     struct wm_info *i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The performance variables (MPI-5.0 section 15.3.7): what there is and what it says now.  Values
+/* The performance variables (MPI-5.0 section 15.3.7): their table and their current values.  Values
  * come from the counters of the domain (mpi/p2p/stats.h) or are looked up when they are read;
  * nothing is computed ahead.  Any thread, under the interface's mutex. */
 #include "mpi/tool/pvar.h"

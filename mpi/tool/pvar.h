@@ -8,8 +8,9 @@
 
 enum pvar_value { PVAR_ULL, PVAR_INT, PVAR_SECONDS }; /* SECONDS: kept in ns, shown as a double */
 
-/* FREE: the value is what it is; tools read it.  RUNS: counts from the handle's allocation on, and
- * tools read it.  OPEN: each handle is started, stopped, reset and written by its tool. */
+/* FREE: the current value, which tools can only read.  RUNS: the increase since the allocation of
+ * the handle, which tools can only read.  OPEN: each handle is started, stopped, reset and written
+ * by its tool. */
 enum pvar_access { PVAR_FREE, PVAR_RUNS, PVAR_OPEN };
 
 struct pvar {
@@ -21,7 +22,7 @@ struct pvar {
     int count;   /* elements */
     enum tool_cat cat;
     size_t off; /* of the counter in struct wm_stats, when `read` is NULL */
-    uint64_t (*read)(const struct wm_comm *c); /* now; `c` only when bound */
+    uint64_t (*read)(const struct wm_comm *c); /* the current value; `c` only when bound */
 };
 
 int tool_pvar_num(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sessions and handles of performance variables (MPI-5.0 section 15.3.7): each handle has a value
- * of its own, kept as what it had plus what the counter has gained since it was started.  A
- * watermark instead is the engine's, which begins anew whenever a handle does; the others then
- * remember what it was.  Any thread, under the interface's mutex. */
+ * of its own: its value when it was started, plus the increase of the counter since.  The engine
+ * keeps the watermark, which restarts when a handle starts or is set; the other handles first save
+ * the watermark's value.  Any thread, under the interface's mutex. */
 #include "mpi/tool/pvar_session.h"
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static int now(const struct handle *h, int i, uint64_t *out)
     return MPI_SUCCESS;
 }
 
-/* Handles of the watermark remember the one that is about to end. */
+/* Saves the watermark in its handles, and restarts it. */
 static void fold(void)
 {
     uint64_t top = tool_unexpected_peak();
@@ -96,7 +96,7 @@ static void stop(struct handle *h)
     h->running = false;
 }
 
-/* A stopped value is kept; what happened in between does not count. */
+/* The value of the handle is kept; increases while it was stopped do not count. */
 static void start(struct handle *h)
 {
     if (is_mark(h))
@@ -269,7 +269,7 @@ static int control_one(struct handle *h, enum control what)
     return MPI_SUCCESS;
 }
 
-/* Of all handles of a session those that cannot be controlled are passed over. */
+/* Controls all handles of a session, except those that cannot be controlled. */
 static int control_all(const struct session *s, enum control what)
 {
     int err = MPI_SUCCESS;

@@ -13,7 +13,7 @@
 enum tool_kind { TOOL_CVAR = 1, TOOL_SESSION, TOOL_PVAR, TOOL_REGISTRATION, TOOL_INSTANCE };
 
 /* First member of everything that tools hold handles to; one slab for all kinds, so that stale and
- * foreign handles are found out. */
+ * foreign handles are detected. */
 struct tool_obj {
     struct rt_obj obj;
     int kind, index; /* enum tool_kind; of the variable or event type */
@@ -27,7 +27,7 @@ void tool_leave(void);
 void tool_lock(void);
 void tool_unlock(void);
 
-struct tool_obj *tool_obj_new(enum tool_kind kind, int index);
+struct tool_obj *tool_obj_new(enum tool_kind kind, int index); /* NULL: no memory */
 void tool_obj_free(struct tool_obj *o);
 /* NULL when the handle is not a live one of this kind. */
 void *tool_obj_get(const void *handle, enum tool_kind kind);
