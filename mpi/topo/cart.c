@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Processes of the grid, which must be there. */
+/* The number of processes of the grid; the communicator must have as many. */
 static int count_nodes(const struct wm_comm *comm, int ndims, const int dims[], int *nodes_p)
 {
     int64_t n = 1;

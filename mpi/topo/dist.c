@@ -11,7 +11,8 @@
 #include "mpi/topo/order.h"
 #include <stdlib.h>
 
-/* More edges than this in all are not gathered in every process for the sake of reordering. */
+/* A graph of more edges in all is not reordered, because each process would have to gather all
+ * edges. */
 #define REORDER_EDGES_MAX (1 << 20)
 
 enum side { AT_SOURCE = 1, AT_DESTINATION = 2 }; /* whose list the record belongs to */
@@ -249,7 +250,7 @@ static int reorder_all(struct wm_comm *c, const struct records *all, int **order
     for (int i = 0; i < all->n; i++)
         if (all->v[i].sides & AT_SOURCE)
             v[all->v[i].from]++;
-    for (int i = 0; i < p; i++) { /* counts become starts, and by filling in ends */
+    for (int i = 0; i < p; i++) { /* counts become starts; storing the edges makes them ends */
         int count = v[i];
         v[i] = n;
         n += count;
@@ -359,7 +360,7 @@ int wm_api_dist_graph_create(struct wm_comm *comm_old, int n, const int sources[
     return err;
 }
 
-/* Adds up to the same at both ends of an edge. */
+/* The same number at both ends of an edge: the sums over all sources and all destinations agree. */
 static uint64_t edge_hash(int from, int to)
 {
     return wm_topo_print(wm_topo_print(1, 1, &from), 1, &to);

@@ -10,7 +10,7 @@
 struct wm_topo_vote {
     uint64_t print;   /* in: of the arguments that must be the same everywhere */
     uint64_t balance; /* in: this process's part; out: the sum */
-    int64_t total;    /* the same */
+    int64_t total;    /* as balance */
 };
 
 /* MPI_ERR_COMM for an intercommunicator: topologies are for intracommunicators only. */
@@ -18,10 +18,12 @@ int wm_topo_intra(const struct wm_comm *comm);
 /* Adds n numbers to a fingerprint; it starts as 0. */
 uint64_t wm_topo_print(uint64_t print, int n, const int v[]);
 /* Collective over `comm`, blocking: `err` is what this process's own checks found.  When one of the
- * processes found something, or their arguments differ, all of them get an error. */
+ * processes found something, or their arguments differ, all of them get an error.  MPI_SUCCESS or
+ * an error class. */
 int wm_topo_agree(struct wm_comm *comm, int err, struct wm_topo_vote *vote);
 /* A communicator of the n processes with the ranks order[] in `parent`, the first n when `order` is
- * NULL; NULL in the others.  It takes over `t`, which is freed where there is no communicator. */
+ * NULL; NULL in the others.  It takes over `t`, which is freed where there is no communicator.
+ * MPI_SUCCESS or an error class. */
 int wm_topo_make(struct wm_comm *parent, int n, const int order[], struct wm_topo *t,
                  struct wm_comm **out);
 

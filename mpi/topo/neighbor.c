@@ -66,7 +66,7 @@ static int check_vectors(const char *counts_arg, const char *displs_arg, struct 
     return err || !n || d.v ? err : wm_bad_null(displs_arg, MPI_ERR_ARG);
 }
 
-/* A side's largest count decides whether its buffer may be a special address. */
+/* A buffer may be a special address only if no count of its side needs memory. */
 static int check_buffer(const char *arg, const void *buf, struct wm_counts c, int n,
                         const struct wm_type *t)
 {
@@ -101,7 +101,7 @@ static int copy_vectors(struct wm_call *call, struct wm_counts sc, struct wm_dis
     return MPI_SUCCESS;
 }
 
-/* Alltoall, too. */
+/* Also the body of MPI_Neighbor_alltoall. */
 int wm_api_neighbor_allgather(struct wm_call *call, const void *sendbuf, MPI_Count sendcount,
                               struct wm_type *sendtype, void *recvbuf, MPI_Count recvcount,
                               struct wm_type *recvtype)

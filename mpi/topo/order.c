@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Places processes on the nodes of a graph.  Two ways are tried: the processes in the order of the
- * hardware on the nodes in theirs; and regions of the graph, one for each host, then in it one for
- * each package and so on, each grown by the node that adds least to the edges across its border.
- * The cheaper one is taken if it beats the ranks as they are.  All processes compute the same from
- * the same data.  wm_topo_order() is called without the domain's lock. */
+/* Places processes on the nodes of a graph.  Two orders are tried.  The first gives the nodes, in
+ * their order, to the processes sorted by place in the hardware.  The second divides the graph into
+ * regions, one for each host, and each of these into one for each package, and so on; a region
+ * grows by the node that adds least to the edges across its border.  The cheaper order is used if
+ * it costs less than the ranks as they are.  All processes compute the same result from the same
+ * data.  wm_topo_order() is called without the domain's lock. */
 #include "mpi/topo/order.h"
 #include "mpi/coll/exch.h"
 #include "mpi/p2p/domain.h"
@@ -52,8 +53,8 @@ struct grown {
     int nparts;
 };
 
-/* How far the nodes of the part are from `first`; among equals the nearest is taken, so that
- * regions grow round. */
+/* How far the nodes of the part are from `first`.  Among nodes of equal gain pick() takes the
+ * nearest, so that regions stay compact. */
 static void count_hops(struct grown *s, int part, const int *nodes, int n, int first)
 {
     int head = 0, tail = 0;
@@ -137,8 +138,9 @@ static void assign(struct grown *s, int *nodes, const int *procs, int n, int lev
     }
 }
 
-/* Both directions of every edge but self-loops: counts become starts, one place further up, and by
- * filling in ends. */
+/* Both directions of every edge but self-loops.  start[i + 1] first counts the edges of node i,
+ * then is where they begin, and advances with each edge that is stored: at the end it is where the
+ * edges of node i end and those of node i + 1 begin. */
 static void both_ways(struct grown *s, const struct wm_adj *g)
 {
     for (int i = 0, e = 0; i < g->n; i++)
@@ -249,7 +251,8 @@ int wm_topo_arrange(const struct wm_adj *g, const struct wm_place *places, int *
     return err;
 }
 
-/* Where this process runs; levels to which it is not confined are the same number for all. */
+/* Where this process runs.  A level that the process is not bound to has the same number in all
+ * processes. */
 static struct wm_place my_place(void)
 {
     struct wm_place p = { { 0xcbf29ce484222325u } };

@@ -19,11 +19,12 @@ struct wm_place {
 };
 
 /* Collective over `comm`, blocking: which of its first g->n processes is to take each node of the
- * graph; malloc'ed into *order, NULL when nothing is to be gained. */
+ * graph; malloc'ed into *order, NULL when no order is better than the ranks as they are.
+ * MPI_SUCCESS or an error class. */
 int wm_topo_order(struct wm_comm *comm, const struct wm_adj *g, int **order);
 /* The same from known places, without communication, the same on every caller: for tests. */
 int wm_topo_arrange(const struct wm_adj *g, const struct wm_place *places, int **order);
-/* What the edges cost when process order[i] takes node i; NULL: process i. */
+/* The cost of all edges when process order[i] takes node i; NULL: process i.  No unit: order.c. */
 int64_t wm_topo_cost(const struct wm_adj *g, const struct wm_place *places, const int *order);
 
 #endif

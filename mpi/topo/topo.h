@@ -14,8 +14,8 @@ struct wm_topo {
     int ndims;                    /* grid */
     int nnodes;                   /* graph */
     int nedges;                   /* graph: of all nodes */
-    int indegree;                 /* neighbours that send to this process and that it sends to, */
-    int outdegree;                /* MPI_PROC_NULL included */
+    int indegree;                 /* neighbours that send to this process; */
+    int outdegree;                /* that it sends to; MPI_PROC_NULL counts in both */
     size_t nints;                 /* of `ints` */
     int *dims, *periods, *coords; /* grid: ndims each; coordinates of this process */
     int *index, *edges;           /* graph: as given to MPI_Graph_create */
