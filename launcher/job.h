@@ -127,7 +127,7 @@ struct launch_opts {
     bool quiet, verbose, dry_run;
     bool ping; /* measure the hosts instead of starting a program */
 
-    /* Options that an mpirun gives to the mpirun of a job that its ranks spawn (control.h). */
+    /* Options that an mpirun gives to the mpirun of a job that its ranks spawn (family.h). */
     const char *separator;    /* between the programs of the command line; ":" */
     int control_fd;           /* socket to the mpirun that has started this one; 0: none */
     bool serve;               /* the socket leads to a process without an mpirun, which spawns */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Growing arrays of strings: command lines and environments.  Main thread only; each list owns
- * its strings. */
+/* Growing arrays of strings: command lines and environments.  Each list owns its strings.  Any
+ * thread; one thread at a time uses a list. */
 #include "launcher/job.h"
 #include "runtime/base/err.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A growing array of strings, NULL-terminated. */
+/* A growing array of strings, NULL-terminated.  The functions that add strings copy them, and
+ * return 0 or -RT_ENOMEM; after an error the list is as before. */
 #ifndef LAUNCHER_STRINGS_H
 #define LAUNCHER_STRINGS_H
 
