@@ -46,7 +46,7 @@ struct abi_found {
     char *program;          /* the file that was examined */
     struct abi_need *needs; /* the first is of `kind` */
     int n;
-    bool either; /* the needs are alternatives: of modules of which the program takes one */
+    bool either; /* the needs are alternatives: each is of a module, and the program loads one */
     bool opaque; /* runs programs that are not known: a script, or a command with arguments */
 };
 
@@ -78,7 +78,8 @@ struct abi_plan {
 /* Chooses: `want` is the user's choice.  0 or -RT_ENOMEM. */
 int abi_choose(const struct abi_found *f, enum abi_kind want, struct abi_plan *out);
 void abi_plan_fini(struct abi_plan *p);
-/* Changes the environment as the plan says; the variables of the program come from `env`. */
+/* Adds to `set` the variables that the plan changes; their old values come from `env`.  0 or
+ * -RT_ENOMEM. */
 int abi_apply(const struct abi_plan *p, const struct abi_env *env, struct launch_list *set);
 
 /* auto, ompi, mpich or none.  False: none of them. */
@@ -90,7 +91,8 @@ const char *abi_word(enum abi_kind kind);
 
 /* The executable that a word of a command line names, found in PATH; false: there is none. */
 bool abi_find(const char *word, const struct abi_env *env, char *path, size_t len);
-/* Folder of the shims of ABI_OMPI or ABI_MPICH; it need not exist. */
+/* Folder of the shims of ABI_OMPI or ABI_MPICH; it need not exist.  False: the path of this program
+ * is unknown, or `path` is too short. */
 bool abi_folder(enum abi_kind kind, char *path, size_t len);
 
 /* Reads the environment of this process. */

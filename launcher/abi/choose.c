@@ -22,7 +22,7 @@
 #define OURS "Weft MPI "
 #define ADVICE_NONE "; --abi=none starts it as it is"
 
-/* ---- the sentence ---- */
+/* ---- the text of a plan ---- */
 
 static int say(struct abi_plan *p, char *text, int n)
 {
@@ -140,8 +140,8 @@ static bool gather(const struct abi_found *f, enum abi_kind kind, struct abi_pla
     return append(&p->folders, folder, "");
 }
 
-/* Without a program of MPI in sight: whatever a script starts finds the shims by LD_LIBRARY_PATH,
- * unless it has a DT_RPATH. */
+/* For a script in which no MPI program was found: programs that it starts find the shims by
+ * LD_LIBRARY_PATH, unless they have a DT_RPATH. */
 static void gather_folders(struct abi_plan *p)
 {
     char folder[PATH_MAX];
