@@ -2,14 +2,19 @@
 /* Requests of ranks that only the first mpirun can serve: to spawn a job, and names.  The PMIx
  * server of a host turns each request into words, and the answer is an error code and words.
  *
- *   spawn RANK [KEY=VALUE]... { app [KEY=VALUE]... }...    answer: namespace of the new job
- *       for all: nspace host add_host hostfile map_by; for each app: n cwd path soft host env
- * (repeated) arg (repeated) publish NAME VALUE          -RT_EEXIST: the name exists lookup NAME...
- * answer: NAME VALUE for each that exists; -RT_ENOENT: none exists unpublish NAME... -RT_ENOENT: a
- * name does not exist join NAMESPACE, part NAMESPACE   the rank's job is connected to that job, or
- * no longer
+ *   spawn RANK [KEY=VALUE]... { app [KEY=VALUE]... }...
+ *       Keys of the request: nspace host add_host hostfile map_by.  Keys of a program: n cwd path
+ *       soft host env (repeated) arg (repeated).  Answer: the namespace of the new job.
+ *   publish NAME VALUE
+ *       -RT_EEXIST: the name exists.
+ *   lookup NAME...
+ *       Answer: NAME VALUE for each name that exists.  -RT_ENOENT: none exists.
+ *   unpublish NAME...
+ *       -RT_ENOENT: one of the names does not exist.
  *
- * On the wire between a rank and its server, join and part are publications of the keys below. */
+ * A rank connects its job to another job by publishing that job's namespace under the name
+ * RT_BOOT_KEY_JOIN, and disconnects the two by publishing it under RT_BOOT_KEY_PART
+ * (runtime/boot/boot.h).  These two names are not stored. */
 #ifndef LAUNCHER_HOST_ASK_H
 #define LAUNCHER_HOST_ASK_H
 

@@ -267,7 +267,7 @@ static hwloc_bitmap_t widen(const struct machine *m, hwloc_const_bitmap_t place,
 }
 
 /* Checks that the machine shows the requested objects.  A machine without packages or NUMA nodes
- * counts as one. */
+ * counts as one.  Returns 0; -1: ranks are not bound; or an exit code after a message. */
 static int check_binding(const struct launch_job *job, const struct machine *m,
                          enum launch_obj bind)
 {

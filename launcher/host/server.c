@@ -37,7 +37,7 @@ static struct {
 
 /* Settings of PMIx for this process and the ranks: a job of few ranks needs no shared store of job
  * data (gds, see keep_in_store()), no compression (64 KiB of zlib state for each rank), and no
- * credentials besides the owner of a local socket. */
+ * credentials besides the user id: accept.c checks which user has opened a connection. */
 static const char *const tuning[][2] = {
     { "PMIX_MCA_gds", "hash" },
     { "PMIX_MCA_psec", "native" },
@@ -49,7 +49,7 @@ static const char *const tuning[][2] = {
  * error, so the variable excludes the component that must not be used. */
 #define STORE_RANKS 64
 #define STORE "^ds12"
-#define STORE_ROOM (32u << 20) /* free space needed: 65 ranks use 12 MiB */
+#define STORE_ROOM (32u << 20) /* bytes of free space needed: 65 ranks use 12 MiB */
 #define NTUNING (sizeof tuning / sizeof tuning[0])
 
 void launch_server_tune(void)
@@ -59,7 +59,7 @@ void launch_server_tune(void)
         server.tuned_gds = true;
     for (size_t i = 0; i < NTUNING; i++)
         setenv(tuning[i][0], tuning[i][1], 0);
-    /* PMIx would collect events, such as the loss of a rank, for a second. */
+    /* By default PMIx collects events, such as the loss of a rank, for a second. */
     setenv("PMIX_MCA_pmix_event_caching_window", "0", 0);
     /* hwloc's plugins search for X11 displays, OpenCL and CUDA, which takes up to a second and
      * which a launcher does not need. */

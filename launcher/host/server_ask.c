@@ -111,7 +111,8 @@ pmix_status_t launch_on_spawn(const pmix_proc_t *proc, const pmix_info_t info[],
     return post(call, proc, napps ? err : -RT_ENOTSUP);
 }
 
-/* Keys of PMIx's own are directives; others are names with their values. */
+/* Keys of PMIx's own are directives; the other key is the name to publish.  A call with several
+ * names is not supported. */
 pmix_status_t launch_on_publish(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
                                 pmix_op_cbfunc_t cbfunc, void *cbdata)
 {

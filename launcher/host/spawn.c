@@ -402,7 +402,7 @@ static const char *advice_for_start(int error)
     }
 }
 
-/* Logs why a rank could not be started. */
+/* Prints why a rank could not be started; returns the exit code. */
 static int start_failed(const struct launch_job *job, const struct launch_rank *r, const char *step,
                         int error)
 {

@@ -7,16 +7,16 @@
 
 /* Finds the programs; 0 or an exit code after a message. */
 int launch_check_programs(struct launch_job *job);
-/* Prints what they were built for, for --dry-run. */
+/* Prints the MPI that each program was built for, for --dry-run. */
 void launch_show_programs(struct launch_job *job, FILE *out);
 /* Raises the limits of open files and of the stack for the ranks of this host; called before this
- * process opens many files. */
+ * process opens many files.  0 or an exit code after a message. */
 int launch_raise_limits(const struct launch_job *job);
 /* Starts every rank.  0 or an exit code after a message; ranks may run in either case. */
 int launch_spawn(struct launch_job *job);
-/* A rank has ended. */
+/* Records that a rank has ended with this status of waitpid(). */
 void launch_rank_ended(struct launch_job *job, struct launch_rank *r, int status);
-/* Reaps children of this process; calls other() for a child that is not a rank. */
+/* Reaps children of this process.  Calls other() for each; true: the child is not a rank. */
 void launch_reap(struct launch_job *job, bool (*other)(void *arg, pid_t pid, int status),
                  void *arg);
 /* Reports each ended rank once: first the ranks killed by a signal, then those with exit code 0,
