@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The state of an agent, and what the files of this folder use of each other: the loop (agent.c),
- * the head's orders (orders.c), heartbeats (alive.c). */
+ * the head's orders (orders.c), requests of ranks (asks.c), heartbeats (alive.c). */
 #ifndef LAUNCHER_AGENT_AGENT_H
 #define LAUNCHER_AGENT_AGENT_H
 
@@ -37,6 +37,8 @@ struct agent_ask {
 struct agent {
     enum agent_phase phase;
     struct frame_chan up; /* to the parent */
+    /* Times of the last frame from the parent, of the last frame to it, and of the last turn of the
+     * loop. */
     uint64_t heard_ns, spoke_ns, stepped_ns;
     bool head_stopped; /* stopped by its user: the head is silent, which is not a failure */
     struct tree_conf conf;
@@ -45,15 +47,15 @@ struct agent {
     struct pump pump;
     struct launch_job job;
     struct launch_opts opts;
-    struct launch_list env; /* environment that the head gives to the ranks */
-    uint8_t *description;   /* frame that holds the strings of `opts` */
-    char **names;
-    int first, end;
-    char segment[4096];
+    struct launch_list env;  /* environment that the head gives to the ranks */
+    uint8_t *description;    /* frame that holds the strings of `opts` */
+    char **names;            /* of the hosts first..end-1 */
+    int first, end;          /* first..end-1: nodes of this host and of those below it */
+    char segment[4096];      /* path of the node segment; "": none */
     struct launch_list said; /* texts of launch_say() while the job is prepared */
     int signal_fd;
-    uint64_t linger_until_ns;
-    struct agent_ask *asks; /* requests of ranks that the head has not answered */
+    uint64_t linger_until_ns; /* AGENT_FINISHING: until then output is awaited */
+    struct agent_ask *asks;   /* requests of ranks that the head has not answered */
     uint32_t nasked;
     struct pollfd *fds;
     size_t nfds;

@@ -26,10 +26,12 @@ struct pump {
     void *arg;
 };
 
-int pump_init(struct pump *p, struct launch_job *job);
-int pump_fds(struct pump *p, struct pollfd *fds); /* at most 3 for each rank */
+int pump_init(struct pump *p, struct launch_job *job); /* 0 or -RT_ENOMEM */
+/* Fills at most 3 entries for each rank; returns their number. */
+int pump_fds(struct pump *p, struct pollfd *fds);
 void pump_step(struct pump *p, const struct pollfd *fds, int n);
-/* Reads and sends what a rank has written until now, regardless of credit. */
+/* Reads and sends what a rank has written until now, regardless of credit; at most 256 KiB of each
+ * stream, because a child of the rank may write forever. */
 void pump_drain(struct pump *p, struct launch_rank *r);
 /* Gives a piece of standard input to the ranks that read it; empty: end of input. */
 void pump_input(struct pump *p, const void *data, size_t len);
