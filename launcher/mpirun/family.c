@@ -22,8 +22,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The numbers of ranks of the jobs spawned last can be looked up although these have ended.  Their
- * names belong to the negative number of the job. */
+/* Jobs for which the numbers of ranks can be looked up although the jobs have ended: those spawned
+ * last.  The owner of these names is the negative number of the job. */
 #define COUNTS_KEPT 64
 #define OWN 1 /* number of the job of the first mpirun itself */
 /* Between SIGTERM and SIGKILL for an adopted process, as for ranks. */

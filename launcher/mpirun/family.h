@@ -19,10 +19,10 @@
 
 struct pollfd;
 
-/* Called once, before ranks run. */
+/* Called once, before ranks run.  0 or -RT_ENOMEM. */
 int family_init(struct launch_job *job);
 /* The socket of --weft-serve leads to a process that has no mpirun.  It becomes a member that runs
- * already. */
+ * already.  0, or -RT_ESYS after a message. */
 int family_adopt(struct launch_job *job);
 /* The ranks of this mpirun's job run: announces the job to the first mpirun. */
 void family_up(struct launch_job *job);
@@ -33,18 +33,21 @@ void family_ask_from(struct launch_job *job, uint32_t node, uint32_t number, int
                      const struct launch_list *words);
 /* Whether the process was the mpirun of a member, which has now ended. */
 bool family_exited(struct launch_job *job, pid_t pid, int status);
+/* For poll(): the number of descriptors, and the descriptors. */
 int family_nfds(const struct launch_job *job);
 int family_fds(struct launch_job *job, struct pollfd *fds);
 /* Handles frames; ends jobs that are connected to a job that has failed. */
 void family_step(struct launch_job *job);
-/* Ends all members; `now`: without a grace time. */
+/* Ends all members except an adopted process, which has received the signal of the user, too.
+ * `now`: their mpiruns also get SIGTERM. */
 void family_end_all(struct launch_job *job, bool now);
+/* Sends a signal to the mpiruns of all members. */
 void family_signal(struct launch_job *job, int sig);
-/* When an adopted process is to be killed; 0: none is. */
+/* Time at which an adopted process is to be killed; 0: none is. */
 uint64_t family_kill_at_ns(const struct launch_job *job);
 /* Whether a member runs. */
 bool family_active(const struct launch_job *job);
-/* The members, if there are any, end by themselves. */
+/* Frees the family.  Members that still run end when their sockets close. */
 void family_fini(struct launch_job *job);
 
 #endif

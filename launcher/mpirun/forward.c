@@ -292,8 +292,8 @@ void launch_io_far(struct launch_job *job)
     }
 }
 
-/* Whether an incomplete line may be a prompt: the rank reads standard input and has been quiet for
- * a while. */
+/* Whether an incomplete line may be a prompt, if it stays incomplete for PROMPT_NS: the rank reads
+ * standard input. */
 static bool is_prompt(const struct launch_job *job, const struct launch_stream *s)
 {
     return s->len && !s->is_err && s->rank == job->opts->stdin_rank;
@@ -430,7 +430,7 @@ int launch_io_init(struct launch_job *job)
     struct stat st[2] = { 0 };
 
     for (int i = 0; i < 2; i++) {
-        io.sink[i].fd = i + 1; /* warnings may be waiting already */
+        io.sink[i].fd = i + 1; /* the rest is kept: the buffer may hold warnings already */
         fstat(i + 1, &st[i]);
         io.sink[i].regular = S_ISREG(st[i].st_mode);
     }

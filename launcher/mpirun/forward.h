@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Forwards output of the ranks to mpirun's output, line by line, and mpirun's standard input to the
- * ranks. Never blocks. */
+ * ranks.  Never blocks. */
 #ifndef LAUNCHER_MPIRUN_FORWARD_H
 #define LAUNCHER_MPIRUN_FORWARD_H
 
@@ -8,12 +8,14 @@
 
 struct pollfd;
 
-int launch_io_init(struct launch_job *job);
+int launch_io_init(struct launch_job *job); /* 0 or -RT_ENOMEM */
+/* Opens the files of --output-filename.  0, or -RT_ESYS after a message. */
 int launch_io_open_files(struct launch_job *job);
-int launch_io_fds(struct launch_job *job, struct pollfd *fds); /* fills at most 3n + 3 */
+/* Fills at most 3n + 3 entries for n ranks; returns their number. */
+int launch_io_fds(struct launch_job *job, struct pollfd *fds);
 void launch_io_step(struct launch_job *job, const struct pollfd *fds, int nfds);
 int launch_io_timeout_ms(const struct launch_job *job); /* -1: no limit */
-/* Reads what a rank has written to its pipes until now. */
+/* Reads what a rank has written to its pipes until now, at most 256 KiB of each. */
 void launch_io_drain(struct launch_job *job, struct launch_rank *r);
 /* For the ranks of a head: marks their streams as open; passes on bytes that an agent has sent
  * (none: end of the stream). */

@@ -16,6 +16,7 @@ struct pollfd;
 int head_start(struct launch_job *job, int signal_fd);
 /* Starts the ranks. */
 void head_go(struct head *h);
+/* Ends the agents, waits at most two seconds for them, and frees job->head, which may be NULL. */
 void head_stop(struct launch_job *job);
 
 void head_signal(struct head *h, int sig); /* to all ranks */
@@ -23,7 +24,7 @@ void head_signal(struct head *h, int sig); /* to all ranks */
 void head_finish(struct head *h);
 bool head_finished(const struct head *h);
 
-/* Called by the loop, which reports ended ranks afterwards. */
+/* Called by the loop, which reports ended ranks afterwards.  A time of -1: no limit. */
 int head_nfds(const struct head *h);
 int head_fds(struct head *h, struct pollfd *fds);
 int head_timeout_ms(const struct head *h);
@@ -34,7 +35,7 @@ void head_check_fences(struct head *h);
 void head_exited(struct head *h, pid_t pid, int status); /* the process of a remote shell */
 
 /* Called by forward.c: a piece of mpirun's standard input for the ranks that read it, empty at the
- * end. The next piece may be passed when this one has been taken. */
+ * end.  The next piece may be passed when this one has been taken. */
 void head_input(struct head *h, const void *data, size_t len);
 bool head_input_busy(const struct head *h);
 

@@ -18,7 +18,7 @@ struct head_host {
 /* A message of one or more hosts, with the name of the first host in it. */
 struct head_note {
     char *text;
-    bool *of;
+    bool *of; /* for each host: whether it has sent this message */
     int first;
 };
 
@@ -33,8 +33,8 @@ struct head {
     char **names;
     int nanswered, nfailed, nready, ndone;
     uint64_t failed_ns; /* time of the first failure */
-    uint32_t window;
-    int input_pending; /* hosts that have not taken the last piece of standard input */
+    uint32_t window;    /* bytes of output that one host may send before it gets more credit */
+    int input_pending;  /* hosts that have not taken the last piece of standard input */
     bool running, finishing;
     int signal_fd;
     struct pollfd *fds; /* used until the main loop starts, and after it ends */

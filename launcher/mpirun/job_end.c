@@ -17,12 +17,13 @@
 /* Time between SIGTERM and SIGKILL: the job must have ended within a second of the cause. */
 #define GRACE_NS 400000000
 /* Longer than a dying process needs between the closing of its sockets and the signal that reports
- * its death.  The death of a rank on another host may be reported after the failure that it caused
- * on this host. */
+ * its death. */
 #define SUSPECT_NS 50000000
 /* MPI_ERR_PROC_ABORTED in the standard ABI: a rank that has lost a peer aborts with this code.  The
  * end of the peer, whatever its code, is the cause to report. */
 #define PEER_LOST 58
+/* SUSPECT_NS with several hosts: the death of a rank on another host may be reported after the
+ * failure that it caused on this host. */
 #define SUSPECT_FAR_NS 250000000
 /* A rank waits two seconds for the answer to PMIx_Finalize(), so if PMIx's thread is late, the end
  * of the rank is noticed before the call.  A rank is reported when PMIx has read its connection to
@@ -283,7 +284,7 @@ void launch_end_exited(struct launch_job *job, struct launch_rank *r)
     int code = sig ? 128 + sig : WEXITSTATUS(r->status);
 
     if (r->aborted)
-        return; /* logged by the call */
+        return; /* reported with the event LAUNCH_ABORT */
     if (sig) {
         snprintf(how, sizeof how, "was killed by signal %d (%s)", sig, strsignal(sig));
         report(job, r, code, how, advice_for_signal(sig));

@@ -2,8 +2,8 @@
 /* The main loop: signals, events of the PMIx server, output and input, until every rank has ended
  * and all output is written.  The order within a turn matters.  Events are handled before deaths,
  * so that a rank which has finalized is known to have done so.  Of several deaths noticed at once,
- * a death by a signal is handled before exit code 0, and that before other codes, which are often a
- * consequence. */
+ * a death by a signal is handled before exit code 0, and exit code 0 before other codes, which are
+ * often a consequence. */
 #include "launcher/host/spawn.h"
 #include "launcher/mpirun/job_end.h"
 #include "launcher/mpirun/family.h"

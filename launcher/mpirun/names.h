@@ -15,7 +15,8 @@ struct names {
     int n;
 };
 
-/* Serves publish, lookup and unpublish (ask.h) for a job.  Returns the error code of the answer. */
+/* Serves publish, lookup and unpublish (ask.h) for a job.  Returns the error code of the
+ * answer: 0, -RT_EEXIST, -RT_ENOENT, -RT_EINVAL, -RT_ENOTSUP or -RT_ENOMEM. */
 int names_ask(struct names *names, int owner, const struct launch_list *words,
               struct launch_list *answer);
 /* A job has ended: removes its names. */
