@@ -73,8 +73,8 @@ static int find_slurm(struct launch_alloc *a)
     int code = launch_ranges("SLURM_JOB_NODELIST", nodes, add_name, &a->hosts);
     if (code)
         return code;
-    /* Slurm's names may differ from the names of the machines; Slurm gives the index of this
-     * node */
+    /* Slurm's names may differ from the names of the machines: SLURMD_NODENAME is Slurm's name of
+     * this node */
     for (int i = 0; self && i < a->hosts.n; i++)
         a->hosts.v[i].self = launch_same_host(a->hosts.v[i].name, self);
     slurm_slots(a);

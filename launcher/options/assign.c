@@ -307,7 +307,8 @@ static int assign_app(struct launch_job *job, struct deal *d)
     return code;
 }
 
-/* Cores for each rank, from what Slurm was asked for; only if the smallest host shows cores. */
+/* Cores for each rank, from the processors for each task that Slurm was asked for: the lowest
+ * number over all hosts that have reported their cores. */
 static void settle_cores(struct launch_opts *o, const struct launch_host *hosts, int nhosts)
 {
     for (int h = 0; h < nhosts && o->cpus_per_rank > 1; h++) {

@@ -9,7 +9,8 @@
  * Sets job->n, job->total, app->n, app->first; allocates job->ranks with rank, app and node; counts
  * hosts[].nranks.  Returns 0 or an exit code after a message. */
 int launch_assign(struct launch_job *job);
-/* Removes hosts that will get no rank, if this is known before any agent runs. */
+/* Removes hosts that will get no rank, if this is known before any agent runs.  Returns 0 or an
+ * exit code after a message. */
 int launch_assign_ahead(struct launch_opts *o);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Lists of hosts, from text to struct launch_host.  hostlist.c parses words and ranges; hosts.c
- * handles --host and --hostfile; hostfile.c reads files; alloc.c reads the allocation of a resource
- * manager.  Main thread, before anything is started. */
+ * handles --host and --hostfile; hostfile.c reads files; allocation.c reads the allocation of a
+ * resource manager.  Main thread, before anything is started. */
 #ifndef LAUNCHER_OPTIONS_HOSTS_H
 #define LAUNCHER_OPTIONS_HOSTS_H
 
@@ -32,12 +32,13 @@ typedef int launch_name_fn(void *arg, const char *name);
 /* ---- hostlist.c ---- */
 /* Length of the first word of a list with commas; commas inside [] do not separate. */
 size_t launch_word_len(const char *text);
-/* Parses a word of `len` bytes; `where` begins the messages ("--host", "file line 3"). */
+/* Parses a word of `len` bytes; `where` begins the messages ("--host", "file line 3").  Returns 0
+ * or an exit code after a message. */
 int launch_word_parse(const char *where, const char *text, size_t len, struct launch_word *out);
 /* Parses a number in low..high with nothing after it. */
 bool launch_number(const char *text, int low, int high, int *out);
 /* Calls fn for each name in a word with ranges, such as "r[1-2]n[01-04,07]"; a word without ranges
- * is one name. */
+ * is one name.  Returns 0, or an exit code after a message: its own, or that of fn. */
 int launch_ranges(const char *where, const char *text, launch_name_fn *fn, void *arg);
 /* Parses Slurm's counts, "2(x3),1", into out[0..n).  Returns their number, which may exceed n, or
  * -1 for other text. */
@@ -62,11 +63,13 @@ int launch_choose_hosts(struct launch_opts *o);
 /* Removes the other hosts. */
 void launch_hosts_keep(struct launch_opts *o, const bool *keep);
 
-/* ---- hostfile.c: calls fn for each line that names hosts ---- */
+/* ---- hostfile.c ---- */
+/* Calls fn for each line that names hosts.  Returns 0, or an exit code after a message: its own, or
+ * that of fn. */
 typedef int launch_word_fn(void *arg, const char *where, const struct launch_word *word);
 int launch_hostfile_read(const char *path, launch_word_fn *fn, void *arg);
 
-/* ---- alloc.c ---- */
+/* ---- allocation.c ---- */
 struct launch_alloc {
     struct launch_hosts hosts; /* none: mpirun does not run in an allocation */
     char name[128];            /* "the Slurm allocation (job 17)" */

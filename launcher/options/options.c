@@ -506,7 +506,7 @@ SETTER(set_stdin)
     return 0;
 }
 
-/* ---- options that an mpirun gives to another: control.h ---- */
+/* ---- options that an mpirun gives to another: family.h ---- */
 
 SETTER(set_control)
 {

@@ -38,7 +38,7 @@ int launch_parse_rank(struct launch_opts *o, const char *option, const char *tex
 int launch_parse_bind(struct launch_opts *o, const char *option, const char *text);
 
 /* pingjob.c, for --ping: makes the program when the command line has been read; then checks the
- * hosts. */
+ * hosts.  Both return 0 or an exit code after a message. */
 int launch_ping_app(struct launch_opts *o, struct launch_app *app);
 int launch_ping_check(const struct launch_opts *o);
 
