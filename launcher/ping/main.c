@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALL_S 20.0  /* limit for all measurements of one host, in seconds, */
-#define TURN_S 0.1  /* and for one pair */
-#define REACH_S 5.0 /* added to the time in which a transport tries to connect */
+#define ALL_S 20.0  /* limit for all measurements of one host, seconds */
+#define TURN_S 0.1  /* limit for one pair, seconds */
+#define REACH_S 5.0 /* seconds added to the time in which a transport tries to connect */
 
 static void name_transport(int rank, struct ping_cell *c)
 {

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define PING_HOSTS_MAX 2048 /* the table of all pairs takes 36 bytes for each pair */
+#define PING_HOSTS_MAX 2048 /* the table takes 40 bytes for each ordered pair: 160 MiB */
 #define PING_MATRIX_MAX 12  /* hosts up to which tables are printed */
 #define PING_SLOW 2.0       /* a value this many times worse than the median is slow */
 
@@ -38,8 +38,10 @@ int ping_partner(int n, int r, int me);
 /* Prints the report; returns the number of unreachable pairs. */
 long ping_report(const struct ping_table *t, FILE *f);
 
-/* measure.c: these functions return MPI error codes.  `turn_s`: approximate time for one pair. */
-/* Sends to all other processes at once and receives from them, for at most limit_s. */
+/* measure.c: these functions return MPI error codes.  `turn_s`: approximate time for one pair,
+ * in seconds. */
+/* Sends to all other processes at once and receives from them, for at most limit_s
+ * seconds; sets reached[] for each process that has answered. */
 int ping_reach(int n, int me, double limit_s, bool *reached);
 /* Both processes of the pair call it, not necessarily at the same time. */
 int ping_pair(int me, int other, double turn_s, struct ping_cell *out);

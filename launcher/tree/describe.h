@@ -14,10 +14,10 @@ void launch_describe(struct frame_out *o, const struct launch_job *job, const ch
  * invalid description; nothing needs to be freed, because the agent ends. */
 int launch_understand(struct frame_in *i, struct launch_job *job, struct launch_opts *opts,
                       struct launch_list *env, const char **cwd);
-/* Lists of strings in frames. */
+/* Lists of strings in frames.  A malformed list sets i->bad. */
 void launch_put_list(struct frame_out *o, char *const *v, size_t n);
 void launch_get_list(struct frame_in *i, struct launch_list *l);
-/* Fills by_host, host_of and the hosts' nranks, node and begin from host_of_rank(r).  Returns 0 or
+/* Fills by_host, host_of and the hosts' nranks, node and begin from host_of_rank[].  Returns 0 or
  * -RT_ENOMEM. */
 int launch_index_hosts(struct launch_job *job, const uint32_t *host_of_rank);
 

@@ -53,6 +53,7 @@ struct relay_query {
     int rank;
     char *key;
     bool asked; /* PMIx has not answered yet */
+    /* When to ask PMIx again; the pause before the repetition after that; limit, 0: none. */
     uint64_t again_ns, wait_ns, until_ns;
 };
 

@@ -45,9 +45,9 @@ struct tree_child {
     const char *why; /* reason of the failure, if it is known better than from `said` */
     char text[160];  /* storage for `why`, if it contains a number */
     bool was_up;
-    uint64_t since_ns; /* time of the start, or of the failure */
-    uint64_t heard_ns, spoke_ns;
-    int polled_in, polled_err; /* indices in the last tree_fds(); -1: none */
+    uint64_t since_ns;           /* time of the start, or of the failure */
+    uint64_t heard_ns, spoke_ns; /* times of the last frame from the child and to it */
+    int polled_in, polled_err;   /* indices in the last tree_fds(); -1: none */
 };
 
 struct tree {
@@ -71,7 +71,8 @@ struct tree {
 /* Starts the agents of first..end-1; `self` is the node of this host or -1.  Returns 0 or -RT_E...
  * after logging; failed hosts are reported later by lost(). */
 int tree_start(struct tree *t, int first, int end, int self);
-/* Queues a frame to the subtree of `node`, or to all; -RT_ENOENT: no child is on the path. */
+/* Queues a frame to the subtree of `node`, or to all.  For one node returns 0; -RT_ENOENT: no child
+ * is on the path; -RT_EPEER: the child does not run; -RT_ENOMEM. */
 int tree_send(struct tree *t, uint32_t node, const void *frame, size_t len);
 /* The child whose subtree contains `node`, or NULL. */
 struct tree_child *tree_find(struct tree *t, uint32_t node);
