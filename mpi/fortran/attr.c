@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Attributes from Fortran: keys with Fortran copy and delete functions, and values that are
- * integers. The C library keeps the language of each value and converts (MPI-5.0 section 19.3.7);
+ * integers.  The C library keeps the language of each value and converts (MPI-5.0 section 19.3.7);
  * this file passes the language around each call.  Any thread. */
 #include "mpi/fortran/hand.h"
 #include <stdlib.h>
@@ -109,7 +109,8 @@ static void made(int ret, int key, int language, struct functions *f, wf_int *ke
     wf_error(ierror, ret);
 }
 
-/* The predefined functions are constants in C: 0, and one for all kinds of objects that copies. */
+/* In C the predefined functions are constants: 0 for those that do nothing, and one constant for
+ * the functions that copy, of all kinds of objects. */
 static uintptr_t copy_code(wf_procedure *function, wf_procedure *ours)
 {
     if (wf_is_predefined(function, WF_NULL_COPY))

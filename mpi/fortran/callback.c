@@ -35,7 +35,7 @@ static void op_unset_c(void *in, void *inout, MPI_Count *len, MPI_Datatype *data
     unset();
 }
 
-/* A vector that is longer than an INTEGER can say is reduced in parts. */
+/* A vector with more elements than an INTEGER can count is reduced in parts. */
 static void op_call(void *in, void *inout, MPI_Count len, MPI_Datatype datatype, void *state)
 {
     const MPI_Count most = WF_WIDE ? INT64_MAX : INT_MAX;
@@ -150,9 +150,9 @@ struct grequest {
 /* After a callback that got extra_state with the value `before`.  Other MPIs pass their callbacks
  * the variable of MPI_Grequest_start itself, and programs wait for a change of it.  Weft's
  * callbacks get a copy, because the argument may be an expression, or a variable that is gone; a
- * change of the copy is stored in a variable that still has the value before.  By system calls,
- * which fail where a pointer would crash: a constant is read-only, and the stack of an ended thread
- * is unmapped. */
+ * change of the copy is stored in a variable that still has the value before.  The variable is
+ * accessed by system calls, which fail where access through a pointer would crash: a constant is
+ * read-only, and the stack of an ended thread is unmapped. */
 static void store_change(const struct grequest *g, MPI_Aint before)
 {
     MPI_Aint value;

@@ -83,7 +83,7 @@ static void put(MPI_Info info, const char *key, wf_int nbytes)
     PMPI_Info_set(info, key, text);
 }
 
-/* Reports the kinds to the C library, which obeys the first report only. */
+/* Reports the kinds to the C library, unless they have been reported before. */
 static void publish(const struct wf_kinds *k)
 {
     MPI_Info info = MPI_INFO_NULL;
@@ -107,7 +107,7 @@ static void publish(const struct wf_kinds *k)
 
 static struct wf_kinds kinds; /* of the first object that reported any; real_size 0 before */
 
-/* The first object's compiler counts; of another with other kinds the user is warned. */
+/* The kinds of the first object are used.  An object with other kinds causes a warning. */
 static void take_kinds(const struct wf_kinds *k, const void *start)
 {
     const struct wf_kinds *known = &kinds;

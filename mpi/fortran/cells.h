@@ -68,9 +68,10 @@ void weft_fortran_object(const struct wf_start *start, bool loaded);
 /* For programs that were linked without kinds.f90: called when a Fortran program starts MPI. */
 void wf_usual_kinds(void);
 
+/* The cell (enum wf_cell) of which this is a further address; otherwise `none`. */
 int wf_more_find(const void *p, int none) __attribute__((cold, noinline));
 
-/* The cell at an address, or -1. */
+/* Whether this is an address of that cell. */
 static inline bool wf_is_cell(const void *p, enum wf_cell cell)
 {
     if (p == wf_cells.at[cell])

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Strings and temporary memory of the Fortran entry points, and the facts about a communicator that
- * the length of an array follows from.  Any thread. */
+ * determine the length of an array.  Any thread. */
 #include "mpi/fortran/fort.h"
 #include <stdio.h>
 #include <stdlib.h>

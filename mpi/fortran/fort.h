@@ -298,7 +298,7 @@ char *wf_string_in(struct wf_tmp *t, const char *x, size_t len, bool both);
 /* Copies a C string to x(1:len), cut or filled with blanks. */
 void wf_string_done(char *x, size_t len, const char *s);
 
-/* ---- facts about a call that an array's length follows from ---- */
+/* ---- numbers that determine the length of an array; 0 after an error ---- */
 
 int wf_ndims(wf_int comm);
 int wf_peers(wf_int comm); /* of the remote group on an intercommunicator */

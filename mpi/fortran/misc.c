@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fortran calls that have arguments, or a protocol about them, of their own: start, LOGICAL values,
- * lengths of strings, arrays of strings, statuses.  Any thread, as the C procedures allow. */
+/* Fortran calls whose arguments no general rule translates: start, LOGICAL values, lengths of
+ * strings, arrays of strings, statuses.  Any thread, as the C procedures allow. */
 #include "mpi/fortran/hand.h"
 #include <string.h>
 
@@ -77,8 +77,7 @@ void f_status_f082f(wf_int *f08_status, wf_int *f_status, wf_int *ierror)
     f_status_f2f08(f08_status, f_status, ierror);
 }
 
-/* ---- strings whose length is part of the protocol: C counts the final NUL, Fortran has none ----
- */
+/* ---- strings with a length argument: C counts the final NUL, Fortran has none ---- */
 
 void f_info_get(__typeof__(MPI_Info_get) *fn, const wf_int *info, const char *key,
                 const wf_int *valuelen, char *value, wf_int *flag, wf_int *ierror, size_t key_len,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Array sections as datatypes.  The dimensions of a descriptor are merged first: what is left is a
- * contiguous unit of elements, and for each dimension how often and how far apart what is below it
- * repeats.  The first k elements are then a few nested vectors.  The types of the last sections of
+ * contiguous unit of elements, and for each dimension the number of repetitions and their distance.
+ * The first k elements are then a few nested vectors.  The types of the last sections of
  * predefined datatypes are kept in each thread, so a loop over calls builds them once. */
 #include "mpi/fortran/section.h"
 #include <pthread.h>
@@ -113,8 +113,9 @@ static int join_pieces(struct pieces *p, int err, MPI_Datatype *out)
     return err;
 }
 
-/* The first `nitems` items of the section, `per` of which make an element: level[d] repeats what is
- * below it over the whole dimension d; the pieces take from the levels what nitems needs. */
+/* The first `nitems` items of the section, `per` of which make an element.  level[d] is one
+ * repetition of dimension d: it contains all dimensions below d completely.  The pieces are as many
+ * repetitions of the levels, highest first, as make up nitems. */
 static int first_items(const struct shape *s, MPI_Datatype item, MPI_Count per, MPI_Count nitems,
                        MPI_Datatype *out)
 {
@@ -151,11 +152,11 @@ static int first_items(const struct shape *s, MPI_Datatype item, MPI_Count per, 
     return join_pieces(&p, err, out);
 }
 
-/* ---- a datatype over the elements of a section that is not a repetition of its own elements ----
- */
+/* ---- datatypes that are not made of the elements of the section ---- */
 
-/* Copies `n` elements' worth of pieces: each run of bytes of the datatype, in the contiguous buffer
- * that the section stands for, is cut where the section has gaps. */
+/* The pieces of a section that a datatype selects.  Each run of bytes of the datatype, in the
+ * contiguous buffer that the section stands for, is cut where the section has gaps.  n of `room`
+ * pieces are in use; disp and len share one allocation, which begins at disp. */
 struct cut {
     const struct shape *s;
     MPI_Count n, room, *len, *disp;
@@ -206,7 +207,7 @@ static int any_items(const struct shape *s, MPI_Datatype type, MPI_Count count, 
     return err;
 }
 
-/* What the datatype of a call is. */
+/* The datatype of a call and its size and extents, in bytes. */
 struct item {
     MPI_Datatype type;
     MPI_Count size, lb, extent, true_lb, true_extent;
@@ -387,7 +388,8 @@ int wf_section_strided(struct wf_section *s, const struct wf_desc *d, MPI_Count 
     return wf_likely(made) ? one_of_type(s, d, made) : new_section(s, d, count, datatype);
 }
 
-/* How far apart blocks of `m` elements are if all look alike; 0 if they do not. */
+/* Bytes from one block of `m` elements to the next, if all n blocks have the same layout; otherwise
+ * 0. */
 static MPI_Count block_step(const struct shape *s, int n, MPI_Count m)
 {
     MPI_Count below = s->unit;
@@ -503,7 +505,7 @@ int wf_root_blocks(wf_int comm, wf_int root)
                : 0;
 }
 
-/* MPI_SIZEOF: the compiler says it in the descriptor. */
+/* MPI_SIZEOF: the compiler passes the size in the descriptor. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 WF_EXPORT void WF_F08TS(MPI_Sizeof)(const struct wf_desc *x, wf_int *size, wf_int *ierror)
 {

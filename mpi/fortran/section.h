@@ -58,7 +58,7 @@ struct wf_place {
     bool blocks, writes;
 };
 
-/* What the functions below and _end read before it is set. */
+/* Clears the fields that _refused and _end read even if no function below has set them. */
 static inline void wf_section_begin(struct wf_section s[], int n)
 {
     for (int i = 0; i < n; i++) {
