@@ -79,7 +79,7 @@ int wx_keyval_set_x(int keyval, int language, MPIX_Destructor_function *destruct
     return wx_error_out(WX(Keyval_set_x)(wx_keyval_in(keyval), language, fortran_free));
 }
 
-/* Of the values in this thread's calls. */
+/* The language of the attribute values in this thread's calls. */
 static _Thread_local int value_language = MPIX_ATTR_C;
 
 int wx_attr_language(int keyval, int language)
@@ -96,7 +96,7 @@ static int value_of(void *value)
     return value_language == MPIX_ATTR_C ? **(int **)value : (int)*(MPI_Aint *)value;
 }
 
-/* C gets the address of a variable, which holds it. */
+/* C gets the address of a variable that holds the value; Fortran gets the value. */
 static void store(void *value, int *variable, int it)
 {
     *variable = it;
@@ -119,7 +119,7 @@ static int comm_value(int ret, int keyval, void *value, const int *flag)
         ours = value_of(value);
     else
         return MPI_SUCCESS;
-    /* The code of the library that was used last: at least the last of the ABI itself. */
+    /* The last code that the program has added; without one, the last code of the ABI. */
     if (keyval == MPI_LASTUSEDCODE)
         store(value, mine, ours > MPI_ERR_LASTCODE ? wx_error_out(ours) : WX_LASTCODE);
     else

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The user's functions as callbacks of operations, error handlers, generalised requests and data
  * representations.  They see the handles, statuses and error codes of the foreign ABI.  An object
- * is made with a function that is never called, and is then given the user's as state
- * (MPIX_Op_set_x(3)), or finds it in its extra state. */
+ * is made with a function that is never called, and then gets the user's function as state
+ * (MPIX_Op_set_x(3)); or its function finds the user's function in the extra state. */
 #include "mpi/foreign/convert.h"
 #include "mpi/foreign/fortran.h"
 
@@ -27,7 +27,7 @@ static void op_unset_c(void *in, void *inout, MPI_Count *len, MPI_Datatype *data
     abort();
 }
 
-/* A vector that is longer than an int can say is reduced in parts. */
+/* A vector with more elements than an int can count is reduced in parts. */
 static void op_call(void *in, void *inout, MPI_Count len, MPI_Datatype datatype, void *state)
 {
     MPI_Count lb, extent = 0;

@@ -38,6 +38,7 @@ struct wx_weft {
 extern struct wx_weft wx_weft;
 #define WX(name) (wx_weft.name)
 
+/* Finds Weft's library and procedures; ends the process if one is missing. */
 void wx_load(void);
 
 static inline void wx_ready(void)
@@ -82,7 +83,7 @@ bool wx_is_ignored(const void *status);
  * zero at the end, others do not. */
 #define WX_SHORTER(limit) (WX_MAX_##limit + 1 < MPI_MAX_##limit)
 
-/* Stores what fits of a string of Weft. */
+/* Stores a string of Weft, cut to `size` bytes including the zero at the end. */
 static inline void wx_string_out(char *to, int *len, const char *from, size_t size)
 {
     size_t n = strlen(from) < size ? strlen(from) : size - 1;
@@ -147,14 +148,15 @@ static inline void wx_ints_out(int *v, int n, int (*convert)(int))
         v[i] = convert(v[i]);
 }
 
-/* Lengths of arrays that no argument says. */
+/* Lengths of arrays that no argument gives: the peers of a communicator, the neighbours of this
+ * process; 0 after an error. */
 int wx_peers(wx_MPI_Comm comm);
 int wx_degree(wx_MPI_Comm comm, bool out);
 
 /* ---- statuses ---- */
 
-/* A status that Weft has not written keeps this in MPI_SOURCE; so does MPI_ERROR, which Weft writes
- * only where the standard says. */
+/* In MPI_SOURCE of a temporary status: Weft has not written the status.  In MPI_ERROR: Weft has not
+ * written this field, which the standard requires in some calls only. */
 #define WX_UNSET INT_MIN
 
 static inline MPI_Status *wx_status_new(MPI_Status *w, const wx_MPI_Status *f)

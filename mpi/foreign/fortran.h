@@ -23,6 +23,7 @@ typedef void MPIX_Errhandler_function_x(void *object, int *error_code, void *ext
 
 typedef void wx_user_function_x(void *in, void *inout, MPI_Count len, wx_MPI_Datatype datatype,
                                 void *state);
+/* These return error codes of the ABI. */
 int wx_op_set_x(wx_MPI_Op op, wx_user_function_x *call, MPIX_Destructor_function *destructor,
                 void *state);
 int wx_errhandler_set_x(wx_MPI_Errhandler errhandler, MPIX_Errhandler_function_x *call,

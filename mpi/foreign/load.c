@@ -13,7 +13,7 @@
 
 struct wx_weft wx_weft;
 
-/* mpirun finds "Weft MPI " in the libraries that it need not warn of. */
+/* Ends the process. */
 static void fail(const char *what, const char *why)
 {
     fprintf(stderr, "Weft MPI cannot load %s: %s\n", what, why ? why : "unknown error");

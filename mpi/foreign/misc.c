@@ -101,7 +101,7 @@ WX_PROC(int, Get_processor_name, (char *name, int *len))
     return wx_error_out(ret);
 }
 
-/* A port is useless in part. */
+/* A part of a port name cannot be used, so a name that is too long is an error. */
 static int port_out(int ret, char *to, const char *from)
 {
     if (!ret && strlen(from) >= WX_MAX_PORT_NAME)
@@ -228,7 +228,7 @@ WX_PROC(int, T_event_get_info,
 }
 
 /* The callbacks of events see a safety level whose numbers differ; they are not supported.  NULL
- * takes a callback away. */
+ * removes a callback. */
 WX_PROC(int, T_event_register_callback,
         (MPI_T_event_registration registration, int safety, wx_MPI_Info info, void *user_data,
          void (*callback)(void)))

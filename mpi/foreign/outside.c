@@ -191,7 +191,7 @@ QUERY(Query_cuda_support)
 QUERY(Query_ze_support)
 QUERY(Query_hip_support)
 
-/* The library's version of the standard ABI; this is not its ABI. */
+/* The version of the standard ABI: -1, because the program has another ABI. */
 WX_PROC(int, Abi_get_version, (int *major, int *minor))
 {
     *major = *minor = -1;
