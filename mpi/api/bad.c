@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The words of the bindings' argument checks: what was found, what was expected, what to do.
+/* The error texts of the bindings' argument checks: what was found, what was expected, what to do.
  * Reached only when a check has failed, except wm_check_counts().  Any thread; no state. */
 #include "mpi/api/bad.h"
 #include "mpi/api/bind.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cold functions that put a failed check of a binding into words.  Each leaves the text with
- * wm_err() and returns the error class; the binding raises it.  `arg` is the text "argument 4
- * (dest)". */
+/* The error texts of the bindings' argument checks, in cold functions.  Each stores the text with
+ * wm_err() and returns the error class; the binding raises it.  `arg` is the text
+ * "argument 4 (dest)". */
 #ifndef WM_API_BAD_H
 #define WM_API_BAD_H
 
@@ -10,9 +10,10 @@
 
 #define WM_COLD __attribute__((cold, noinline))
 
-/* The library is not up: raises MPI_ERR_OTHER and returns it. */
+/* MPI is not initialised: raises MPI_ERR_OTHER.  This function and the next two return the
+ * value that the binding returns. */
 int wm_bad_phase(const char *call) WM_COLD;
-/* The same for calls that belong to the world model, whatever sessions are open. */
+/* The same for calls of the world model, also if sessions are open. */
 int wm_bad_world(const char *call) WM_COLD;
 /* The procedure has no body: raises MPI_ERR_UNSUPPORTED_OPERATION on `comm` (may be NULL). */
 int wm_unsupported(struct wm_comm *comm, const char *call) WM_COLD;
@@ -42,9 +43,9 @@ int wm_bad_number(const char *arg, MPI_Count found, int errclass) WM_COLD;
 int wm_bad_null(const char *arg, int errclass) WM_COLD;
 int wm_bad_in_place(const char *arg, const struct wm_comm *c) WM_COLD;
 
-/* After wm_bad_address(). */
+/* A buffer that wm_bad_address() has found to be bad. */
 int wm_bad_buffer(const char *arg, const void *buf, const struct wm_type *t) WM_COLD;
-/* The vector of a v or w collective: n counts, none negative. */
+/* Checks the vector of a v or w collective: n counts, none negative.  MPI_SUCCESS or an error. */
 int wm_check_counts(const char *arg, struct wm_counts v, int n);
 
 #endif

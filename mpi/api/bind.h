@@ -43,7 +43,7 @@ static inline bool wm_usable_type(const struct wm_type *t)
     return rt_likely(t != NULL) && rt_likely(t->committed) && rt_likely(!t->absent);
 }
 
-/* Which arguments of a collective with a root mean something to this process. */
+/* Which arguments of a collective with a root are significant at this process. */
 #define WM_AT_ROOT 1u /* those for the root only */
 #define WM_AT_ALL 2u  /* the others */
 /* `both`: the root of an intercommunicator uses its peers' arguments too (broadcast, reduce). */

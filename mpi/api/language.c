@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What bindings for other languages need of the library: callbacks with a state of their own, the
  * language of attribute values, and an error of their own.  libmpifort_abi calls these
- * (MPIX_Op_set_x(3)). Any thread. */
+ * (MPIX_Op_set_x(3)).  Any thread. */
 #include "mpi/api/bind.h"
 #include "mpi/base/attr.h"
 #include "mpi/core/errh.h"

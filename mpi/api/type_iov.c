@@ -5,7 +5,7 @@
 #include "mpi/datatype/type.h"
 
 struct walk {
-    MPI_Count skip, room, n; /* pieces to pass over; entries of `v`; pieces that count so far */
+    MPI_Count skip, room, n; /* pieces to skip; entries of `v`; pieces counted so far */
     MPI_Count max, nbytes;   /* bytes that may be counted; -1: all; counted so far */
     MPIX_Iov *v;             /* NULL: count only */
 };
