@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a job costs each of its processes, for test/rig/net_scale.py: the time of MPI_Init, memory
- * after it, and what a connection adds.  No rank sends until rank 0 does, to one after the other,
- * with all ranks of other hosts; so what MPI_Init left is what every process pays, whatever it does
- * later.  Memory is what malloc has given out, of all libraries (PMIx keeps each address that it
+ * after it, and what a connection adds.  No rank sends until rank 0 exchanges messages with the
+ * ranks of other hosts, one after the other; so every process has at least the memory after
+ * MPI_Init.  Memory is what malloc has given out, of all libraries (PMIx keeps each address that it
  * has fetched), and private resident memory; the kernel's part of a socket is not in it.
  *     job_cost [HOSTS]    one line of JSON on rank 0; ranks fill so many hosts in turn */
 #include <malloc.h>

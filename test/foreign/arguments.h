@@ -34,7 +34,8 @@ static void end(void)
     failure = 0;
 }
 
-/* A status that says: 3 * 2^32 + 5 bytes from MPI_PROC_NULL's like, cancelled, with an error. */
+/* The contents of a test status: 3 * 2^32 + 5 bytes, cancelled, with an error; rank and tag are
+ * samples. */
 #define BYTES (((int64_t)3 << 32) + 5)
 
 static void store_status(MPI_Status *s)

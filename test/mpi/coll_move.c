@@ -40,8 +40,8 @@ static int finish(int rc, MPI_Request *r)
     return rc == MPI_SUCCESS && nb ? MPI_Wait(r, MPI_STATUS_IGNORE) : rc;
 }
 
-/* No rank leaves a barrier before the last has entered: rank 0 enters late and must not have a
- * message from any other. */
+/* No rank leaves a barrier before the last has entered: a rank that enters late must not have
+ * received the message that every other rank sends after the barrier. */
 static void barrier(void)
 {
     int i, late, flag, x = 0;

@@ -41,7 +41,7 @@ static void find(const char *file)
     fclose(f);
 }
 
-/* Meets n times; descriptors do not become more. */
+/* Meets n times; the number of open descriptors does not grow. */
 static void meet(bool accepts, int n)
 {
     int before = 0;
@@ -54,7 +54,7 @@ static void meet(bool accepts, int n)
             OK(MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &c));
         OK(MPI_Comm_remote_size(c, &far));
         check_path(far);
-        if (n < 50 || i < 2) /* the other side may have made fewer */
+        if (n < 50 || i < 2) /* below 50 the other side may have another i */
             use(c, accepts);
         else
             OK(MPI_Comm_disconnect(&c));
@@ -71,7 +71,7 @@ static void survive(void)
     int x, err;
     OK(MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &c));
     OK(MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN));
-    if (rank) /* a process that has no connection with the dead one is not notified */
+    if (rank) /* a process that has no connection with the process that died is not notified */
         return;
     err = MPI_Recv(&x, 1, MPI_INT, 0, 1, c, MPI_STATUS_IGNORE);
     CHECK(err != MPI_SUCCESS);

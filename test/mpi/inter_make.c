@@ -102,7 +102,7 @@ static void messages(void)
     inter_done(&h);
 }
 
-/* A communicator over all ranks whose rank 0 is `want_zero` in mt_comm. */
+/* A communicator over all ranks, in which this rank is `want_rank`. */
 static void check_merged(MPI_Comm c, int want_rank)
 {
     int r = -1, n = -1, flag = 1, out, in = -1, zero;
@@ -310,7 +310,7 @@ static void create(void)
     }
 }
 
-/* Leaders see what is wrong and all processes report it. */
+/* Only the leaders can detect the error; all processes report it. */
 static void wrong_create(void)
 {
     MPI_Comm c = MPI_COMM_NULL, local;
@@ -334,7 +334,8 @@ static void wrong_create(void)
     inter_done(&h);
 }
 
-/* User messages of the same tag on the peer communicator, wild receives too, stay apart. */
+/* User messages of the same tag on the peer communicator are not mixed with internal ones, not even
+ * by wildcard receives. */
 static void peer_traffic(void)
 {
     int x = -1, me = mt_rank;

@@ -13,8 +13,8 @@ static int flood = 100000;
 /* Seconds that this rank has had a processor, whatever else the machine does. */
 static double used(clock_t start) { return (double)(clock() - start) / CLOCKS_PER_SEC; }
 
-/* Sends `flood` messages of 8 bytes, message i with tag tag_of(i), then a last one that starts the
- * receiver. */
+/* Sends `flood` messages of 8 bytes, message i with tag i or all with TAG_DATA, then a last one
+ * that starts the receiver. */
 static void send_flood(bool tagged)
 {
     long v;

@@ -41,7 +41,7 @@ void dev_close(struct rt_gpu *g);
 /* Memory of the device itself (0) or of another device (1); at most 7 of each. */
 char *dev_mem(int device, size_t nbytes);
 #define DEV_NOW RT_GPU_ENGINES /* number of rt_gpu.now; lower ones are the copy engines' */
-/* Lets stream number s (dev_stream()) execute its next operation; false: it has none. */
+/* Lets stream number s execute its next operation; false: it has none. */
 bool dev_step(int s);
 void dev_run(void); /* runs all streams until they are empty or hold only the polling kernel */
 int dev_nstreams(void);

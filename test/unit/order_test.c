@@ -25,7 +25,8 @@ static struct wm_adj grid(int rows, int cols, bool torus)
     return (struct wm_adj){ .n = rows * cols, .index = idx, .edges = edge };
 }
 
-/* Process i is on host i / per_host or i % hosts, with `per_cache` processes per cache. */
+/* Process i is on host i / (n / hosts), or on host i % hosts if `dealt`; a cache has `per_cache`
+ * processes. */
 static void machine(struct wm_place *p, int n, int hosts, bool dealt, int per_cache)
 {
     for (int i = 0; i < n; i++) {
