@@ -72,8 +72,8 @@ static const struct {
     { "MPI_Alloc_mem", NULL, call_alloc }, /* allowed */
 };
 
-/* A process of its own for the i-th of these calls, because a child of fork() may not use MPI:
- * "before" it has ever initialised MPI, or "after" it has finalized. */
+/* Makes the i-th of these calls in this process, which exec_call() has started, because a child of
+ * fork() may not use MPI.  `when`: "before" MPI_Init, or "after" MPI_Finalize. */
 static int call_with_session(const char *when, const char *i)
 {
     MPI_Session s = MPI_SESSION_NULL;
@@ -96,7 +96,7 @@ static void exec_call(void)
     _exit(127);
 }
 
-/* Runs `call` in a child; its stderr in `said`, and its wait status. */
+/* Runs `call` in a child.  Returns its wait status; `said` gets its stderr. */
 static int in_child(void (*call)(void), char *said, size_t nbytes)
 {
     int fd[2], status = -1;
@@ -229,7 +229,7 @@ static void addresses(void)
     CHECK_EQ(MPI_Aint_add(high, -7), low);
 }
 
-/* Handles of objects survive the way through an int. */
+/* Handles of objects are the same after conversion to an int and back. */
 static void live_handles(void)
 {
     MPI_Comm c;

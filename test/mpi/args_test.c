@@ -30,7 +30,7 @@ static int calls, procedures;
 static MPI_Request request;
 static char said[MPI_MAX_ERROR_STRING]; /* what the error handler of the last call was given */
 
-/* The text of an error lives as long as its handler runs; the code is returned. */
+/* The text of an error is valid only while its handler runs, so the handler copies it. */
 static void remember(MPI_Comm *c, int *code, ...)
 {
     (void)c;
@@ -181,7 +181,7 @@ static void on_self(void)
     run_all();
 }
 
-/* After all that was wrong, what is right still works. */
+/* After all these errors, correct calls still work. */
 static void still_alive(void)
 {
     int one = 1, sum = 0, n;

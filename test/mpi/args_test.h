@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between the generated calls of args_cases.c and their frame args_test.c: what both name. */
+/* What the generated calls of args_cases.c and their frame args_test.c share. */
 #ifndef TEST_MPI_ARGS_TEST_H
 #define TEST_MPI_ARGS_TEST_H
 
@@ -15,7 +15,7 @@ struct args_case {
 };
 extern const struct args_case args_cases[];
 
-/* Right arguments.  `room` takes any output, `comm` is the communicator of this pass. */
+/* Valid arguments.  `room` takes any output, `comm` is the communicator of this pass. */
 extern MPI_Comm comm;
 extern MPI_Group group;
 extern MPI_Info info;
@@ -25,7 +25,7 @@ extern MPI_File file;
 extern MPI_Errhandler comm_handler, session_handler;
 extern int size, rank;
 extern char buffer[4096], room[4096], text[4096];
-/* Wrong ones. */
+/* Invalid arguments. */
 extern MPI_Comm stale_comm;
 extern MPI_Group stale_group;
 extern MPI_Datatype stale_type, uncommitted, absent;
@@ -45,7 +45,7 @@ void args_expect(int errclass, const char *arg, int got, const char *call);
         args_begin(); \
         args_expect((errclass), (arg), (call), #call); \
     } while (0)
-/* Arguments that mean something at the root, rank 0, only. */
+/* Arguments that are significant at the root, rank 0, only. */
 #define AT_ROOT(errclass, arg, call) \
     do { \
         if (rank == 0) \

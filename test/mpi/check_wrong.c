@@ -101,7 +101,7 @@ static void creation(void)
         MPI_Comm_dup(comm, &c);
 }
 
-/* One call too few: the others are ahead of rank 2 by one. */
+/* Rank 2 makes one call too few: the others are one call ahead. */
 static void missing(void)
 {
     if (!WRONG)
@@ -137,7 +137,8 @@ static void freed_by_some(void)
         MPI_Comm_free(&c);
 }
 
-/* Rank 0 waits for a message that would come after a collective that it is not in. */
+/* Rank 0 waits for a message that rank 1 sends only after a collective, which rank 0 has not
+ * entered. */
 static void crossed(void)
 {
     if (rank == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Persistent collectives, started again and again and in different orders on different ranks, and
- * communicators that come and go while their collectives may still be read. */
+ * communicators that are freed while other ranks may still read data of their collectives. */
 #include "test/mpi/mpitest.h"
 
 #define ROUNDS 20

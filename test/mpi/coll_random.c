@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random sequences of collectives against results that each rank works out alone.  What has to be
+/* Random sequences of collectives against results that each rank computes alone.  What has to be
  * alike on all ranks (kind, lengths, root, order) comes from one stream of random numbers, what may
  * differ (datatypes of equal signature, delays, which request is looked at) from another.  Every
  * byte of both buffers is compared, those between the elements too.
@@ -420,7 +420,7 @@ static void start(struct call *c)
 {
     int root = c->me == c->root, n = c->len, err = 0;
     void *s = c->in_place && !c->s ? MPI_IN_PLACE : (void *)c->s, *r = c->r;
-    /* What only the root has to give is not looked at elsewhere. */
+    /* Arguments that are significant only at the root are not read elsewhere. */
     MPI_Datatype sh = c->st ? c->st->h : MPI_DATATYPE_NULL,
                  rh = c->rt ? c->rt->h : MPI_DATATYPE_NULL;
     int sn = n / c->st->per, rn = n / c->rt->per;
@@ -532,7 +532,7 @@ static void delay(void)
     }
 }
 
-/* Lengths of all orders, thresholds and odd neighbours among them. */
+/* Lengths of all orders of magnitude, including thresholds and lengths next to them. */
 static int length(int max_bytes)
 {
     int bits = 0, n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Send and receive buffers of collectives that overlap (MPI-5.0 section 2.3), what comes close to
- * it and is right, and that a call that was refused on one rank may be repeated there. */
+/* Send and receive buffers of collectives that overlap (MPI-5.0 section 2.3); buffers that nearly
+ * overlap and are valid; and a call that was refused on one rank may be repeated there. */
 #include "test/mpi/mpitest.h"
 
 enum { MAX = 64 };

@@ -343,7 +343,7 @@ static void handler_goes_with_the_request(void)
         OK(MPI_Errhandler_free(&h));
         OK(MPI_Irecv(in, 10, MPI_BYTE, left, 1, c, &r));
         OK(MPI_Isend(out, lengths[i % 2], MPI_BYTE, right, 1, c, &s));
-        OK(MPI_Comm_free(&c)); /* the last to know the handler, but for the receive */
+        OK(MPI_Comm_free(&c)); /* the last reference to the handler, except the receive's */
         OK(MPI_Comm_create_errhandler(wrong_handler, &h));
         OK(MPI_Comm_dup(mt_comm, &c)); /* may take the place of the freed one */
         OK(MPI_Comm_set_errhandler(c, h));

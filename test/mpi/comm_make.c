@@ -446,7 +446,7 @@ static void wrong_on_one(void)
     OK(MPI_Group_free(&other));
 }
 
-/* Only what is under way holds up MPI_Comm_disconnect. */
+/* MPI_Comm_disconnect waits only for communication that is in progress. */
 static void disconnect_with_requests(void)
 {
     MPI_Request q[5];
@@ -466,7 +466,8 @@ static void disconnect_with_requests(void)
     OK(MPI_Request_free(&q[1]));
 }
 
-/* The first rank frees what the last ones are still about to set up; its memory is used again. */
+/* The first rank frees a communicator that the last ranks have yet to set up; its memory is used
+ * again. */
 static void freed_at_once(void)
 {
     enum { BLOCKS = 8, LEN = 1 << 16 };

@@ -81,7 +81,8 @@ static void neighbours_at_addresses(void)
     OK(MPI_Comm_free(&ring));
 }
 
-/* MPI-5.0 section 19.3.4; a program that is to be called from Fortran does not compile without. */
+/* MPI-5.0 section 19.3.4; without these procedures a program that Fortran calls does not
+ * compile. */
 static void fortran_handles(void)
 {
     MPI_Fint comm = MPI_Comm_c2f(mt_comm), type = MPI_Type_c2f(MPI_INT), f[MPI_F_STATUS_SIZE];

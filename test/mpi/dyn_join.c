@@ -127,7 +127,7 @@ static void once(void)
     close(fd);
 }
 
-/* One of the two comes late; the other one's messages need its progress meanwhile. */
+/* One of the two enters MPI_Comm_join late, when the other is already waiting in it. */
 static void late(void)
 {
     MPI_Comm inter = MPI_COMM_NULL;
@@ -147,8 +147,8 @@ static void late(void)
     close(fd);
 }
 
-/* Over one socket again and again: no descriptor stays of a call.  A doorbell or a lane may open
- * one of its own meanwhile. */
+/* Joins over one socket again and again: a call leaves no descriptor open.  A doorbell or a lane
+ * may open a descriptor of its own meanwhile. */
 static void many(void)
 {
     MPI_Comm inter[3];
@@ -175,7 +175,7 @@ static void many(void)
     close(fd);
 }
 
-/* The two cannot be connected: no error, and the socket serves on. */
+/* The two cannot be connected: this is no error, and the socket stays usable. */
 static void no_way(void)
 {
     MPI_Comm inter = MPI_COMM_WORLD;
@@ -206,7 +206,7 @@ static void not_a_connected_stream(void)
     close(fresh);
 }
 
-/* What is at the other end is no call of MPI_Comm_join. */
+/* The other end of the socket is not in MPI_Comm_join. */
 static void nothing_that_joins(void)
 {
     MPI_Comm inter = MPI_COMM_NULL;

@@ -64,7 +64,7 @@ static inline void large_bcast(MPI_Comm merged)
     free(b);
 }
 
-/* Everything, on a new intercommunicator, which is disconnected. */
+/* Makes all checks on a new intercommunicator, and disconnects it. */
 static inline void use(MPI_Comm c, bool first)
 {
     MPI_Comm merged, again;

@@ -43,7 +43,7 @@ static inline void check_path(int n)
               now, n);
 }
 
-/* Segments of other jobs that are mapped, and the own one. */
+/* Number of mapped segments: those of other jobs, and this job's own. */
 static inline int segments(void)
 {
     char line[512], last[64] = "";

@@ -11,9 +11,9 @@
 
 static char program[4096];
 static int nspawns;
-static const char *alone; /* the only case: children that die so */
+static const char *alone; /* run only the case with children that die in this way */
 
-/* A launcher that does not spawn, as srun.  Replaces PMIx's function. */
+/* A launcher that cannot spawn, like srun.  Replaces PMIx's function. */
 #define NOT_SUPPORTED (-47) /* PMIX_ERR_NOT_SUPPORTED */
 static bool refuse;
 int PMIx_Spawn(const void *info, size_t ninfo, const void *apps, size_t napps, char *nspace);
@@ -122,7 +122,7 @@ static void spawn(const char *what, int n, int root, MPI_Comm comm, MPI_Comm *in
     bool at_root;
     int rank, far = 0;
     OK(MPI_Comm_rank(comm, &rank));
-    at_root = rank == root; /* other ranks may give anything */
+    at_root = rank == root; /* arguments of other ranks are not significant */
     OK(MPI_Comm_spawn(at_root ? program : NULL, at_root ? argv : NULL, at_root ? n : -5,
                       MPI_INFO_NULL, root, comm, inter, codes));
     if (*inter == MPI_COMM_NULL)
@@ -265,8 +265,8 @@ static void added_host(void)
     OK(MPI_Info_free(&info));
 }
 
-/* Children that die when they have disconnected; or while they are connected: then mpirun ends this
- * job. */
+/* Children that die after they have disconnected, or while they are connected; in the second case
+ * mpirun ends this job. */
 static void dying_children(void)
 {
     MPI_Comm inter = MPI_COMM_NULL;
@@ -286,7 +286,8 @@ static void dying_children(void)
     }
 }
 
-/* Bytes of the heap that remain for each process met: cards and tables (mpi/dynamic/README.md). */
+/* Bytes of the heap that remain for each process that has connected: cards and tables
+ * (mpi/dynamic/README.md). */
 #define KEPT 3000
 
 /* Open descriptors do not grow with the number of spawns, and memory only by a card for each. */

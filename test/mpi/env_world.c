@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The environment in the world model (MPI-5.0 chapters 9, 10, 11 and 20): order of initialization
- * and finalization, MPI_INFO_ENV, error handlers of files, memory, what Fortran says.  Run with
+ * and finalization, MPI_INFO_ENV, error handlers of files, memory, facts about Fortran.  Run with
  * WEFT_INITIAL_ERRHANDLER=mpi_errors_return, which the predefined communicators start with. */
 #include <stdint.h>
 #include "test/mpi/hosts.h"
@@ -70,7 +70,7 @@ static void levels(void)
     CHECK_EQ(provided, MPI_THREAD_SERIALIZED);
     OK(MPI_Is_thread_main(&flag));
     CHECK(flag);
-    FAILS(MPI_Init(NULL, NULL), MPI_ERR_OTHER); /* once */
+    FAILS(MPI_Init(NULL, NULL), MPI_ERR_OTHER); /* only once */
     FAILS(MPI_Init_thread(NULL, NULL, MPI_THREAD_SINGLE, &provided), MPI_ERR_OTHER);
 }
 

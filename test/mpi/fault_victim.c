@@ -14,7 +14,7 @@
 #define GIB ((size_t)1 << 30)
 static int rank, size;
 
-/* For the script, which measures how soon the job ends. */
+/* Prints the time for the script, which measures how soon the job ends. */
 static void say_when(void)
 {
     char line[64];
@@ -33,7 +33,7 @@ static void die(int sig)
     kill(getpid(), SIGKILL);
 }
 
-/* Kills this process in the middle of what follows. */
+/* Kills this process while it executes the code that follows. */
 static void die_in_ms(int ms)
 {
     struct itimerval t = { { 0, 0 }, { 0, ms * 1000 } };
@@ -54,7 +54,7 @@ static int truncated(int len)
     return 0;
 }
 
-/* For something of this rank that never comes; by the name of a call. */
+/* Waits for something from rank `who` that never comes, in the call that `way` names. */
 static const char *way = "MPI_Recv";
 static int wait_for(int who)
 {
@@ -154,7 +154,7 @@ static void path_in_shm_dir(char *path, size_t len, const char *name)
     snprintf(path, len, "%s/%s", dir ? dir : ".", name);
 }
 
-/* Fills the file system to the last byte, then reports that by a file's name. */
+/* Fills the file system to the last byte, then creates a file whose name reports that. */
 static void fill_file_system(void)
 {
     static char block[65536], path[4096];
@@ -181,8 +181,9 @@ static void wait_until_full(void)
         usleep(1000);
 }
 
-/* The first large message of the job; before it rank `who` fills the file system, so that rank 0
- * cannot send it, or rank 1, which has had a small one, cannot answer it. */
+/* Sends the first large message of the job.  Before that, rank `who` fills the file system: then
+ * rank 0 cannot send the message, or rank 1, which has received a small message, cannot answer
+ * it. */
 static int first_message(int who)
 {
     enum { LEN = 1 << 20 };

@@ -82,7 +82,8 @@ static void calls_end_the_child(void)
     }
 }
 
-/* What cleans up at exit, if MPI is to be finalized, finds that it is not. */
+/* Cleans up like an exit handler that finalizes MPI if necessary; in the child there is nothing to
+ * finalize. */
 static void clean_up(void)
 {
     int up = 0, over = 0;

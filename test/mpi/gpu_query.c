@@ -50,7 +50,8 @@ static void wrong_arguments(void)
     CHECK_EQ(is, 7);
 }
 
-/* What a session grants of what it is asked for. */
+/* Requests memory allocation kinds of a session, which grants `with` if there is a device, else
+ * `without`. */
 static void asked(const char *kinds, const char *with, const char *without)
 {
     MPI_Info ask, info;

@@ -193,7 +193,7 @@ static void freeing(void)
     OK(MPI_Request_free(&r));
     CHECK(r == MPI_REQUEST_NULL);
     check_ran(&a, 0, 0);
-    OK(MPI_Grequest_complete(copy)); /* whichever comes last frees */
+    OK(MPI_Grequest_complete(copy)); /* the last of the two frees the request */
     check_ran(&a, 0, 1);
     r = begin(&b);
     OK(MPI_Grequest_complete(r));
@@ -238,7 +238,8 @@ static MPI_Request completed(struct op *o)
     return r;
 }
 
-/* The code of the function that was called last, of either otherwise; also codes of the user's. */
+/* A call returns the error code of the callback that ran last, or of the only one that failed; also
+ * codes that the user has added. */
 static void error_codes(void)
 {
     struct op query = { .query_code = MPI_ERR_KEYVAL }, both = { .query_code = MPI_ERR_KEYVAL };

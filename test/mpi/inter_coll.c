@@ -306,7 +306,7 @@ static void compose_fn(void *vin, void *vinout, int *len, MPI_Datatype *t)
         b[i] = then(a[i], b[i]);
 }
 
-/* What the remote group's element i comes to. */
+/* The remote group's result for element i. */
 static struct map far_total(int i)
 {
     struct map t = map_of(far(0), i);
@@ -477,8 +477,8 @@ static void rooted_with_maps(void)
     OK(MPI_Type_free(&map_type));
 }
 
-/* No rank leaves before the last of the other group has entered, which has no message of any other.
- * */
+/* No rank leaves a barrier before the last rank of the other group has entered; until then that
+ * rank has received no message of another. */
 static void barrier(void)
 {
     int i, x = 0, flag;

@@ -59,7 +59,7 @@ static void differing_arguments(void)
     OK(MPI_File_close(&f));
 }
 
-/* Of one host: hosts may number a file differently. */
+/* The check runs among the ranks of one host: hosts may number a file differently. */
 static void two_files(void)
 {
     MPI_Comm host;
@@ -113,7 +113,7 @@ static void sizes(void)
         FAILS(MPI_File_delete(io_name, MPI_INFO_NULL), MPI_ERR_NO_SUCH_FILE);
 }
 
-/* Individual pointers move by what is asked for; statuses say what was found. */
+/* Individual pointers move by the requested length; statuses report how much was found. */
 static void pointers_and_end(void)
 {
     MPI_File f;
@@ -391,7 +391,7 @@ static void handlers(void)
     FAILS(MPI_File_open(mt_comm, "/nowhere/at all", MPI_MODE_RDONLY, MPI_INFO_NULL, &f),
           MPI_ERR_NO_SUCH_FILE);
     CHECK(called == 1 && called_file == MPI_FILE_NULL);
-    f = io_open(mt_comm, MPI_MODE_RDONLY); /* inherits */
+    f = io_open(mt_comm, MPI_MODE_RDONLY); /* inherits `mine` */
     OK(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN));
     OK(MPI_File_get_errhandler(f, &got));
     CHECK(got == mine);

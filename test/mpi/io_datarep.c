@@ -24,7 +24,7 @@ static void check_bytes(const unsigned char *expected, size_t n)
     free(got);
 }
 
-/* Lengths of its own: a long has 4 bytes there. */
+/* external32 has its own lengths: a long has 4 bytes. */
 static void external_basics(void)
 {
     static const unsigned char expected[] = { 0,    0, 1, 2, 0xff, 0xff, 0xff, 0xfe, 0x40,
@@ -127,8 +127,7 @@ static void external_structures(void)
     OK(MPI_File_close(&f));
 }
 
-/* A representation of ints: 8 bytes each, the value in the first and inverted in the second half.
- */
+/* A representation of ints in 8 bytes each: the value, then its bitwise complement. */
 static int calls, extra;
 
 static int extent_of(MPI_Datatype t, MPI_Aint *extent, void *state)
@@ -180,7 +179,7 @@ static int extent_native(MPI_Datatype t, MPI_Aint *extent, void *state)
 
 static void registered(void)
 {
-    enum { N = 400000 }; /* more than one image */
+    enum { N = 400000 }; /* more than one image (mpi/io/convert.c) */
     static int v[N], got[N];
     char name[MPI_MAX_DATAREP_STRING + 10];
     MPI_Datatype spread;

@@ -387,7 +387,8 @@ static void check_file(const struct part *parts, size_t before, unsigned key)
         end = e > end ? e : end;
     }
     CHECK_EQ((long)n, (long)end);
-    /* Ranks of granules count the positions of their data while the file is passed. */
+    /* For each rank, the position in its data, while the bytes of the file are compared in
+     * order. */
     long *seen = calloc((size_t)mt_size, sizeof *seen);
     for (MPI_Offset off = 0; off < (MPI_Offset)n; off++) {
         int who = -1;
@@ -438,7 +439,7 @@ static void check_status(const MPI_Status *st, long nbytes)
     CHECK_EQ(n, nbytes);
 }
 
-/* The file is cut somewhere; a read reports what it found. */
+/* The file is truncated somewhere; a read reports how much it found. */
 static void cut_and_read(MPI_File f, enum way w, const struct part *p, long esize, unsigned key)
 {
     struct mem m;

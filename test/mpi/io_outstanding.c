@@ -137,7 +137,7 @@ static void start(struct op *o, int write)
                  : MPI_File_read_at_all_end(f, o->buf, &st));
         check_count(o, &st);
         break;
-    default: /* behind what is in progress on the file */
+    default: /* after the operations in progress on the file */
         OK(write ? MPI_File_write_at_all(f, o->pos, o->buf, n, MPI_BYTE, &st)
                  : MPI_File_read_at_all(f, o->pos, o->buf, n, MPI_BYTE, &st));
         check_count(o, &st);
@@ -284,7 +284,7 @@ static void random_operations(void)
     }
 }
 
-/* Each rank's wrong argument, and then a good operation behind it on the same file. */
+/* A wrong argument of the last rank, and then a valid operation on the same file. */
 static void errors_in_a_row(void)
 {
     unsigned char data[400];

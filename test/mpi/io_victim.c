@@ -12,7 +12,8 @@
 
 #define N (64 << 10)
 
-/* "within": the second half of the buffer cannot be touched, so a later round is deadly. */
+/* "within": the second half of the buffer cannot be accessed, so the process dies in a later
+ * round. */
 static char *deadly_buffer(int before)
 {
     char *p = mmap(NULL, N, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For programs that test files: names, and a look at the bytes past MPI.  The first argument is the
- * directory of the files, /tmp by default. */
+/* For programs that test files: file names, and the bytes of a file read without MPI.  The first
+ * argument is the directory of the files, /tmp by default. */
 #ifndef TEST_MPI_IOTEST_H
 #define TEST_MPI_IOTEST_H
 

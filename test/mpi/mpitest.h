@@ -23,9 +23,9 @@
 #include <unistd.h>
 #include "test/check.h"
 
-/* A case takes under a second; this guards against hanging where nothing else does: runtests is
- * sooner where the machine is not busy.  TEST_TIMEOUT_SCALE multiplies it, as it does the limit of
- * the whole program. */
+/* A case takes under a second.  This limit guards against a hang where nothing else does: the limit
+ * of runtests is shorter unless the machine is busy.  TEST_TIMEOUT_SCALE multiplies this limit, as
+ * it does the limit of the whole program. */
 #define MT_CASE_SECONDS 240
 #define MT_TAG_RESULT 32000
 

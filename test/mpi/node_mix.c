@@ -89,7 +89,7 @@ static void make(struct call *c)
         c->counts[i] = n;
         c->displs[i] = at;
         at += n + (is_v(c->kind) && c->kind != REDUCE_SCATTER);
-        c->counts[2 * size + i] = words(c, i, rank); /* alltoallv: what comes */
+        c->counts[2 * size + i] = words(c, i, rank); /* alltoallv: words received */
         c->counts[3 * size + i] = at2;
         at2 += words(c, i, rank) + 1;
     }

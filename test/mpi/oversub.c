@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* More ranks than cores: mixed traffic ends within seconds, a rank that only waits uses no
- * processor, and one that polls by calls that do not wait gives it away.  Run with 16 ranks on two
- * cores.  The limits are generous: without sleeping the traffic takes minutes and an idle rank
- * 100 %. */
+ * processor, and a rank that polls by calls that do not wait yields its processor.  Run with 16
+ * ranks on two cores.  The limits are generous: without sleeping the traffic takes minutes and an
+ * idle rank 100 %. */
 #include "test/mpi/mpitest.h"
 #include "test/patience.h"
 #include <sched.h>
@@ -14,7 +14,7 @@ enum { BIG = 200000, SECONDS = 20, IDLE_MS = 2000, IDLE_PERCENT = 2 };
 
 static int yields;
 
-/* The library's calls, too, come here: an exported symbol of the program is found first. */
+/* The library calls this function, too: an exported symbol of the program is found first. */
 __attribute__((visibility("default"))) int sched_yield(void)
 {
     yields++;
@@ -37,8 +37,8 @@ struct span {
 
 static struct span span_begin(void) { return (struct span){ watch_begin(), cpu_seconds() }; }
 
-/* Neither longer than the limit nor more of the processors than all ranks together have in that
- * time: what others make of the machine's time is not held against them. */
+/* The span took no longer than the limit, and no more processor time than all ranks together have
+ * in that time.  Time that other processes took from this machine does not count. */
 static void span_check(const struct span *s, const char *what)
 {
     double cores = (double)sysconf(_SC_NPROCESSORS_ONLN), cpu = cpu_seconds() - s->cpu;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Cancel of sends (MPI-5.0 section 3.8.4): MPI_Wait returns without a receive, of each
- * message that waits for its match; what is received or behind it is as without.  Each rank sends
- * to its right neighbour. */
+/* MPI_Cancel of sends (MPI-5.0 section 3.8.4): after it, MPI_Wait returns without a receive for
+ * each message that waits for its match; messages that are received, or sent later, are not
+ * affected.  Each rank sends to its right neighbour. */
 #include "test/mpi/mpitest.h"
 
 enum { TAG = 7, TAG_TELL = 8, LONG = 300000, ROUNDS = 150 };
@@ -18,7 +18,7 @@ static bool cancelled(const MPI_Status *st)
     return flag;
 }
 
-/* It has no receive; the one that is sent after it arrives. */
+/* The send `r` has no receive and is cancelled; a message that is sent after it arrives. */
 static void unmatched(MPI_Request r, const char *what)
 {
     MPI_Request s;
@@ -103,8 +103,8 @@ static void too_late(void)
     }
 }
 
-/* Takes the message of r if it has come, whose number is higher than the last one's; with `back`,
- * else the receive back. */
+/* Completes the receive r if its message has come, whose number must be higher than the last
+ * one's.  With `back` the receive is cancelled first.  Returns the number of messages received. */
 static int take(MPI_Request *r, const int *got, bool back)
 {
     static int last;
@@ -124,7 +124,7 @@ static int take(MPI_Request *r, const int *got, bool back)
     return 1;
 }
 
-/* Each is received or cancelled. */
+/* Each message is either received or cancelled. */
 static void either_or(void)
 {
     static int bufs[ROUNDS][5000], got[5000];
@@ -153,7 +153,7 @@ static void either_or(void)
     CHECK_EQ(ngot, want);
 }
 
-/* A message to this process: the first look after MPI_Cancel has the result. */
+/* A message to this process: the first test after MPI_Cancel has the result. */
 static void to_itself(void)
 {
     static const int lens[] = { 0, 8, 5000, LONG };
@@ -174,7 +174,7 @@ static void to_itself(void)
     }
 }
 
-/* The last rank has their messages and goes into MPI_Finalize. */
+/* The last rank has messages of the others that it does not receive, and enters MPI_Finalize. */
 static void target_in_finalize(void)
 {
     MPI_Request r[2];

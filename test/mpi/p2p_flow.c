@@ -15,9 +15,9 @@ enum {
     MESSAGES = 6000,
     WINDOW = 256,
 #ifdef __SANITIZE_ADDRESS__
-    MAX_RSS_MB = 1000 /* freed memory is kept back; the library's own count is checked, too */
+    MAX_RSS_MB = 1000 /* freed memory is kept; the library's own count is checked, too */
 #else
-    MAX_RSS_MB = 60 /* more than everything that a right library takes here */
+    MAX_RSS_MB = 60 /* more than a correct library needs here */
 #endif
 };
 
@@ -95,8 +95,8 @@ static void send_all(int len, enum how how)
     }
 }
 
-/* Looks at another tag until nothing more comes, which is when every sender has been stopped: a
- * message of each is then the last one, and has no answer. */
+/* Probes for another tag until nothing more comes, which is when every sender has been stopped: the
+ * last message of each sender then has no answer. */
 static void look_on(void)
 {
     ull before = 0, now;
@@ -179,7 +179,7 @@ static void away(void)
     receive_all(0);
 }
 
-/* Of rank 1 nothing is wanted until the others' messages have been received. */
+/* Nothing is received from rank 1 until the others' messages have been received. */
 static void waits_for_another(void)
 {
     int r, i;

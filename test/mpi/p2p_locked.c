@@ -78,8 +78,8 @@ static void many(void)
     free(out);
 }
 
-/* A receive with gaps of a message without, whose stand-in cannot be registered either; and one
- * that is too short. */
+/* A receive with gaps for a contiguous message, whose temporary buffer cannot be registered either;
+ * and a receive that is too short. */
 static void gaps_and_truncation(void)
 {
     unsigned char *p = make(3), *in = calloc(2, LEN);

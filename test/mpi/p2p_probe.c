@@ -146,7 +146,7 @@ static void mrecv_truncated(void)
     }
 }
 
-/* In a call without a communicator. */
+/* An error in a call without a communicator. */
 static void type_error(void)
 {
     MPI_Datatype t = MPI_DATATYPE_NULL;
@@ -156,7 +156,7 @@ static void type_error(void)
     CHECK_MSG(cls == MPI_ERR_ARG || cls == MPI_ERR_COUNT, "class %d", cls);
 }
 
-/* A matched receive that succeeds is no matter of later errors: they go to MPI_COMM_SELF, whose
+/* A matched receive that succeeds does not change where later errors go: to MPI_COMM_SELF, whose
  * handler returns, not to the communicator of the message, whose handler ends the job. */
 static void mrecv_on_freed_comm(void)
 {

@@ -332,7 +332,7 @@ static void cancel_too_late(void)
     CHECK_EQ(got, 5);
 }
 
-/* Waitall with one bad receive: MPI_ERR_IN_STATUS, and each status says its own. */
+/* Waitall with one bad receive: MPI_ERR_IN_STATUS, and each status has its own error. */
 static void error_in_status(void)
 {
     MPI_Request r[3];

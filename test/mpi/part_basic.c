@@ -28,7 +28,8 @@ static void check_received(MPI_Status *st, MPI_Count nbytes)
     CHECK_EQ(st->MPI_TAG, TAG);
 }
 
-/* Partition counts of both sides and bytes in all; partitions in an order of the round's. */
+/* Partition counts of both sides, and bytes in all; the order in which partitions are marked
+ * depends on the round. */
 static void cut(int nsend, int nrecv, int total, bool recv_first)
 {
     unsigned char *out = mt_alloc((size_t)total), *in = mt_alloc((size_t)total);
@@ -144,8 +145,8 @@ static void range_and_list(void)
     OK(MPI_Request_free(&r[1]));
 }
 
-/* Sender and receiver of the same tag are paired in the order in which they were made; messages
- * and probes of the same tag meet nothing. */
+/* Sender and receiver of the same tag are paired in the order in which they were made; messages and
+ * probes of the same tag do not match them. */
 static void match_in_order(bool early)
 {
     int out[4] = { 0 }, in[4], x = 99, y = 0, i, flag = -1;
@@ -175,7 +176,7 @@ static void match_in_order(bool early)
         CHECK_EQ(in[i], left() * 4 + i);
     OK(MPI_Test(&m, &flag, MPI_STATUS_IGNORE));
     CHECK_EQ(flag, 0);
-    OK(MPI_Barrier(mt_comm)); /* a barrier of messages would meet the receive */
+    OK(MPI_Barrier(mt_comm)); /* the messages of a barrier would match the receive */
     OK(MPI_Send(&x, 1, MPI_INT, right(), 1, mt_comm));
     OK(MPI_Wait(&m, MPI_STATUS_IGNORE));
     CHECK_EQ(y, 99);

@@ -62,7 +62,7 @@ static void swaps(void)
     close_window();
 }
 
-/* Sums of all types, on elements at odd places too, by all ranks at once. */
+/* Sums of all types, also on unaligned elements, by all ranks at once. */
 static void sums(void)
 {
     const int types[] = { 0, 1, 2, 3, 5, 6, 7, 8 };

@@ -86,8 +86,7 @@ static inline enum rm_class rm_class_of(int type)
     return RM_INT;
 }
 
-/* A long double, without what its bytes hold besides the number: compilers may write that or not.
- */
+/* Stores a long double without its padding bytes, which compilers may write or not. */
 static inline void rm_long_double(void *to, long double v)
 {
     memcpy(to, &v, LDBL_MANT_DIG == 64 ? 10 : sizeof v);

@@ -150,7 +150,8 @@ static void op_free(struct op *o)
     free(o->expect);
 }
 
-/* The displacement of the target's address, where its unit divides that. */
+/* The displacement of the target's address; false: it is not a multiple of the displacement
+ * unit. */
 static bool displacement(const struct op *o, MPI_Aint *disp)
 {
     long at = o->cell0 + (long)o->t->first * rm_bytes(o->type);

@@ -51,7 +51,8 @@ static void last_words(void)
     die();
 }
 
-/* Of the others, after the barrier; an operation that finds the victim gone must not hang. */
+/* The part of the other ranks, after the barrier; an operation that finds the victim gone must not
+ * hang. */
 static void survive(void)
 {
     int rc, x = 0;
@@ -63,7 +64,7 @@ static void survive(void)
         MPI_Put(&rank, 1, MPI_INT, 0, 0, 1, MPI_INT, win);
         report("lock", MPI_Win_unlock(0, win));
     } else if (is("answer")) {
-        usleep(20000); /* until it is dead: its memory would serve a pointer all the same */
+        usleep(20000); /* until it is dead: a pointer to its memory would work even then */
         MPI_Win_lock_all(0, win);
         /* A copy that needs no answer reports in its own call. */
         rc = MPI_Get(&x, 1, MPI_INT, victim, 0, 1, MPI_INT, win);

@@ -377,7 +377,8 @@ static void several_regions(void)
 
 /* ---- operations ---- */
 
-/* An error of the call, or of the next call that completes it: the target alone may know. */
+/* An error of the call, or of the next call that completes it, because only the target may detect
+ * it. */
 static void out_of_range(MPI_Aint disp, int count)
 {
     int x[4] = { 0 }, right = (mt_rank + 1) % mt_size, cls = MPI_SUCCESS;

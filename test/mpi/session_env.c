@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The environment of a process that has sessions only (MPI-5.0 chapters 9, 10 and 11): error
- * handlers, what a session says of itself, calls that the world model alone has.  Run with
+ * handlers, what a session reports about itself, calls that the world model alone has.  Run with
  * WEFT_INITIAL_ERRHANDLER=mpi_errors_return, so that errors which belong to no object return. */
 #include "test/mpi/session.h"
 

@@ -13,7 +13,7 @@ static void one_session(void)
     CHECK(s != MPI_SESSION_NULL);
     CHECK(MPI_Session_fromint(MPI_Session_toint(s)) == s);
     OK(MPI_Initialized(&flag));
-    CHECK_EQ(flag, initialized); /* they speak of the world model only */
+    CHECK_EQ(flag, initialized); /* they report on the world model only */
     OK(MPI_Finalized(&flag));
     CHECK_EQ(flag, finalized);
     MPI_Comm c = st_comm(s, "mpi://WORLD", "one");

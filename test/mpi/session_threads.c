@@ -72,7 +72,8 @@ static void many_threads(void)
     pthread_barrier_destroy(&together);
 }
 
-/* A second thread that comes while the first is inside without locks gets no more than it may. */
+/* A second thread that opens a session while MPI runs without locks gets only the level that MPI
+ * can provide. */
 static MPI_Session inner;
 static void *late(void *arg)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Threads that sleep while other threads of their process use MPI: what one thread finds must wake
- * the thread that waits for it, and what a thread leaves behind must not lie until the next one
- * comes.  Run with settings that make a wait sleep at once.  No sleep may need its time limit,
- * which the library counts (wait_rescues). */
+ * the thread that waits for it, and work that a thread leaves behind must not wait for the next
+ * thread that calls MPI.  Run with settings that make a wait sleep at once.  No sleep may need its
+ * time limit, which the library counts (wait_rescues). */
 #include "test/mpi/mpitest.h"
 #include <pthread.h>
 

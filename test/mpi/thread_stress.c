@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_THREAD_MULTIPLE under load (MPI-5.0 section 11.6): threads of every rank do different things
- * at the same time, each pair of them on communicators of its own: messages in all modes, probes,
- * blocking and several nonblocking collectives, making of communicators, datatypes, attributes and
- * info objects, generalised requests, partitions.  For the thread sanitizer, too (test/README). */
+/* MPI_THREAD_MULTIPLE under load (MPI-5.0 section 11.6): threads of every rank do different
+ * things at the same time, each pair of them on communicators of its own: messages in all modes,
+ * probes, blocking and several nonblocking collectives, making of communicators, datatypes,
+ * attributes and info objects, generalised requests, partitions.  For the thread sanitizer, too
+ * (test/README.md). */
 #include "test/mpi/mpitest.h"
 #include <pthread.h>
 
@@ -15,7 +16,7 @@ struct job {
     MPI_Comm comm;
 };
 
-/* Counts what is not right in `j`. */
+/* Counts a failed call in `j`. */
 #define DO(call) (j->errors += (call) != MPI_SUCCESS)
 #define WANT(cond) (j->errors += !(cond))
 

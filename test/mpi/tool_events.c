@@ -167,7 +167,7 @@ static void unexpected_alone(void)
     CHECK_EQ(seen.bytes, 4);
     CHECK(seen.safety == MPI_T_CB_REQUIRE_MPI_RESTRICTED && seen.user_data == &seen);
     CHECK(seen.reg == r);
-    IS(MPI_T_event_read(seen.instance, 0, buf), INVALID_HANDLE); /* its time is over */
+    IS(MPI_T_event_read(seen.instance, 0, buf), INVALID_HANDLE); /* valid in the callback only */
     IS(MPI_T_event_copy(seen.instance, buf), INVALID_HANDLE);
     IS(MPI_T_event_get_source(seen.instance, &seen.rcs), INVALID_HANDLE);
     IS(MPI_T_event_get_timestamp(seen.instance, &seen.time), INVALID_HANDLE);

@@ -229,7 +229,7 @@ static void collectives(void)
     T(MPI_T_pvar_handle_free(session, &h));
     T(MPI_T_pvar_handle_free(session, &size));
     T(MPI_T_pvar_handle_free(session, &last));
-    /* A handle of a communicator that has gone is of no more use. */
+    /* A handle for a communicator that has been freed is invalid. */
     MPI_Comm c;
     MPI_T_pvar_handle gone;
     OK(MPI_Comm_dup(mt_comm, &c));

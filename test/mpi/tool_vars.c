@@ -176,7 +176,7 @@ static void round_trip(void)
     T(MPI_T_cvar_handle_free(&h));
 }
 
-/* After MPI_Init most are fixed. */
+/* After MPI_Init most settings can no longer be changed. */
 static void after_start(void)
 {
     int flag = -1, index;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Graphs and distributed graphs: what goes in comes out, in the order that the standard asks for;
- * edges given by any process; weights; duplicates; wrong arguments, also in one process only. */
+/* Graphs and distributed graphs: queries return the edges that were given, in the order that the
+ * standard requires; edges given by any process; weights; duplicates; wrong arguments, also in one
+ * process only. */
 #include "test/mpi/mpitest.h"
 #include "test/mpi/topo_bind.h"
 

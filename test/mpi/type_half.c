@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The extension types MPIX_FLOAT16 and MPIX_BFLOAT16: what is said of them, messages, packing,
- * derived types, and reductions against sums in float. */
+/* The extension types MPIX_FLOAT16 and MPIX_BFLOAT16: names and sizes, messages, packing, derived
+ * types, and reductions against sums in float. */
 #include <mpi-ext.h>
 #include <math.h>
 #include <string.h>
