@@ -16,7 +16,7 @@
 #define BENCH_COLS 10     /* most columns; size, limit and validation are not counted */
 #define BENCH_ELEM_MAX 16 /* bytes of an element */
 #define BENCH_LARGE 8192  /* above this the smaller iteration counts hold, as in the originals */
-#define BENCH_NO_DEVICE 3 /* exit status: device memory was asked for and is not to be had */
+#define BENCH_NO_DEVICE 3 /* exit status: device memory was requested and is not available */
 
 enum bench_flags {
     BENCH_TWO = 1,         /* exactly two ranks */
@@ -94,9 +94,8 @@ struct bench_spec {
     size_t max;                        /* default largest size */
     struct bench_col cols[BENCH_COLS]; /* ends at the first without a head; the first is what is
                                           compared and plotted */
-    /* Called by all ranks once, the device is open: 0, or the exit status, said by rank 0;
-     * NULL-able.
-     */
+    /* Called by all ranks once, after the device is open.  Returns 0, or the exit status after rank
+     * 0 has printed why.  May be NULL. */
     int (*open)(struct bench *b);
     void (*close)(void);
     /* Called by all ranks; rank 0 writes v, one value a column. */

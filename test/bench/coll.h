@@ -11,8 +11,8 @@ struct coll_kind {
     unsigned flags;           /* BENCH_REDUCES, _SEND_ALL, _RECV_ALL, _NOSIZE */
     void (*call)(struct bench *b, int count);
     void (*start)(struct bench *b, int count, MPI_Request *req); /* NULL: only blocking */
-    void (*fill)(struct bench *b, size_t nbytes);  /* before: own data out, old data away */
-    void (*check)(struct bench *b, size_t nbytes); /* after: what has to have arrived */
+    void (*fill)(struct bench *b, size_t nbytes);  /* before: writes input, clears output */
+    void (*check)(struct bench *b, size_t nbytes); /* after: checks output */
 };
 
 /* What goes where with -l, in place: on every rank, or on the root only. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The collective operations: how each is called, and what data it has to bring.  Root is rank 0, as
+/* The collective operations: how each is called, and what data it must deliver.  Root is rank 0, as
  * in the originals. */
 #include "test/bench/coll.h"
 #include <stdlib.h>

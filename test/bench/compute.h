@@ -8,9 +8,10 @@
 
 #include "test/bench/bench.h"
 
-/* 0, or the exit status when the device cannot compute, said by rank 0. */
+/* Returns 0, or the exit status if the device cannot compute, after rank 0 has printed why. */
 int compute_open(struct bench *b);
-/* Steps that take so long; on the device a start and a wait are part of the time. */
+/* The number of steps that take `us` microseconds; on the device these include a start and a
+ * wait. */
 long compute_steps(double us);
 void compute(long steps); /* returns when done */
 

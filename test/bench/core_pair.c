@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Half a round trip of one cache line between two processes on the first two processors that this
  * one may use, in microseconds: the least of several short measurements.  No MPI.  bench-compare
- * learns from it whether the processors of a virtual machine share a cache just now. */
+ * uses it to find out whether the processors of a virtual machine share a cache at that moment. */
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Buffers, and the patterns by which -c recognises wrong data.  Every byte depends on its
- * place, sender, receiver and pass, so that a block that arrives late, twice or at the wrong place
- * is seen.  Numbers are small integers, whose sums are exact in any type.  With --fault rank 0
- * sends one wrong byte: the self-test proves by it that -c can fail.  Device memory is made and
- * looked at on the host, in a copy; with -D also the gaps between the blocks have to stay. */
+/* Buffers, and the patterns by which -c recognises wrong data.  Every byte depends on its place,
+ * sender, receiver and pass, so that a block that arrives late, twice or at the wrong place is
+ * seen.  Numbers are small integers, whose sums are exact in any type.  With --fault rank 0 sends
+ * one wrong byte: the self-test uses this to show that -c can fail.  Contents of device memory are
+ * written and compared in a copy on the host.  With -D the gaps between the blocks must stay
+ * unchanged, too. */
 #include "test/bench/bench.h"
 #include "test/bench/device.h"
 #include <stdint.h>
@@ -64,7 +65,7 @@ void bench_free(const struct bench *b, void *p)
         device_free(p);
 }
 
-/* The memory in which a buffer's contents are made and looked at. */
+/* The host memory in which a buffer's contents are written and compared. */
 static unsigned char *scratch(const struct bench *b, void *buf, size_t len)
 {
     unsigned char *p = b->kind == 'H' ? buf : malloc(len ? len : 1);

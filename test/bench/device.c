@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See device.h.  The functions come from libcuda.so.1; memory is filled and looked at by copies on
- * a stream of our own, never by touching it, so that managed memory stays where the GPU has it. */
+/* See device.h.  The functions come from libcuda.so.1; memory is written and read by copies on a
+ * stream of our own, never by the CPU, so that managed memory stays where the GPU has it. */
 #define _GNU_SOURCE 1
 #include "test/bench/device.h"
 #include "test/bench/bench.h"
@@ -17,7 +17,7 @@ static struct {
     int ordinal;
     cu_ctx ctx;
     cu_stream stream;
-    /* not among what the library calls; missing in part in old drivers */
+    /* not called by the library; some are missing in old drivers */
     cu_result (*alloc_managed)(cu_ptr *p, size_t nbytes, unsigned flags);
 } dev;
 

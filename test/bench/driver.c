@@ -106,7 +106,7 @@ static int set_type(struct bench *b)
     return 0;
 }
 
-/* The first rank without a device says why; all end then. */
+/* The first rank without a device prints why; all ranks end then. */
 static int open_device(struct bench *b)
 {
     bool wanted = b->opt.accel || b->opt.touch_gpu || b->opt.gpu_compute;
@@ -179,7 +179,7 @@ static void set_counts(struct bench *b, size_t nbytes)
     b->skip = b->opt.skip >= 0 ? b->opt.skip : large ? b->spec->skip_large : b->spec->skip;
 }
 
-/* Seconds of one call and what belongs to it. */
+/* Seconds of one call and its overhead, averaged over n calls. */
 static double probe(struct bench *b, size_t nbytes, int n)
 {
     double unused[BENCH_COLS], start = bench_now();
@@ -190,8 +190,8 @@ static double probe(struct bench *b, size_t nbytes, int n)
     return (bench_now() - start) / n;
 }
 
-/* --seconds: so many iterations as fit, by the time of one, or of a few after it; rank 0 decides.
- */
+/* --seconds: limits the counts to what fits into that time, estimated from one call, or from a few
+ * after it; rank 0 decides. */
 static void cut_counts(struct bench *b, size_t nbytes, int *iters, int *skip)
 {
     double first = probe(b, nbytes, 1), took = probe(b, nbytes, 1), all;
@@ -397,7 +397,7 @@ int bench_main(int argc, char **argv, const struct bench_spec *spec)
     free(b.rows);
     if (spec->close)
         spec->close();
-    /* A launcher may end the job at the first rank that fails; rank 0 has said why by then. */
+    /* A launcher may end the job at the first rank that fails; rank 0 has printed why by then. */
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();
     return err;

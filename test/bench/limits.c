@@ -22,7 +22,7 @@ enum {
     SPINS_BEFORE_YIELD = 4000, /* some 100 us: only ranks that share a core ever get there */
     TAG_LIMIT = 77
 };
-/* Long against the disturbance by a timer tick, short against the run. */
+/* Long compared with the disturbance by a timer tick, short compared with the run. */
 static const double TRY_SECONDS = 0.003;
 static const double GUESS_BYTES_S = 10e9; /* sets the number of rounds only */
 

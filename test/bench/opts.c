@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Command line of the benchmarks: the options that users of the OSU micro-benchmarks type, and
- * ours.  Every rank parses the same arguments and comes to the same answer; only rank 0 speaks. */
+ * ours.  Every rank parses the same arguments and comes to the same answer; only rank 0 prints. */
 #include "test/bench/bench.h"
 #include <errno.h>
 #include <getopt.h>
@@ -374,8 +374,8 @@ static int parse_limits(const struct parse *p)
     return 0;
 }
 
-/* What stands after the options: buffer kinds, H, D or M; the first for the ranks that send first,
- * the second for their partners; one is for both.  D and M are a -d cuda of themselves. */
+/* Arguments after the options: kinds of buffers, H, D or M.  The first is for the ranks that send
+ * first, the second for their partners; a single one is for both.  D and M imply -d cuda. */
 static int parse_kinds(const struct parse *p, int argc, char **argv)
 {
     bool pairs = p->spec->flags & (BENCH_TWO | BENCH_PAIRS);

@@ -48,7 +48,7 @@ void pair_touch_gpu(struct bench *b)
     if (b->peer >= 0)
         MPI_Sendrecv(p, 8, MPI_CHAR, b->peer, TAG_TOUCH, p + NBYTES, 8, MPI_CHAR, b->peer,
                      TAG_TOUCH, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    MPI_Barrier(MPI_COMM_WORLD); /* the memory stays until the end: the process is one with a GPU */
+    MPI_Barrier(MPI_COMM_WORLD); /* the memory is never freed: the process continues to use a GPU */
 }
 
 void pair_pingpong(struct bench *b, void *unused, int n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* --json FILE: the printed rows with all digits, and what is needed to believe them later: command,
+/* --json FILE: the printed rows with all digits, and the circumstances of the measurement: command,
  * host, processor, date and the MPI library.  Written by rank 0 after the last row. */
 #define _GNU_SOURCE 1
 #include "test/bench/bench.h"

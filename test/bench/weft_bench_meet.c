@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Processes that meet.  `spawn N K`: N times, MPI_Comm_spawn of K children and MPI_Comm_disconnect;
- * the median of the spawns.  `connect N`: N times, rank 0 accepts and rank 1 connects; the median
- * of rank 1.  Prints `key value` lines for test/bench/compare. */
+/* Time of spawning and of connecting processes.  `spawn N K`: N times, MPI_Comm_spawn of K children
+ * and MPI_Comm_disconnect; the median of the spawns.  `connect N`: N times, rank 0 accepts and rank
+ * 1 connects; the median of rank 1.  Prints `key value` lines for test/bench/compare. */
 #include "test/bench/bench.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -591,7 +591,7 @@ int main(int argc, char **argv)
         fprintf(b.json, "\n  ]\n}\n");
         fclose(b.json);
     }
-    MPI_Barrier(MPI_COMM_WORLD); /* rank 0 has said what is wrong before anybody fails */
+    MPI_Barrier(MPI_COMM_WORLD); /* rank 0 prints the error before a rank exits with it */
     MPI_Finalize();
     return err == 1 && !b.opt.check ? 0 : err;
 }

@@ -133,7 +133,7 @@ int main(int argc, char **argv)
         err = compute(rank);
     else if (rank == 0)
         fprintf(stderr, "usage: weft_bench_probe memory | compute | idle [SECONDS, at most 60]\n");
-    MPI_Barrier(MPI_COMM_WORLD); /* rank 0 has said what is wrong before anybody fails */
+    MPI_Barrier(MPI_COMM_WORLD); /* rank 0 prints the error before a rank exits with it */
     MPI_Finalize();
     return err;
 }

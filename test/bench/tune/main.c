@@ -303,7 +303,7 @@ static void drop_buffers(bool gpu)
     }
 }
 
-/* All ranks or none; the reason is rank 0's to say. */
+/* Succeeds on all ranks or on none; rank 0 prints the reason. */
 static bool make_buffers(const struct tune_opts *o, bool gpu)
 {
     size_t len = room_for(o, gpu);
@@ -325,7 +325,7 @@ static bool make_buffers(const struct tune_opts *o, bool gpu)
     return !any;
 }
 
-/* What joins the devices: what all ranks say, or RT_GPU_LINKS_UNKNOWN. */
+/* The links between the devices if all ranks report the same kind, else RT_GPU_LINKS_UNKNOWN. */
 static void find_links(void)
 {
     struct rt_gpu_ptr at;
@@ -389,7 +389,7 @@ static void describe_place(char *text, size_t len)
     strftime(day, sizeof day, "%Y-%m-%d", gmtime_r(&now, &utc));
     snprintf(text, len, "%s, %s, %ld cores, %s", host, t ? t->cpu_model : "?",
              sysconf(_SC_NPROCESSORS_ONLN), day);
-    for (char *c = text; *c; c++) { /* nothing that would end a field, a line or a comment */
+    for (char *c = text; *c; c++) { /* replaces what would end a field, a line or a comment */
         if (*c == '"' || *c == '*' || (unsigned char)*c < ' ')
             *c = ' ';
     }
@@ -403,7 +403,7 @@ static int cannot_write(const char *name)
     return 1;
 }
 
-/* Before minutes are spent on measuring. */
+/* Checks that the file can be written, before minutes are spent on measuring. */
 static int try_file(const struct tune_opts *o)
 {
     int bad = 0;
@@ -437,7 +437,7 @@ static int write_file(const struct tune_opts *o)
         bad = 1;
     if (bad)
         return cannot_write(part_name);
-    if (coll_tune_load(part_name) < 0) { /* has said why */
+    if (coll_tune_load(part_name) < 0) { /* has logged why */
         unlink(part_name);
         return 1;
     }

@@ -29,7 +29,8 @@ static int index_of(const struct tune_result *r, const struct coll_alg *alg)
     return -1;
 }
 
-/* What the library takes anyway stays where it is as good; so does the choice below. */
+/* The library's usual algorithm is taken if it is as good as the quickest; otherwise the choice of
+ * the size below is kept if that is as good. */
 void tune_decide(struct tune_result *r)
 {
     int now = -1;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* weft-tune: measures the algorithms of the collectives on the machine where it runs and writes a
- * table of choices that the setting tune_file names.  It is linked with the library's inside, to
- * force algorithms and to ask what the library would choose; one thread.  main.c has the order of
- * the work, calls.c makes the calls and takes their time, table.c makes rows of the times. */
+ * table of choices that the setting tune_file names.  It is linked with the library's internal
+ * functions, to force algorithms and to ask what the library would choose; one thread.  main.c has
+ * the order of the work, calls.c makes the calls and takes their time, table.c makes rows of the
+ * times. */
 #ifndef TEST_BENCH_TUNE_TUNE_H
 #define TEST_BENCH_TUNE_TUNE_H
 
