@@ -159,7 +159,8 @@ static int exchange_late(long ms)
 
 enum { NTHREADS = 8 };
 
-/* What a thread asks of all ranks, in an order of its own; NULL when all answers were right. */
+/* A thread that gets the keys of all ranks, in an order of its own; returns NULL if all answers
+ * were right. */
 static void *ask_all(void *arg)
 {
     int i = (int)(intptr_t)arg - 1;

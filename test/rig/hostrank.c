@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An MPI program for tests over several hosts: its first argument says what it does.
+/* An MPI program for tests over several hosts: its first argument selects what it does.
  *   where              one line a rank: rank, processor name, ranks on this host
  *   big [return]       rank 0 sends 32 MiB messages to the last rank until it is stopped, all
  *                      checked; "going" after the first.  return: errors are returned, and each of
- *                      the two says "rank R: CLASS after S s" and ends in order
+ *                      the two prints "rank R: CLASS after S s" and ends in order
  *   traffic SECONDS    messages of 8 bytes to 1 MiB in a ring, and sums, all checked
- *   pair SECONDS       rank 0 sends 1 MiB to the last rank and says "going"; all stay for so long
- *   pass               rank 0 sends 16 MiB and then short messages, which rank 1 answers; said is
- *                      whether these came first
+ *   pair SECONDS       rank 0 sends 1 MiB to the last rank and prints "going"; all stay for so long
+ *   pass               rank 0 sends 16 MiB and then short messages, which rank 1 answers;
+ *                      prints whether the short messages arrived first
  *   barrier RANK       all meet, then RANK kills itself while the others are in MPI_Barrier
  *   late SECONDS       the last rank receives so much later than rank 0 has called MPI_Finalize
- *   sleepy             rank 0 waits for a local and for a remote rank, and says what that cost */
+ *   sleepy             rank 0 waits for a local and for a remote rank, and prints the cost */
 #include <mpi.h>
 
 #include <signal.h>
@@ -85,7 +85,8 @@ static int tell(int err, double start)
     return 0;
 }
 
-/* `start` is moved on with every message that arrives: the time printed is since the last. */
+/* `start` is set again with every message that arrives, so the time printed is since the last
+ * message. */
 static int big(int returns)
 {
     size_t len = 32u << 20;
@@ -228,7 +229,7 @@ static void barrier(int victim)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Rank 0 is a correct program that leaves early; what it has sent is owed to the last rank. */
+/* Rank 0 is a correct program that leaves early; its messages must still reach the last rank. */
 static void late(double seconds)
 {
     static unsigned char small[20][1024], large[4u << 20];
@@ -254,7 +255,7 @@ static void late(double seconds)
     }
 }
 
-/* The hosts of the rig have one clock, so the sender's time means something here. */
+/* The hosts of the rig have one clock, so the sender's time can be compared here. */
 static void sleepy_wait(int from, double seconds, double *cpu, double *delay)
 {
     double sent = 0;
