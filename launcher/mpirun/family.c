@@ -388,7 +388,8 @@ static void on_up(struct launch_job *job, struct member *m, struct frame *f)
               launch_list_add(&words, counts);
     if (!err)
         names_ask(&job->family->names, -m->number, &words, &result);
-    names_drop(&job->family->names, COUNTS_KEPT - m->number);
+    if (m->number > COUNTS_KEPT)
+        names_drop(&job->family->names, COUNTS_KEPT - m->number);
     launch_list_fini(&words);
     if (!err)
         err = launch_list_add(&words, nspace);

@@ -293,8 +293,12 @@ static void dying_children(void)
 /* Open descriptors do not grow with the number of spawns, and memory only by a card for each. */
 static void many(void)
 {
+    char port[MPI_MAX_PORT_NAME];
     size_t bytes = 0;
     int before = 0, n = 0;
+    bool named = getenv("PMIX_RANK"); /* an mpirun keeps names */
+    if (named && mt_rank == 0)
+        OK(MPI_Publish_name("many spawns", MPI_INFO_NULL, "a name that stays"));
     for (int i = 0; i < nspawns; i++) {
         MPI_Comm inter = MPI_COMM_NULL;
         spawn("talk", 1, 0, mt_comm, &inter);
@@ -306,6 +310,10 @@ static void many(void)
         } else if (bytes) {
             n++;
         }
+    }
+    if (named) {
+        OK(MPI_Lookup_name("many spawns", MPI_INFO_NULL, port));
+        CHECK(!strcmp(port, "a name that stays"));
     }
     /* the connection to a child that is still ending may be open at either moment */
     CHECK_MSG(descriptors() <= before + 1, "%d descriptors, then %d", before, descriptors());
