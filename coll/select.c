@@ -13,13 +13,11 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
-/* The entries of WEFT_COLL; more entries are an error.  There are about 100 algorithms, of which a
- * user forces a few. */
-#define FORCED_MAX 64
-static struct {
+/* The entries of WEFT_COLL. */
+static struct forced {
     const struct coll_alg *alg;
     int64_t min_bytes, max_bytes;
-} forced[FORCED_MAX];
+} * forced;
 static int nforced;
 
 const struct coll_alg *coll_alg_at(int i)
@@ -233,20 +231,25 @@ static int parse_entry(char *text)
     return 0;
 }
 
+/* Room for the entries of `text`. */
+static int reserve(const char *text)
+{
+    size_t n = 1;
+    for (; *text; text++)
+        n += *text == ',';
+    struct forced *more = realloc(forced, n * sizeof *more);
+    forced = more ? more : forced;
+    return more ? 0 : -RT_ENOMEM;
+}
+
 int coll_configure(const char *spec)
 {
     nforced = 0;
     char *copy = strdup(spec ? spec : ""), *save = NULL;
-    int err = copy ? 0 : -RT_ENOMEM;
-    for (char *e = copy ? strtok_r(copy, ",", &save) : NULL; e && !err;
-         e = strtok_r(NULL, ",", &save)) {
-        if (nforced == FORCED_MAX) {
-            log_error(COLL, "WEFT_COLL has more than %d entries", FORCED_MAX);
-            err = -RT_EINVAL;
-        } else {
-            err = parse_entry(e);
-        }
-    }
+    int err = copy ? reserve(copy) : -RT_ENOMEM;
+    for (char *e = err ? NULL : strtok_r(copy, ",", &save); e && !err;
+         e = strtok_r(NULL, ",", &save))
+        err = parse_entry(e);
     if (err)
         nforced = 0;
     free(copy);

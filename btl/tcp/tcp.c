@@ -88,7 +88,7 @@ static int pass(struct btl_tcp *b, int wait_ms)
     tcp_uncork(b);
     if (rt_unlikely(!rt_list_empty(&b->work) || !rt_list_empty(&b->half) ||
                     rt_now_ns() >= b->next_check_ns))
-        n += tcp_timers(b);
+        tcp_timers(b);
     if (rt_unlikely(!rt_list_empty(&b->dead)))
         reap(b);
     return n;

@@ -150,11 +150,10 @@ static bool look_at_conns(struct btl_tcp *b, struct rt_list *list, uint64_t now)
     return false;
 }
 
-int tcp_timers(struct btl_tcp *b)
+void tcp_timers(struct btl_tcp *b)
 {
     uint64_t now = rt_now_ns();
     struct rt_list *pos, *next;
-    int n = 0;
 
     rt_list_each_safe (pos, next, &b->half)
         half_timer(rt_container(pos, struct tcp_conn, link), now);
@@ -168,7 +167,6 @@ int tcp_timers(struct btl_tcp *b)
         if (!b->listening && b->nhalf_in < TCP_HALF_MAX)
             tcp_listener_watch(b, true); /* descriptors may be available again */
     }
-    return n;
 }
 
 #define TIMERS_US 50000 /* the shortest timer of a peer or a connection in setup */

@@ -5,7 +5,7 @@
 
 #include "btl/tcp/tcp.h"
 
-int tcp_timers(struct btl_tcp *b);          /* handles the timers that are due; returns 0 */
+void tcp_timers(struct btl_tcp *b);         /* handles the timers that are due */
 int tcp_timers_us(const struct btl_tcp *b); /* microseconds until the next timer is due */
 
 #endif

@@ -95,6 +95,22 @@ static void users_choice_overrules(void)
     CHECK_STR(chosen(COLL_BCAST, 8, 1, NULL), "binomial");
 }
 
+/* A table in WEFT_COLL may name every algorithm, and some more than once. */
+static void every_algorithm_may_be_forced_at_once(void)
+{
+    char spec[16384];
+    const struct coll_alg *a;
+    size_t len = 0;
+    for (int i = 0; (a = coll_alg_at(i)) && len < sizeof spec - 64; i++)
+        len += (size_t)snprintf(spec + len, sizeof spec - len, "%s:%s:1-2,",
+                                coll_kind_names[a->kind], a->name);
+    CHECK(!a);
+    snprintf(spec + len, sizeof spec - len, "bcast:chain");
+    CHECK_EQ(coll_configure(spec), 0);
+    CHECK_STR(chosen(COLL_BCAST, 8, 8, NULL), "chain");
+    CHECK_EQ(coll_configure(NULL), 0);
+}
+
 static void bad_choices_are_refused(void)
 {
     static const char *const bad[] = { "allreduce",
@@ -120,6 +136,7 @@ int main(void)
     RUN(algorithm_names_are_unique);
     RUN(first_match_wins_and_needs_are_kept);
     RUN(users_choice_overrules);
+    RUN(every_algorithm_may_be_forced_at_once);
     RUN(bad_choices_are_refused);
     return check_end();
 }
