@@ -59,11 +59,14 @@ static void show_system(int fd, const struct rt_io_fs *fs)
                  about((uint64_t)room.f_blocks * room.f_frsize, b));
         line("free space", text);
     }
-    if (fs->nstripes)
-        snprintf(text, sizeof text, "%d targets, %s in a row on each", fs->nstripes,
-                 info_bytes((size_t)fs->stripe, a, TEXT));
+    info_bytes((size_t)fs->stripes.nbytes, a, TEXT);
+    if (fs->stripes.n)
+        snprintf(text, sizeof text, "%d targets, %s in a row on each", fs->stripes.n, a);
+    else if (fs->stripes.nbytes)
+        snprintf(text, sizeof text, "%s in a row on each target; number of targets not reported",
+                 a);
     else
-        snprintf(text, sizeof text, "none reported (they are read from Lustre only)");
+        snprintf(text, sizeof text, "none reported (they are read from Lustre and GPFS only)");
     line("stripes", text);
 }
 

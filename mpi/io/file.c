@@ -33,6 +33,7 @@ void wm_file_unref(struct wm_file *f)
     wm_exchange_free(f->exchange);
     free(f->spare);
     free(f->name);
+    pthread_mutex_destroy(&f->mutex);
     rt_slab_free(&wm_file_slab, f);
 }
 
@@ -66,10 +67,13 @@ int wm_file_max(struct wm_file *f, int64_t *v, int n)
     return wm_file_numbers(f, &a, v, n);
 }
 
-int wm_file_same(struct wm_file *f, int err, int64_t value, const char *what)
+int wm_file_same_max(struct wm_file *f, int err, int64_t value, const char *what, int64_t *more,
+                     int n)
 {
-    int64_t v[3] = { err, value, -value };
-    int rc = wm_file_max(f, v, 3);
+    int64_t v[3 + WM_FILE_MORE] = { err, value, -value };
+    for (int i = 0; i < n; i++)
+        v[3 + i] = more[i];
+    int rc = wm_file_max(f, v, 3 + n);
     if (rc || err)
         return rc ? rc : err; /* `err` with the text of this process */
     if (v[0])
@@ -77,7 +81,14 @@ int wm_file_same(struct wm_file *f, int err, int64_t value, const char *what)
     if (v[1] != -v[2])
         return wm_err(MPI_ERR_NOT_SAME, "%s differs among the processes: here %lld, largest %lld",
                       what, (long long)value, (long long)v[1]);
+    for (int i = 0; i < n; i++)
+        more[i] = v[3 + i];
     return MPI_SUCCESS;
+}
+
+int wm_file_same(struct wm_file *f, int err, int64_t value, const char *what)
+{
+    return wm_file_same_max(f, err, value, what, NULL, 0);
 }
 
 int wm_file_agree(struct wm_file *f, int err) { return wm_file_same(f, err, 0, ""); }

@@ -24,6 +24,10 @@ int wm_file_max(struct wm_file *f, int64_t *v, int n);
 /* The largest of the errors that the ranks pass, on all ranks; blocking.  `err`: 0, or the MPI
  * error class of this rank.  Returns the class, with a text if this rank has none. */
 int wm_file_agree(struct wm_file *f, int err);
+/* wm_file_same() that also agrees on the largest of each of n numbers, n <= WM_FILE_MORE. */
+#define WM_FILE_MORE 3
+int wm_file_same_max(struct wm_file *f, int err, int64_t value, const char *what, int64_t *more,
+                     int n);
 /* MPI_ERR_NOT_SAME on all ranks if they pass different values; else wm_file_agree(). */
 int wm_file_same(struct wm_file *f, int err, int64_t value, const char *what);
 

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MOST_TARGETS 2000 /* of a file of Lustre */
+
 /* False: no number in the range. */
 static bool number(const struct wm_info *info, const char *key, int base, int64_t low, int64_t high,
                    int64_t *out)
@@ -68,10 +70,10 @@ static void read_values(struct wm_hints *h, const struct wm_info *info)
     choice(info, "romio_cb_read", &h->cb_read);
     choice(info, "romio_cb_write", &h->cb_write);
     number(info, "cb_buffer_size", 10, 1, INT64_MAX / 4, &h->cb_buffer_size);
-    number(info, "striping_unit", 10, 0, UINT32_MAX, &h->striping_unit);
+    number(info, "striping_unit", 10, 0, UINT32_MAX, &h->stripes.nbytes);
     number_int(info, "cb_nodes", 10, INT_MAX, &h->cb_nodes);
     number_int(info, "num_aggregators", 10, INT_MAX, &h->cb_nodes); /* OMPIO's name */
-    number_int(info, "striping_factor", 10, 65535, &h->striping_factor);
+    number_int(info, "striping_factor", 10, MOST_TARGETS, &h->stripes.n);
     number_int(info, "file_perm", 8, 07777, &h->file_perm);
 }
 
@@ -99,7 +101,6 @@ int64_t wm_hints_check(const struct wm_hints *h, const struct wm_info *info)
 
 const char *wm_hints_effect(int i, const char **effect)
 {
-    static const char kept[] = "no effect yet; MPI_File_get_info returns it";
     static const struct {
         const char *key, *effect;
     } table[] = {
@@ -110,10 +111,10 @@ const char *wm_hints_effect(int i, const char **effect)
                             "writes; automatic: by the length of pieces" },
         { "collective_buffering", "false: as romio_cb_... disable; true: automatic" },
         { "cb_buffer_size", "bytes of the file that an aggregator has in memory" },
-        { "cb_nodes", "most ranks that aggregate; default: one on each host" },
+        { "cb_nodes", "most ranks that aggregate; default: one on each host, or for each target" },
         { "num_aggregators", "another name of cb_nodes" },
-        { "striping_unit", kept },
-        { "striping_factor", kept },
+        { "striping_unit", "bytes of a stripe of a new file (Lustre)" },
+        { "striping_factor", "targets of a new file (Lustre)" },
     };
     if (i < 0 || i >= (int)(sizeof table / sizeof table[0]))
         return NULL;
@@ -171,10 +172,10 @@ static int in_use(const struct wm_file *f, struct wm_info *out)
         err = put_number(out, "cb_nodes", naggs);
     if (!err)
         err = put_number(out, "nb_proc", f->comm->size);
-    if (!err && f->fs.stripe)
-        err = put_number(out, "striping_unit", f->fs.stripe);
-    if (!err && f->fs.nstripes)
-        err = put_number(out, "striping_factor", f->fs.nstripes);
+    if (!err && f->fs.stripes.nbytes)
+        err = put_number(out, "striping_unit", f->fs.stripes.nbytes);
+    if (!err && f->fs.stripes.n)
+        err = put_number(out, "striping_factor", f->fs.stripes.n);
     return err;
 }
 

@@ -12,9 +12,8 @@ enum wm_choice3 { WM_AUTOMATIC, WM_ENABLE, WM_DISABLE };
 struct wm_hints {
     enum wm_choice3 cb_read, cb_write; /* collective buffering */
     int64_t cb_buffer_size;            /* memory of an aggregator, bytes */
-    int cb_nodes;                      /* most ranks that aggregate; 0: one on each host */
-    int striping_factor;               /* not used yet: targets of a new file; 0: the directory's */
-    int64_t striping_unit;             /* not used yet: bytes; 0: the directory's */
+    int cb_nodes;                      /* most ranks that aggregate; 0: plan.c decides */
+    struct rt_io_stripes stripes;      /* of a new file; 0: those of its folder */
     int file_perm;                     /* mode of a new file; -1: 0666 without the umask */
     int naggs, *agg; /* ranks that aggregate, until a hint changes: plan.c.  NULL: not known yet */
     struct wm_info *given; /* all that the user has set, for MPI_File_get_info; NULL */

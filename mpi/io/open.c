@@ -81,6 +81,7 @@ static void destroy_object(struct wm_file *f)
     if (f->view)
         wm_view_unref(f->view);
     free(f->name);
+    pthread_mutex_destroy(&f->mutex);
     rt_slab_free(&wm_file_slab, f);
 }
 
@@ -90,11 +91,11 @@ static int open_fd(struct wm_file *f, bool first)
                 : f->amode & MPI_MODE_WRONLY ? O_WRONLY
                                              : O_RDWR;
     mode_t perm = f->hints->file_perm >= 0 ? (mode_t)f->hints->file_perm : 0666;
-    if (first && f->amode & MPI_MODE_CREATE)
-        flags |= O_CREAT;
     if (first && f->amode & MPI_MODE_EXCL)
         flags |= O_EXCL;
-    f->fd = rt_io_open(f->name, flags, perm);
+    f->fd = first && f->amode & MPI_MODE_CREATE
+                ? rt_io_create(f->name, flags, perm, &f->hints->stripes)
+                : rt_io_open(f->name, flags, perm);
     return f->fd < 0 ? wm_file_err(f, f->fd, "could not open") : MPI_SUCCESS;
 }
 
@@ -127,6 +128,20 @@ static int64_t identity(const struct wm_file *f)
                      2);
 }
 
+/* The last agreement of an opening.  The ranks divide the file by the same units, also if hosts
+ * have mounted the file system differently. */
+static int agree_on_file(struct wm_file *f, int err)
+{
+    struct rt_io_fs *fs = &f->fs;
+    int64_t units[WM_FILE_MORE] = { fs->block, fs->stripes.nbytes, fs->stripes.n };
+    err = wm_file_same_max(f, err, err ? 0 : identity(f),
+                           "the file behind the name or a hint of collective buffering", units,
+                           WM_FILE_MORE);
+    fs->block = units[0];
+    fs->stripes = (struct rt_io_stripes){ units[1], (int)units[2] };
+    return err;
+}
+
 /* Rank 0 creates a file only after all ranks have begun to open it: each may have deleted the old
  * one just before. */
 static int create(struct wm_file *f)
@@ -148,8 +163,7 @@ static int complete(struct wm_file *f)
             err = wm_file_err(f, (int)end, "could not get the size of");
         f->pos = end;
     }
-    err = wm_file_same(f, err, err ? 0 : identity(f),
-                       "the file behind the name or a hint of collective buffering");
+    err = agree_on_file(f, err);
     return err ? err : wm_shared_open(f, f->pos);
 }
 

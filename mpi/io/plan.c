@@ -19,6 +19,9 @@
 #define FINE 2048
 #define SOME 64
 
+/* Shorter stripes are no domains of their own: there would be too many rounds. */
+#define SHORT (256 << 10)
+
 bool wm_plan_wanted(const struct wm_file *f, bool write)
 {
     enum wm_choice3 choice = write ? f->hints->cb_write : f->hints->cb_read;
@@ -41,6 +44,22 @@ static int find_hosts(const struct wm_comm *c, int *host)
     return most + 1;
 }
 
+/* How many ranks aggregate without a hint: one on each host; if the file has stripes, one for each
+ * target, or so many that each target has as many. */
+static int useful(const struct wm_file *f, int nhosts)
+{
+    int ntargets = f->fs.stripes.n, n = f->comm->size;
+    if (ntargets <= 1)
+        return nhosts;
+    if (nhosts >= ntargets)
+        return nhosts / ntargets * ntargets;
+    if (n >= ntargets)
+        return ntargets;
+    while (ntargets % n)
+        n--;
+    return n < nhosts ? nhosts : n;
+}
+
 /* The first rank of each host, then the second of each, and so on, up to the hint's number.
  * nth[]: a number for each rank; seen[]: for each host, all 0. */
 static int choose(const struct wm_file *f, const int *host, int *nth, int *seen, int *out)
@@ -50,7 +69,7 @@ static int choose(const struct wm_file *f, const int *host, int *nth, int *seen,
         nth[i] = seen[host[i]]++;
         nhosts += nth[i] == 0;
     }
-    int most = f->hints->cb_nodes ? f->hints->cb_nodes : nhosts;
+    int most = f->hints->cb_nodes ? f->hints->cb_nodes : useful(f, nhosts);
     most = most < size ? most : size;
     for (int k = 0; n < most; k++)
         for (int i = 0; i < size && n < most; i++)
@@ -85,21 +104,35 @@ const int *wm_plan_aggregators(const struct wm_file *f, int *n)
 
 static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
+/* Whether a domain is one stripe.  The aggregators have the stripes in turn, and each accesses its
+ * own targets only, if the number of aggregators divides that of the targets or the reverse:
+ * targets lock ranges of their part of the file for one host at a time. */
+static bool by_stripes(const struct wm_file *f, int naggs)
+{
+    int n = f->fs.stripes.n;
+    return n > 1 && naggs > 1 && f->fs.stripes.nbytes >= SHORT &&
+           (n % naggs == 0 || naggs % n == 0);
+}
+
 /* Domains end at multiples of the stripe or block of the file system, so that no two aggregators
  * write to one block. */
 static void divide(const struct wm_file *f, int64_t buffer, struct wm_plan *p)
 {
-    int64_t unit = f->fs.stripe > 0 ? f->fs.stripe : f->fs.block > 0 ? f->fs.block : 4096;
-    p->low -= p->low % unit;
-    p->domain = round_up((p->high - p->low + p->naggs - 1) / p->naggs, unit);
+    int64_t stripe = f->fs.stripes.nbytes;
+    int64_t unit = stripe > 0 ? stripe : f->fs.block > 0 ? f->fs.block : 4096;
+    bool turns = by_stripes(f, p->naggs);
+    p->low -= p->low % (turns ? unit * p->naggs : unit);
+    p->domain = turns ? unit : round_up((p->high - p->low + p->naggs - 1) / p->naggs, unit);
     p->step = buffer < p->domain ? buffer : p->domain;
-    p->rounds = (p->domain + p->step - 1) / p->step;
+    int64_t all = p->domain * p->naggs, windows = (p->domain + p->step - 1) / p->step;
+    p->rounds = (p->high - p->low + all - 1) / all * windows;
 }
 
 void wm_plan_window(const struct wm_plan *p, int i, int64_t round, int64_t *from, int64_t *to)
 {
-    int64_t begin = p->low + i * p->domain, end = begin + p->domain;
-    *from = begin + round * p->step;
+    int64_t windows = (p->domain + p->step - 1) / p->step;
+    int64_t begin = p->low + (round / windows * p->naggs + i) * p->domain, end = begin + p->domain;
+    *from = begin + round % windows * p->step;
     *to = *from + p->step < end ? *from + p->step : end;
     *to = *to < p->high ? *to : p->high;
 }

@@ -6,8 +6,8 @@
 
 #include "mpi/io/op.h"
 
-/* What all ranks have agreed on.  An aggregator accesses a domain: a range of the file, in windows
- * of `step` bytes, one in each round. */
+/* What all ranks have agreed on.  The file is divided into domains, which the aggregators have in
+ * turn; an aggregator accesses a domain in windows of `step` bytes, one in each round. */
 struct wm_plan {
     bool exchange;        /* false: each rank accesses the file itself */
     int naggs;            /* aggregators */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The file system of a file, by the magic number of statfs(2), and for Lustre the stripes, by an
- * ioctl(2) of its kernel module, so no library of Lustre is needed.  No state; any thread. */
+/* The file system of a file, by the magic number of statfs(2), and its stripes.  GPFS puts each
+ * block of the file system on the next disk, and reports the block's length as f_bsize.  No state;
+ * any thread. */
 #include "runtime/io/io.h"
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/vfs.h>
 
 struct known {
     unsigned magic;
@@ -37,38 +37,11 @@ static const struct known table[] = {
     { 0x20030528, RT_IO_OTHER, "orangefs", true },
 };
 
-/* The start of struct lov_user_md, versions 1 and 3
- * (lustre/include/uapi/linux/lustre/lustre_user.h): what `lfs getstripe` reads. */
-struct lov_user_md {
-    uint32_t magic, pattern;
-    uint64_t object_id, object_seq;
-    uint32_t stripe_size;
-    uint16_t stripe_count, stripe_offset;
-};
-#define LOV_MAGIC_V1 0x0bd10bd0u
-#define LOV_MAGIC_V3 0x0bd30bd0u
-#define LL_IOC_LOV_GETSTRIPE _IOW('f', 155, long)
-
-static void look_lustre(int fd, struct rt_io_fs *out)
-{
-    union {
-        struct lov_user_md md;
-        char room[65536]; /* with an entry for each of at most 2000 targets */
-    } u;
-    memset(&u.md, 0, sizeof u.md);
-    u.md.magic = LOV_MAGIC_V3;
-    if (ioctl(fd, LL_IOC_LOV_GETSTRIPE, &u) < 0 ||
-        (u.md.magic != LOV_MAGIC_V1 && u.md.magic != LOV_MAGIC_V3))
-        return; /* a composite layout: only `block` is known */
-    out->stripe = u.md.stripe_size;
-    out->nstripes = u.md.stripe_count;
-}
-
 void rt_io_fs_look(int fd, struct rt_io_fs *out)
 {
     struct statfs st;
     *out = (struct rt_io_fs){ .kind = RT_IO_OTHER, .name = "unknown", .shared = true };
-    if (fstatfs(fd, &st) < 0)
+    if (rt_io_sys->statfs(fd, &st) < 0)
         return;
     snprintf(out->name, sizeof out->name, "0x%lx", (unsigned long)(unsigned)st.f_type);
     out->block = st.f_bsize;
@@ -80,5 +53,33 @@ void rt_io_fs_look(int fd, struct rt_io_fs *out)
         snprintf(out->name, sizeof out->name, "%s", table[i].name);
     }
     if (out->kind == RT_IO_LUSTRE)
-        look_lustre(fd, out);
+        out->stripes = rt_io_lustre_look(fd);
+    else if (out->kind == RT_IO_GPFS)
+        out->stripes.nbytes = out->block;
+}
+
+/* The file system of the folder in which a file is, or would be. */
+static enum rt_io_kind kind_of_folder(const char *path)
+{
+    char folder[PATH_MAX] = ".";
+    struct rt_io_fs fs = { .kind = RT_IO_OTHER };
+    const char *slash = strrchr(path, '/');
+    if (slash && (size_t)(slash - path) + 2 > sizeof folder)
+        return fs.kind;
+    if (slash)
+        snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + 1, path);
+    int fd = rt_io_open(folder, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0)
+        return fs.kind;
+    rt_io_fs_look(fd, &fs);
+    rt_io_close(fd);
+    return fs.kind;
+}
+
+int rt_io_create(const char *path, int flags, mode_t mode, const struct rt_io_stripes *want)
+{
+    bool set = want->nbytes || want->n;
+    if (set && kind_of_folder(path) == RT_IO_LUSTRE)
+        return rt_io_lustre_create(path, flags | O_CREAT, mode, want);
+    return rt_io_open(path, flags | O_CREAT, mode);
 }

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 
 /* ---- system calls: posix.c ---- */
 
@@ -27,6 +28,9 @@ struct rt_io_sys {
     int (*truncate)(int fd, off_t nbytes);
     int (*lock)(int fd, int cmd, struct flock *range);       /* fcntl(2) with F_OFD_... */
     int (*allocate)(int fd, int mode, off_t off, off_t len); /* fallocate(2) */
+    int (*statfs)(int fd, struct statfs *st);
+    ssize_t (*getxattr)(int fd, const char *name, void *value, size_t nbytes);
+    int (*ioctl)(int fd, unsigned long request, void *arg);
 };
 extern const struct rt_io_sys rt_io_system; /* the calls of the system */
 extern const struct rt_io_sys *rt_io_sys;   /* the table in use */
@@ -74,18 +78,46 @@ int rt_io_submit(struct rt_io_job *job);
 /* Waits for all jobs and ends the threads; they start again with the next job. */
 void rt_io_fini(void);
 
-/* ---- file systems: fs.c ---- */
+/* ---- file systems: fs.c and lustre.c ---- */
 
 enum rt_io_kind { RT_IO_LOCAL, RT_IO_MEMORY, RT_IO_NFS, RT_IO_LUSTRE, RT_IO_GPFS, RT_IO_OTHER };
+/* Consecutive `nbytes` of a file are on one target, the next ones on the next of `n`.  0: not
+ * known. */
+struct rt_io_stripes {
+    int64_t nbytes;
+    int n;
+};
 struct rt_io_fs {
     enum rt_io_kind kind;
-    char name[16];  /* "ext4", "tmpfs", or the magic number */
-    bool shared;    /* several hosts may have mounted it */
-    int64_t block;  /* preferred length of a transfer, bytes */
-    int64_t stripe; /* Lustre: consecutive bytes on one target; else 0 */
-    int nstripes;   /* Lustre: targets of the file; else 0 */
+    char name[16]; /* "ext4", "tmpfs", or the magic number */
+    bool shared;   /* several hosts may have mounted it */
+    int64_t block; /* preferred length of a transfer, bytes */
+    struct rt_io_stripes stripes;
 };
 /* The file system of an open file; kind RT_IO_OTHER if it is unknown. */
 void rt_io_fs_look(int fd, struct rt_io_fs *out);
+/* rt_io_open() that may create the file.  A new file gets the stripes of `want` if its file system
+ * can set them (Lustre), and those of its folder where `want` is 0. */
+int rt_io_create(const char *path, int flags, mode_t mode, const struct rt_io_stripes *want);
+
+/* The stripes of a Lustre file or of a folder's new files, from the value of the extended attribute
+ * RT_IO_LUSTRE_LAYOUT; both 0: not known. */
+#define RT_IO_LUSTRE_LAYOUT "lustre.lov"
+struct rt_io_stripes rt_io_lustre_parse(const void *layout, size_t nbytes);
+struct rt_io_stripes rt_io_lustre_look(int fd);
+/* The start of struct lov_user_md, versions 1 and 3
+ * (lustre/include/uapi/linux/lustre/lustre_user.h), and the request that sets the stripes of a file
+ * without data. */
+struct rt_io_lustre_md {
+    uint32_t magic, pattern;
+    uint64_t object_id, object_seq;
+    uint32_t stripe_nbytes;
+    uint16_t nstripes, first;
+};
+#define RT_IO_LUSTRE_V1 0x0bd10bd0u
+#define RT_IO_LUSTRE_SET _IOW('f', 154, long)
+/* Creates a file and sets its stripes; without success, as that is a hint, it has those of its
+ * folder. */
+int rt_io_lustre_create(const char *path, int flags, mode_t mode, const struct rt_io_stripes *want);
 
 #endif

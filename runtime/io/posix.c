@@ -9,6 +9,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define CALL_MAX (1 << 30) /* bytes of one call: less than Linux's limit, and whole pages */
@@ -16,6 +18,7 @@
 static int sys_open(const char *path, int flags, mode_t mode) { return open(path, flags, mode); }
 static int sys_lock(int fd, int cmd, struct flock *range) { return fcntl(fd, cmd, range); }
 static int sys_stat(int fd, struct stat *st) { return fstat(fd, st); }
+static int sys_ioctl(int fd, unsigned long request, void *arg) { return ioctl(fd, request, arg); }
 
 const struct rt_io_sys rt_io_system = { .open = sys_open,
                                         .close = close,
@@ -26,7 +29,10 @@ const struct rt_io_sys rt_io_system = { .open = sys_open,
                                         .sync = fsync,
                                         .truncate = ftruncate,
                                         .lock = sys_lock,
-                                        .allocate = fallocate };
+                                        .allocate = fallocate,
+                                        .statfs = fstatfs,
+                                        .getxattr = fgetxattr,
+                                        .ioctl = sys_ioctl };
 const struct rt_io_sys *rt_io_sys = &rt_io_system;
 
 int rt_io_error(int err)

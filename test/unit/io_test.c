@@ -7,6 +7,8 @@
 #include "test/check.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -221,6 +223,190 @@ static void file_systems(void)
     CHECK(fs.kind == RT_IO_OTHER && fs.shared);
 }
 
+/* ---- stripes ---- */
+
+static void put(unsigned char *at, uint64_t value, size_t nbytes)
+{
+    memcpy(at, &value, nbytes); /* little endian */
+}
+
+/* A layout of one component, as Lustre's kernel module returns it.  Returns its length. */
+static size_t plain(unsigned char *at, uint32_t magic, uint32_t pattern, uint32_t stripe,
+                    unsigned n)
+{
+    size_t len = magic == 0x0bd10bd0 ? 32 : 48;
+    memset(at, 0, len);
+    put(at, magic, 4);
+    put(at + 4, pattern, 4);
+    put(at + 24, stripe, 4);
+    put(at + 28, n, 2);
+    return len;
+}
+
+/* A progressive layout: data in the metadata server, then one target, then `n`. */
+static size_t composite(unsigned char *at, uint32_t stripe, unsigned n)
+{
+    size_t used = 32 + 3 * 48;
+    memset(at, 0, used);
+    put(at, 0x0bd60bd0, 4);
+    put(at + 14, 3, 2);
+    for (unsigned i = 0; i < 3; i++) {
+        put(at + 32 + 48 * i + 24, used, 4);
+        used += plain(at + used, i == 1 ? 0x0bd10bd0 : 0x0bd30bd0, i ? 1 : 0x100, i ? stripe : 1,
+                      i == 2 ? n : i);
+    }
+    put(at + 4, used, 4);
+    return used;
+}
+
+static void check_stripes(const unsigned char *layout, size_t len, int64_t nbytes, int n)
+{
+    struct rt_io_stripes s = rt_io_lustre_parse(layout, len);
+    CHECK_EQ(s.nbytes, nbytes);
+    CHECK_EQ(s.n, n);
+}
+
+static void lustre_layouts(void)
+{
+    unsigned char b[512];
+    check_stripes(b, plain(b, 0x0bd10bd0, 1, 1 << 20, 4), 1 << 20, 4);
+    check_stripes(b, plain(b, 0x0bd30bd0, 1, 0xffff0000, 2000), 0xffff0000, 2000);
+    check_stripes(b, plain(b, 0x0bd50bd0, 0, 65536, 1), 65536, 1);
+    check_stripes(b, plain(b, 0x0bd30bd0, 1, 65536, 0xffff), 65536, 0); /* all targets */
+    check_stripes(b, plain(b, 0x0bd30bd0, 1, 0, 4), 0, 0);
+    check_stripes(b, plain(b, 0x0bd30bd0, 0x100, 65536, 0), 0, 0);
+    check_stripes(b, plain(b, 0x12345678, 1, 65536, 4), 0, 0);
+    check_stripes(b, composite(b, 4 << 20, 8), 4 << 20, 8);
+    composite(b, 4 << 20, 8);
+    put(b + 32 + 96 + 24, 0xffffffff, 4); /* the last component is outside */
+    check_stripes(b, 512, 4 << 20, 1);
+}
+
+/* Every prefix, and random bytes after a right magic number, each in memory of its own length: the
+ * address sanitizer finds a read outside. */
+static void lustre_bounds(void)
+{
+    static const uint32_t magic[] = { 0x0bd10bd0, 0x0bd30bd0, 0x0bd60bd0 };
+    unsigned char b[512];
+    size_t len = composite(b, 1 << 20, 4);
+    srand(1);
+    for (size_t n = 0; n <= len; n++) {
+        unsigned char *exact = malloc(n ? n : 1);
+        memcpy(exact, b, n);
+        struct rt_io_stripes s = rt_io_lustre_parse(exact, n);
+        CHECK(n == len ? s.n == 4 : s.n <= 4);
+        free(exact);
+    }
+    for (int k = 0; k < 20000; k++) {
+        size_t n = (size_t)rand() % 300 + 4;
+        unsigned char *exact = malloc(n);
+        for (size_t i = 0; i < n; i++)
+            exact[i] = (unsigned char)(rand() >> 7);
+        put(exact, magic[k % 3], 4);
+        if (n > 32 && k % 2)
+            put(exact + 14, (uint64_t)rand() % 8, 2);
+        rt_io_lustre_parse(exact, n);
+        free(exact);
+    }
+}
+
+/* A file system that answers as Lustre or GPFS. */
+static struct {
+    long magic;
+    int set_error, flags;
+    unsigned char layout[512];
+    size_t len;
+    struct rt_io_lustre_md set;
+} played;
+
+static int play_statfs(int f, struct statfs *st)
+{
+    (void)f;
+    memset(st, 0, sizeof *st);
+    st->f_type = played.magic;
+    st->f_bsize = 8 << 20;
+    return 0;
+}
+
+static ssize_t play_getxattr(int f, const char *name, void *value, size_t nbytes)
+{
+    (void)f;
+    CHECK(!strcmp(name, "lustre.lov") && nbytes >= played.len);
+    memcpy(value, played.layout, played.len);
+    return (ssize_t)played.len;
+}
+
+static int play_open(const char *path, int flags, mode_t mode)
+{
+    played.flags = flags;
+    return open(path, flags & ~(O_ASYNC | O_NOCTTY), mode);
+}
+
+static int play_ioctl(int f, unsigned long request, void *arg)
+{
+    (void)f;
+    CHECK(request == _IOW('f', 154, long));
+    memcpy(&played.set, arg, sizeof played.set);
+    errno = played.set_error;
+    return played.set_error ? -1 : 0;
+}
+
+static void set_played(long magic)
+{
+    memset(&played, 0, sizeof played);
+    set_fake();
+    played.magic = magic;
+    sys.statfs = play_statfs;
+    sys.getxattr = play_getxattr;
+    sys.open = play_open;
+    sys.ioctl = play_ioctl;
+}
+
+static void stripes_found(void)
+{
+    struct rt_io_fs fs;
+    set_played(0x0bd00bd0);
+    played.len = plain(played.layout, 0x0bd30bd0, 1, 1 << 20, 4);
+    rt_io_fs_look(fd, &fs);
+    CHECK(fs.kind == RT_IO_LUSTRE && fs.stripes.nbytes == 1 << 20 && fs.stripes.n == 4);
+    set_played(0x47504653);
+    rt_io_fs_look(fd, &fs);
+    CHECK(fs.kind == RT_IO_GPFS && fs.stripes.nbytes == 8 << 20 && fs.stripes.n == 0);
+}
+
+/* Creates a new file; returns whether its stripes were to be set. */
+static bool create_with(int64_t nbytes, int n)
+{
+    char path[] = "/tmp/weft-io-XXXXXX";
+    int old = mkstemp(path), made;
+    struct rt_io_stripes want = { nbytes, n };
+    CHECK(old >= 0 && !close(old) && !unlink(path));
+    memset(&played.set, 0, sizeof played.set);
+    made = rt_io_create(path, O_RDWR | O_EXCL, 0600, &want);
+    CHECK(made >= 0);
+    CHECK(!rt_io_close(made) && !rt_io_unlink(path));
+    return played.set.magic != 0;
+}
+
+static void stripes_set(void)
+{
+    set_played(0x0bd00bd0);
+    CHECK(!create_with(0, 0));
+    CHECK(create_with(100000, 3));
+    CHECK(played.set.magic == 0x0bd10bd0 && played.set.pattern == 1);
+    CHECK_EQ(played.set.stripe_nbytes, 131072); /* Lustre needs multiples of 64 KiB */
+    CHECK_EQ(played.set.nstripes, 3);
+    CHECK_EQ(played.set.first, 0xffff);
+    CHECK((played.flags & (O_ASYNC | O_NOCTTY)) == (O_ASYNC | O_NOCTTY));
+    CHECK(create_with(UINT32_MAX, 0));
+    CHECK_EQ(played.set.stripe_nbytes, 0xffff0000);
+    played.set_error = EEXIST; /* opened again, so that the file can be written to */
+    CHECK(create_with(65536, 2));
+    CHECK(!(played.flags & (O_ASYNC | O_NOCTTY | O_EXCL)));
+    set_played(0xef53);
+    CHECK(!create_with(65536, 2));
+}
+
 int main(void)
 {
     char name[] = "/tmp/weft-io-XXXXXX";
@@ -234,5 +420,9 @@ int main(void)
     RUN(preallocation);
     RUN(jobs);
     RUN(file_systems);
+    RUN(lustre_layouts);
+    RUN(lustre_bounds);
+    RUN(stripes_found);
+    RUN(stripes_set);
     return check_end();
 }
