@@ -94,6 +94,25 @@ static void show_access(int fd, bool folder, bool writable)
         line("atomic mode", "not available: the file system has no locks");
 }
 
+/* For a folder, the file itself is left out. */
+static void show_storage(int fd, bool folder, const struct rt_io_fs *fs)
+{
+    char text[256], a[TEXT];
+    struct rt_io_gds gds = { 0 };
+    struct wm_indep_limits limit;
+    wm_indep_limits(&limit);
+    if (rt_io_gds_ready(&gds, folder ? -1 : fd, fs))
+        snprintf(text, sizeof text,
+                 "by GPUDirect Storage, contiguous data from %s on; else through "
+                 "pinned host memory",
+                 info_bytes((size_t)limit.storage, a, TEXT));
+    else
+        snprintf(text, sizeof text, "through pinned host memory; not by GPUDirect Storage: %s",
+                 gds.why);
+    line("device memory", text);
+    rt_io_gds_close(&gds);
+}
+
 static void show_hints(void)
 {
     const char *key, *effect;
@@ -148,6 +167,7 @@ int info_io(const char *path)
     line("permissions", mode);
     show_system(fd, &fs);
     show_access(fd, folder, strcmp(mode, "read only") != 0);
+    show_storage(fd, folder, &fs);
     show_hints();
     rt_io_close(fd);
     return 0;

@@ -31,6 +31,7 @@ struct wm_file {
     int fd;
     int amode;
     struct rt_io_fs fs;
+    struct rt_io_gds gds;     /* for device memory */
     struct wm_hints *hints;   /* owned */
     struct wm_view *view;     /* referenced */
     int64_t pos;              /* individual file pointer, in etypes */

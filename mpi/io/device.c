@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Device memory and files: a pipeline of two pinned pieces.  While one piece is written to the file
- * (or read from it), the device packs the next (or unpacks the last) into the other.  The domain's
- * lock is held only during calls for the device. */
+ * (or read from it), the device packs the next (or unpacks the last) into the other.  Of a long
+ * contiguous access, GPUDirect Storage moves the whole blocks, if it can, and the pipeline the
+ * rest.  The domain's lock is held only during calls for the device. */
 #include "mpi/io/op.h"
 #include "mpi/base/comm.h"
 #include "mpi/p2p/device.h"
@@ -10,14 +11,16 @@
 
 struct pipe {
     struct wm_iop *op;
+    struct rt_gpu_ptr at;
     struct rt_gpu *g;
+    int64_t end; /* of the data to be moved next: [op->moved, end) */
     struct wm_staging rooms;
     struct wm_slot piece[2];
 };
 
 static int64_t piece_len(const struct pipe *p, int64_t at)
 {
-    int64_t rest = p->op->nbytes - at;
+    int64_t rest = p->end - at;
     return rest < RT_GPU_STAGE_LARGE ? rest : RT_GPU_STAGE_LARGE;
 }
 
@@ -46,14 +49,14 @@ static int end(struct pipe *p, struct wm_slot *t)
     return t->err;
 }
 
-static int write_all(struct pipe *p, struct wm_rooms *r)
+static int write_range(struct pipe *p, struct wm_rooms *r)
 {
     struct wm_iop *op = p->op;
-    int64_t at = 0, len = piece_len(p, 0);
+    int64_t at = op->moved, len = piece_len(p, at);
     int i = 0, err = 0;
-    begin(p, &p->piece[0], 0, len);
-    while (at < op->nbytes && !err) {
-        int64_t next = at + len, next_len = next < op->nbytes ? piece_len(p, next) : 0;
+    begin(p, &p->piece[0], at, len);
+    while (at < p->end && !err) {
+        int64_t next = at + len, next_len = next < p->end ? piece_len(p, next) : 0;
         err = end(p, &p->piece[i]);
         if (!err && next_len)
             begin(p, &p->piece[1 - i], next, next_len);
@@ -69,11 +72,11 @@ static int write_all(struct pipe *p, struct wm_rooms *r)
     return err;
 }
 
-static int read_all(struct pipe *p, struct wm_rooms *r)
+static int read_range(struct pipe *p, struct wm_rooms *r)
 {
     struct wm_iop *op = p->op;
     int err = 0;
-    for (int i = 0; op->moved < op->nbytes && !err; i = 1 - i) {
+    for (int i = 0; op->moved < p->end && !err; i = 1 - i) {
         int64_t len = piece_len(p, op->moved);
         err = end(p, &p->piece[i]);
         if (err)
@@ -88,6 +91,53 @@ static int read_all(struct pipe *p, struct wm_rooms *r)
             break;
     }
     return err;
+}
+
+/* Moves [op->moved, to) of the data; less at the end of the file. */
+static int by_pipe(struct pipe *p, struct wm_rooms *r, int64_t to)
+{
+    p->end = to;
+    if (p->op->moved >= to)
+        return 0;
+    return p->op->write ? write_range(p, r) : read_range(p, r);
+}
+
+/* ---- GPUDirect Storage ---- */
+
+/* Contiguous memory of the device and one range of the file. */
+static bool storage_may(const struct pipe *p)
+{
+    struct wm_iop *op = p->op;
+    return op->nbytes >= WM_STORAGE_LEAST && op->mem->contig && op->view->file->contig &&
+           rt_gpu_lies_on(p->g, &p->at) &&
+           rt_io_gds_ready(&op->file->gds, op->file->fd, &op->file->fs);
+}
+
+/* The whole blocks of the file, after the bytes in front of them. */
+static int by_storage(struct pipe *p, struct wm_rooms *r)
+{
+    struct wm_iop *op = p->op;
+    int64_t off = op->view->disp + op->pos, block = RT_IO_GDS_BLOCK;
+    int64_t head = (block - off % block) % block, len = (op->nbytes - head) / block * block;
+    int err = by_pipe(p, r, head);
+    if (err || op->moved < head)
+        return err;
+    for (int i = 0; i < 2 && !err; i++)
+        err = end(p, &p->piece[i]);
+    wm_file_lock(op->file);
+    int in = err ? err : rt_gpu_enter(p->g);
+    wm_file_unlock(op->file);
+    if (in < 0)
+        return in;
+    op->moved += rt_io_gds_move(&op->file->gds, op->write, op->buf + head, len, off + head);
+    rt_gpu_leave(in);
+    return 0;
+}
+
+static int by_device(struct pipe *p, struct wm_rooms *r)
+{
+    int err = storage_may(p) ? by_storage(p, r) : 0;
+    return err ? err : by_pipe(p, r, p->op->nbytes);
 }
 
 /* Data on several devices, or no pinned memory is left: piece by piece, without a pipeline. */
@@ -113,10 +163,9 @@ static int by_pieces(struct wm_iop *op, struct wm_rooms *r, char *room, int64_t 
 static int open_pipe(struct pipe *p, bool *scattered)
 {
     struct wm_iop *op = p->op;
-    struct rt_gpu_ptr at;
     wm_file_lock(op->file);
-    int err = wm_dev_query(op->buf, op->count, op->mem, &at, scattered);
-    p->g = at.g;
+    int err = wm_dev_query(op->buf, op->count, op->mem, &p->at, scattered);
+    p->g = p->at.g;
     if (err >= 0 && !*scattered)
         err = wm_staging_pinned(&p->rooms, p->g, RT_GPU_STAGE_LARGE, 2);
     if (err >= 0 && !*scattered && p->rooms.n < 2)
@@ -144,7 +193,7 @@ int wm_indep_device(struct wm_iop *op, struct wm_rooms *r)
     if (scattered || err == -RT_ENOMEM)
         err = by_pieces(op, r, room, room_len);
     else if (!err)
-        err = op->write ? write_all(&p, r) : read_all(&p, r);
+        err = by_device(&p, r);
     for (int i = 0; i < 2 && !err; i++) /* of a read, the last pieces */
         err = end(&p, &p.piece[i]);
     close_pipe(&p);

@@ -40,7 +40,9 @@ static void give_rooms(struct wm_file *f, struct wm_rooms *r)
 
 void wm_indep_limits(struct wm_indep_limits *out)
 {
-    *out = (struct wm_indep_limits){ .coarse = COARSE, .sieve = SIEVE, .sparse = SPARSE };
+    *out = (struct wm_indep_limits){
+        .coarse = COARSE, .sieve = SIEVE, .sparse = SPARSE, .storage = WM_STORAGE_LEAST
+    };
 }
 
 char *wm_rooms_image(struct wm_rooms *r, int64_t *len)

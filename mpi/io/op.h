@@ -52,9 +52,10 @@ int wm_indep_run(struct wm_iop *op);
 
 /* When the access of one rank goes from one way to another, for weft_info. */
 struct wm_indep_limits {
-    int64_t coarse; /* bytes of a run from which it has a call of its own */
-    int64_t sieve;  /* bytes read at once with the gaps between runs */
-    int sparse;     /* gaps are read if data and gaps are less than so many times the data */
+    int64_t coarse;  /* bytes of a run from which it has a call of its own */
+    int64_t sieve;   /* bytes read at once with the gaps between runs */
+    int sparse;      /* gaps are read if data and gaps are less than so many times the data */
+    int64_t storage; /* bytes of an access from which GPUDirect Storage may move them */
 };
 void wm_indep_limits(struct wm_indep_limits *out);
 
@@ -65,7 +66,10 @@ struct wm_rooms; /* buffers of indep.c */
 char *wm_rooms_image(struct wm_rooms *r, int64_t *len);
 int64_t wm_indep_move(const struct wm_iop *op, struct wm_rooms *r, char *image, int64_t pos,
                       int64_t len);
-/* wm_indep_run() for device memory: device.c. */
+/* wm_indep_run() for device memory: device.c.  Shorter accesses gain nothing by GPUDirect Storage:
+ * libcufile moves data in pieces of this length, and registering a file takes longer than a copy.
+ */
+#define WM_STORAGE_LEAST (1 << 20)
 int wm_indep_device(struct wm_iop *op, struct wm_rooms *r);
 
 #endif

@@ -74,6 +74,7 @@ static int create_object(const char *filename, int amode, const struct wm_info *
 
 static void destroy_object(struct wm_file *f)
 {
+    rt_io_gds_close(&f->gds);
     if (f->fd >= 0)
         rt_io_close(f->fd);
     wm_errh_unref(f->errh);
@@ -208,6 +209,7 @@ static int close_fd(struct wm_file *f)
 {
     if (f->split.request)
         return wm_err(MPI_ERR_IO, "a split collective access of the file has not been ended");
+    rt_io_gds_close(&f->gds);
     int rc = f->fd < 0 ? 0 : rt_io_close(f->fd); /* -1: an earlier attempt failed on another rank */
     f->fd = -1;
     return rc < 0 ? wm_file_err(f, rc, "could not close") : MPI_SUCCESS;

@@ -123,6 +123,15 @@ void rt_gpu_give(void *p); /* freed later: the free waits for the device */
 /* Waits for operations in progress and frees everything; tolerates that the application has
  * destroyed its contexts already. */
 void rt_gpu_fini(void);
+/* Makes g's context current when it is not.  Hand the answer to rt_gpu_leave(), on this thread:
+ *     int in = rt_gpu_enter(g);
+ *     if (in < 0)
+ *         return in;
+ *     ...
+ *     rt_gpu_leave(in);
+ * -RT_EGPU: not logged, because it may not matter, when the context is lost. */
+int rt_gpu_enter(struct rt_gpu *g);
+void rt_gpu_leave(int in);
 
 /* Changes when a context is first used and when contexts have been released; a kept struct rt_gpu
  * is then invalid.  rt_gpu_next() lists those in use: NULL gives the first. */

@@ -113,15 +113,6 @@ void rt_gpu_undefer(struct rt_gpu *g, struct rt_gpu_deferred *d);
 /* Whether a wait for the device could last for ever: the application's stream waits for a peer. */
 static inline bool rt_gpu_must_not_wait(void) { return rt_gpu_awaits && rt_gpu_awaits(); }
 
-/* Makes g's context current when it is not.  Hand the answer to rt_gpu_leave(), on this thread:
- *     int in = rt_gpu_enter(g);
- *     if (in < 0)
- *         return in;
- *     ...
- *     rt_gpu_leave(in);
- * -RT_EGPU: not logged, because it may not matter, when the context is lost. */
-int rt_gpu_enter(struct rt_gpu *g);
-void rt_gpu_leave(int in);
 /* Logs that g is lost, where it matters; returns -RT_EGPU. */
 int rt_gpu_gone(const struct rt_gpu *g);
 

@@ -78,6 +78,27 @@ int rt_io_submit(struct rt_io_job *job);
 /* Waits for all jobs and ends the threads; they start again with the next job. */
 void rt_io_fini(void);
 
+/* ---- GPUDirect Storage: gds.c ---- */
+
+struct rt_io_fs;
+/* A file as libcufile knows it; zero at first. */
+struct rt_io_gds {
+    void *handle; /* NULL: not registered */
+    bool tried;
+    char why[96]; /* why not; empty: transfers are possible */
+};
+#define RT_IO_GDS_BLOCK 4096       /* transfers are multiples of it, at multiples of it */
+#define RT_IO_GDS_CALL (1ll << 30) /* most bytes of one call */
+/* Whether device memory and the file can exchange data without host memory.  Registers the file at
+ * the first call (fd -1: none, only the file system is looked at), which may take long. */
+bool rt_io_gds_ready(struct rt_io_gds *s, int fd, const struct rt_io_fs *fs);
+/* Moves `len` bytes in whole blocks between `dev`, device memory of the current context, and the
+ * file.  Returns the bytes moved: fewer at the end of the file, or if libcufile has failed; the
+ * caller moves the rest in another way, and finds the error of the file. */
+int64_t rt_io_gds_move(struct rt_io_gds *s, bool write, void *dev, int64_t len, int64_t off);
+/* Before the descriptor is closed. */
+void rt_io_gds_close(struct rt_io_gds *s);
+
 /* ---- file systems: fs.c and lustre.c ---- */
 
 enum rt_io_kind { RT_IO_LOCAL, RT_IO_MEMORY, RT_IO_NFS, RT_IO_LUSTRE, RT_IO_GPFS, RT_IO_OTHER };

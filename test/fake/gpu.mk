@@ -26,6 +26,14 @@ EXTRA_DIST += test/fake/gpu/nvml.c
 $(fake_nvml): test/fake/gpu/nvml.c
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) $(filter-out -fsanitize% -fno-sanitize%,$(WEFT_CFLAGS) $(CFLAGS)) -fPIC -shared \
 	  -Wl,-soname,libnvidia-ml.so.1 -Wl,-z,defs -o $@.tmp $(srcdir)/test/fake/gpu/nvml.c && mv $@.tmp $@
+# A libcufile that moves data through host memory.
+fake_cufile = test/fake/gpu/libcufile.so.0
+check_DATA += $(fake_cufile)
+CLEANFILES += $(fake_cufile)
+EXTRA_DIST += test/fake/gpu/cufile.c
+$(fake_cufile): test/fake/gpu/cufile.c $(fake_cuda)
+	$(AM_V_CCLD)$(CC) $(filter-out -fsanitize% -fno-sanitize%,$(WEFT_CFLAGS) $(CFLAGS)) -fPIC -shared \
+	  -Wl,-soname,libcufile.so.0 -Wl,-z,defs -o $@.tmp $(srcdir)/test/fake/gpu/cufile.c $(fake_cuda) && mv $@.tmp $@
 # An NCCL that moves no data, for the benchmarks that compare with NCCL.
 fake_nccl = test/fake/nccl/libnccl.so.2
 check_DATA += $(fake_nccl)

@@ -10,7 +10,7 @@ gpu_programs = test/gpu/border test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2
 	test/gpu/coll_device test/gpu/coll_random test/gpu/coll_bits test/gpu/coll_huge \
 	test/gpu/coll_types test/gpu/coll_bounce test/gpu/coll_capture test/gpu/coll_many test/gpu/queries \
 	test/gpu/coll_faults test/gpu/coll_void test/gpu/coll_late test/gpu/coll_victim \
-	test/gpu/stream_order test/gpu/stream_faults test/gpu/stream_proxy test/gpu/io_device test/gpu/rma_device \
+	test/gpu/stream_order test/gpu/stream_faults test/gpu/stream_proxy test/gpu/io_device test/gpu/io_storage test/gpu/rma_device \
 	test/gpu/rma_atomic_device
 check_PROGRAMS += $(gpu_programs)
 test_gpu_border_SOURCES = test/gpu/border.c test/gpu/capture.h $(gputest)
@@ -25,6 +25,9 @@ test_gpu_p2p_types_LDFLAGS = $(mpi_ldflags)
 test_gpu_p2p_calls_SOURCES = test/gpu/p2p_calls.c $(gputest)
 test_gpu_p2p_calls_LDADD = $(gputest_ldadd)
 test_gpu_p2p_calls_LDFLAGS = $(mpi_ldflags)
+test_gpu_io_storage_SOURCES = test/gpu/io_storage.c test/mpi/iotest.h $(gputest)
+test_gpu_io_storage_LDADD = $(gputest_ldadd) -ldl
+test_gpu_io_storage_LDFLAGS = $(mpi_ldflags)
 test_gpu_io_device_SOURCES = test/gpu/io_device.c test/mpi/iotest.h $(gputest)
 test_gpu_io_device_LDADD = $(gputest_ldadd)
 test_gpu_io_device_LDFLAGS = $(mpi_ldflags)
