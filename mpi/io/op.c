@@ -317,12 +317,30 @@ static int run_joint(struct wm_file *f, struct wm_iop *op, bool write, int err)
     return err;
 }
 
+/* MPI-5.0 section 14.4.5.  The other ranks may have ended their split access, and are not kept
+ * waiting. */
+static int check_split(const struct wm_access *a, unsigned later)
+{
+    unsigned flags = (a->write ? WM_REFUSE_WRITE : 0) | later |
+                     (a->where == WM_ORDERED ? WM_REFUSE_ORDERED : 0);
+    if (!a->file->split.request)
+        return MPI_SUCCESS;
+    return wm_io_refuse(a->file, flags,
+                        wm_err(MPI_ERR_IO,
+                               "a split collective access of file %s has not been "
+                               "ended; end it before the next collective access",
+                               a->file->name));
+}
+
 int wm_io_run_all(const struct wm_access *a, MPI_Status *status)
 {
     struct wm_iop op;
+    int err = check_split(a, 0);
+    if (err)
+        return err;
     if (!is_joint(a->file, a->write))
         return wm_io_run(a, status);
-    int err = prepare(a, &op);
+    err = prepare(a, &op);
     if (err)
         return run_joint(a->file, NULL, a->write, err);
     err = run_joint(a->file, &op, a->write, MPI_SUCCESS);
@@ -365,10 +383,13 @@ static int vote(struct wm_file *f, bool write, int err)
 
 int wm_io_start_all(const struct wm_access *a, MPI_Request *request)
 {
+    int err = check_split(a, WM_REFUSE_LATER);
+    if (err)
+        return err;
     if (!is_joint(a->file, a->write))
         return wm_io_start(a, request);
     struct io_work *w = malloc(sizeof *w);
-    int err = w ? prepare(a, &w->op) : no_memory();
+    err = w ? prepare(a, &w->op) : no_memory();
     if (!err && start_joint(a->file, a->type, w, a->write, err, request) == MPI_SUCCESS)
         return MPI_SUCCESS;
     if (!err) {

@@ -14,6 +14,7 @@
 #include "mpi/io/shared.h"
 #include "mpi/io/view.h"
 #include "mpi/p2p/domain.h"
+#include "runtime/base/err.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,7 +224,7 @@ int wm_api_file_close(struct wm_file *fh)
     err = wm_file_agree(fh, err); /* all have closed it */
     if (fh->amode & MPI_MODE_DELETE_ON_CLOSE) {
         int gone = fh->comm->rank || err ? 0 : rt_io_unlink(fh->name);
-        if (gone < 0)
+        if (gone < 0 && gone != -RT_ENOFILE) /* another process may have deleted it */
             err = wm_file_err(fh, gone, "could not delete");
         err = wm_file_agree(fh, err);
     }

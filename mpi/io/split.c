@@ -6,13 +6,10 @@
 
 int wm_io_begin(const struct wm_access *a)
 {
-    struct wm_split *s = &a->file->split;
-    if (s->request)
-        return wm_err(MPI_ERR_IO, "another split collective access of the file has not been ended");
     MPI_Request r;
     int err = wm_io_start_all(a, &r);
     if (!err)
-        *s = (struct wm_split){ r, a->buf, (int)a->where, a->write };
+        a->file->split = (struct wm_split){ r, a->buf, (int)a->where, a->write };
     return err;
 }
 

@@ -163,11 +163,17 @@ static void split_errors(void)
 {
     MPI_File f = open_ints();
     int v[2] = { 1, 2 }, w[2];
+    MPI_Request r;
     MPI_Status st;
 
     FAILS(MPI_File_write_all_end(f, v, &st), MPI_ERR_IO);
     OK(MPI_File_write_at_all_begin(f, 2 * mt_rank, v, 2, MPI_INT));
     FAILS(MPI_File_read_all_begin(f, w, 2, MPI_INT), MPI_ERR_IO);
+    FAILS(MPI_File_write_all(f, v, 2, MPI_INT, &st), MPI_ERR_IO);
+    FAILS(MPI_File_read_at_all(f, 0, w, 2, MPI_INT, &st), MPI_ERR_IO);
+    FAILS(MPI_File_write_ordered(f, v, 2, MPI_INT, &st), MPI_ERR_IO);
+    FAILS(MPI_File_iread_all(f, w, 2, MPI_INT, &r), MPI_ERR_IO);
+    check_position(f, 0);
     FAILS(MPI_File_write_all_end(f, v, &st), MPI_ERR_IO);
     FAILS(MPI_File_read_at_all_end(f, v, &st), MPI_ERR_IO);
     FAILS(MPI_File_write_at_all_end(f, w, &st), MPI_ERR_ARG);
@@ -179,6 +185,28 @@ static void split_errors(void)
     OK(MPI_File_read_all_begin(f, w, 0, MPI_INT));
     OK(MPI_File_read_all_end(f, w, &st));
     io_check_count(&st, MPI_INT, 0);
+    OK(MPI_File_close(&f));
+}
+
+/* A rank that has not ended its split access gets an error in the next one; the others do not wait
+ * for it. */
+static void split_twice(void)
+{
+    MPI_File f = open_ints();
+    int v = 7, w = 8, last = mt_size - 1;
+    MPI_Status st;
+
+    OK(MPI_File_write_ordered_begin(f, &v, 1, MPI_INT));
+    if (mt_rank != last) {
+        OK(MPI_File_write_ordered_end(f, &v, &st));
+        OK(MPI_File_write_ordered_begin(f, &w, 1, MPI_INT));
+        OK(MPI_File_write_ordered_end(f, &w, &st));
+    } else {
+        FAILS(MPI_File_write_ordered_begin(f, &w, 1, MPI_INT), MPI_ERR_IO);
+        OK(MPI_File_write_ordered_end(f, &v, &st));
+    }
+    io_check_count(&st, MPI_INT, 1);
+    check_position(f, mt_size + last);
     OK(MPI_File_close(&f));
 }
 
@@ -222,6 +250,7 @@ int main(int argc, char **argv)
     MT_RUN(ordered);
     MT_RUN(seeks);
     MT_RUN(split_errors);
+    MT_RUN(split_twice);
     MT_RUN(sequential);
     return io_end();
 }

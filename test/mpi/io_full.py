@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Files on a full disk and on a read-only file system (io_full.c): a tmpfs of 3 MiB, mounted in namespaces of its
+own.  A quota cannot be set on a file system of this kind; io_errors.c has its error."""
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from faultlib import Skip, builddir, main, mpirun
+
+program = os.path.join(builddir, "test/mpi/io_full")
+
+
+def in_namespace(script):
+    return subprocess.run(["unshare", "-Urm", "sh", "-ec", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def run(what, before=""):
+    with tempfile.TemporaryDirectory() as d:
+        disk = shlex.quote(d)
+        mount = f"mount -t tmpfs -o size=3m none {disk}"
+        if (tried := in_namespace(mount)).returncode:
+            raise Skip("no file system can be mounted: " + tried.stdout.strip())
+        ranks = " ".join(map(shlex.quote, [mpirun, "-n", "3", program, d, what]))
+        j = in_namespace(f"{mount}; {before.format(disk)} {ranks}")
+        assert j.returncode == 0, f"ended with {j.returncode}:\n{j.stdout}"
+
+
+def full():
+    """Writes that do not fit, by each rank and by aggregators."""
+    run("full")
+
+
+def read_only():
+    """The file system has been made read-only."""
+    run("readonly", "printf data >{0}/file; mount -o remount,ro {0};")
+
+
+main([full, read_only])
