@@ -27,7 +27,8 @@ enum abi_trouble {
     ABI_FINE,
     ABI_STATIC,  /* MPI is part of the executable */
     ABI_BUNDLED, /* comes with an MPI library under a name of its own */
-    ABI_TWO      /* needs the libraries of two MPIs */
+    ABI_TWO,     /* needs the libraries of two MPIs */
+    ABI_CXX      /* uses MPICH's C++ classes, which no shim has */
 };
 
 /* An MPI library that a program needs. */
@@ -42,7 +43,7 @@ struct abi_need {
 struct abi_found {
     enum abi_kind kind;
     enum abi_trouble trouble;
-    int at;                 /* ABI_BUNDLED, ABI_TWO: the need because of which */
+    int at;                 /* ABI_BUNDLED, ABI_TWO, ABI_CXX: the need because of which */
     char *program;          /* the file that was examined */
     struct abi_need *needs; /* the first is of `kind` */
     int n;

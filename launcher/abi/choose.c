@@ -49,6 +49,11 @@ static int refuse(const struct abi_found *f, struct abi_plan *p)
                      "'%s'), which Weft cannot replace; install a build that uses the MPI of the "
                      "system, or start it with that MPI's mpirun" ADVICE_NONE,
                      f->program, b->name, b->by);
+    } else if (f->trouble == ABI_CXX) {
+        n = asprintf(&text,
+                     "'%s' uses the C++ classes of %s (in '%s'), which MPI-3.0 removed and Weft "
+                     "does not have; start it with that MPI's mpirun" ADVICE_NONE,
+                     f->program, b->name, b->by);
     } else {
         n = asprintf(&text,
                      "'%s' needs two MPI libraries in one process, %s (named by '%s') and %s "

@@ -95,6 +95,14 @@ static bool is_old_ompi(const struct abi_object *by)
     return abi_elf_contains(&by->elf, part, sizeof part - 1);
 }
 
+/* Programs that include mpi.h in C++ name MPICH's C++ library; those that use its classes have
+ * symbols of namespace MPI. */
+static bool uses_classes(const char *name, const struct abi_object *by)
+{
+    static const char symbol[] = "\0_ZN3MPI";
+    return strstr(name, "cxx.so.") && abi_elf_contains(&by->elf, symbol, sizeof symbol - 1);
+}
+
 /* ---- the walk ---- */
 
 static bool same_name(const struct abi_object *o, const char *name)
@@ -139,6 +147,8 @@ static void add_need(struct walk *w, const struct abi_object *by, const char *na
         out->trouble = ABI_BUNDLED;
     else if (need.kind != out->kind && out->trouble == ABI_FINE)
         out->trouble = ABI_TWO;
+    else if (need.kind == ABI_MPICH && uses_classes(name, by) && out->trouble == ABI_FINE)
+        out->trouble = ABI_CXX;
     if (out->trouble != ABI_FINE && !out->at)
         out->at = out->n - 1;
 }

@@ -32,6 +32,9 @@ mpichdir = $(libdir)/weft/mpich
 mpich_c = .libs/weft/mpich/libmpi.so.12 .libs/weft/mpich/libmpich.so.12
 mpich_DATA = $(mpich_c)
 mpich_inputs = libweft_mpich.la
+mpich_languages = .libs/weft/mpich/libmpicxx.so.12 .libs/weft/mpich/libmpichcxx.so.12
+.libs/weft/mpich/lib%cxx.so.12: .libs/weft/mpich/lib%.so.12
+	$(foreign_link) $(foreign_empty) $<
 if WITH_FORTRAN
 noinst_LTLIBRARIES += libweft_mpich_fortran.la
 libweft_mpich_fortran_la_SOURCES = $(foreign_fortran_sources) mpi/foreign/mpich/fort.h mpi/foreign/mpich/cells.c \
@@ -39,11 +42,11 @@ libweft_mpich_fortran_la_SOURCES = $(foreign_fortran_sources) mpi/foreign/mpich/
 nodist_libweft_mpich_fortran_la_SOURCES = $(fortran_forms)
 libweft_mpich_fortran_la_CPPFLAGS = -Impi/foreign/mpich/include $(AM_CPPFLAGS) -DWF_ABI='"mpi/foreign/mpich/fort.h"'
 mpich_inputs += libweft_mpich_fortran.la
-mpich_languages = .libs/weft/mpich/libmpifort.so.12 .libs/weft/mpich/libmpichfort.so.12
-mpich_DATA += $(mpich_languages)
-$(mpich_languages): .libs/weft/mpich/lib%fort.so.12: .libs/weft/mpich/lib%.so.12
+mpich_languages += .libs/weft/mpich/libmpifort.so.12 .libs/weft/mpich/libmpichfort.so.12
+.libs/weft/mpich/lib%fort.so.12: .libs/weft/mpich/lib%.so.12
 	$(foreign_link) $(foreign_empty) $<
 endif
+mpich_DATA += $(mpich_languages)
 CLEANFILES += $(mpich_DATA)
 $(mpich_c): foreign_archives = $(mpich_inputs:%.la=.libs/%.a)
 $(mpich_c): $(mpich_inputs)
@@ -51,7 +54,7 @@ $(mpich_c): $(mpich_inputs)
 
 noinst_LTLIBRARIES += libweft_ompi.la
 libweft_ompi_la_SOURCES = $(foreign_sources) mpi/foreign/ompi/abi.h mpi/foreign/ompi/handles.h \
-	mpi/foreign/ompi/data.h mpi/foreign/ompi/data.c mpi/foreign/ompi/extra.c
+	mpi/foreign/ompi/data.h mpi/foreign/ompi/data.c mpi/foreign/ompi/extra.c mpi/foreign/ompi/cxx.c
 nodist_libweft_ompi_la_SOURCES = $(foreign_calls) $(ompi_built)
 libweft_ompi_la_CPPFLAGS = $(AM_CPPFLAGS) -DWX_ABI='"mpi/foreign/ompi/abi.h"'
 
@@ -59,17 +62,18 @@ ompidir = $(libdir)/weft/ompi
 ompi_c = .libs/weft/ompi/libmpi.so.40
 ompi_DATA = $(ompi_c)
 ompi_inputs = libweft_ompi.la
+ompi_languages = .libs/weft/ompi/libmpi_cxx.so.40
 if WITH_FORTRAN
 noinst_LTLIBRARIES += libweft_ompi_fortran.la
 libweft_ompi_fortran_la_SOURCES = $(foreign_fortran_sources) mpi/foreign/ompi/fort.h mpi/foreign/ompi/cells.c
 nodist_libweft_ompi_fortran_la_SOURCES = $(fortran_forms) $(ompi_fortran_built)
 libweft_ompi_fortran_la_CPPFLAGS = -Impi/foreign/ompi/include $(AM_CPPFLAGS) -DWF_ABI='"mpi/foreign/ompi/fort.h"'
 ompi_inputs += libweft_ompi_fortran.la
-ompi_languages = $(addprefix .libs/weft/ompi/,libmpi_mpifh.so.40 libmpi_usempi_ignore_tkr.so.40 libmpi_usempif08.so.40)
+ompi_languages += $(addprefix .libs/weft/ompi/,libmpi_mpifh.so.40 libmpi_usempi_ignore_tkr.so.40 libmpi_usempif08.so.40)
+endif
 ompi_DATA += $(ompi_languages)
 $(ompi_languages): $(ompi_c)
 	$(foreign_link) $(foreign_empty) $(ompi_c)
-endif
 CLEANFILES += $(ompi_DATA)
 $(ompi_c): foreign_archives = $(ompi_inputs:%.la=.libs/%.a)
 $(ompi_c): $(ompi_inputs)

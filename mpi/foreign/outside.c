@@ -158,6 +158,11 @@ WX_PROC(int, Type_struct,
 {
     size_t n = count > 0 ? (size_t)count : 0;
     MPI_Datatype made = MPI_DATATYPE_NULL;
+    if (n && !(lengths && displs && types)) {
+        wx_ready();
+        return wx_error_out(
+            WX(Type_create_struct)(count, lengths, displs, NULL, newtype ? &made : NULL));
+    }
     struct members m = { .lengths = wx_alloc(n * sizeof *m.lengths),
                          .displs = wx_alloc(n * sizeof *m.displs),
                          .types = wx_alloc(n * sizeof *m.types) };
@@ -194,6 +199,8 @@ QUERY(Query_hip_support)
 /* The version of the standard ABI: -1, because the program has another ABI. */
 WX_PROC(int, Abi_get_version, (int *major, int *minor))
 {
+    if (!major || !minor)
+        return wx_error_out(MPI_ERR_ARG);
     *major = *minor = -1;
     return MPI_SUCCESS;
 }

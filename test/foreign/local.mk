@@ -11,11 +11,12 @@ foreign_names = p2p_wait p2p_status p2p_probe p2p_persist greq comm_attr comm_gr
 foreign_handles = handles handles_fixed handles.so
 mpich_programs = $(addprefix test/foreign/mpich/mpi/,$(foreign_names)) $(addprefix test/foreign/mpich/,$(foreign_handles))
 ompi_names = p2p_wait p2p_status greq comm_attr comm_group coll_reduce topo_neighbor io_datarep rma_windows
-ompi_programs = $(addprefix test/foreign/ompi/mpi/,$(ompi_names)) $(addprefix test/foreign/ompi/,$(foreign_handles))
+ompi_programs = $(addprefix test/foreign/ompi/mpi/,$(ompi_names)) $(addprefix test/foreign/ompi/,$(foreign_handles)) \
+	test/foreign/ompi/cxx test/foreign/ompi/cxx_fixed
 foreign_programs = $(mpich_programs) $(ompi_programs)
 check_DATA += $(foreign_programs)
 CLEANFILES += $(foreign_programs)
-EXTRA_DIST += $(addprefix test/foreign/,handles.c fortran fortran.f90 module.f90 f08.f90 README.md)
+EXTRA_DIST += $(addprefix test/foreign/,handles.c fortran fortran.f90 module.f90 f08.f90 cxx.cc cxx.hh README.md)
 
 $(mpich_programs): foreign_abi = mpich
 $(mpich_programs): foreign_shim = .libs/weft/mpich/libmpi.so.12
@@ -34,6 +35,17 @@ test/foreign/mpich/handles_fixed test/foreign/ompi/handles_fixed: test/foreign/h
 	$(foreign_cc) -fno-pie $(srcdir)/test/foreign/handles.c $(foreign_test_link) -no-pie
 test/foreign/mpich/handles.so test/foreign/ompi/handles.so: test/foreign/handles.c
 	$(foreign_cc) -fPIC -shared -fvisibility=default -Dmain=handles_main $(srcdir)/test/foreign/handles.c $(foreign_test_link)
+
+# Skipped where there is no C++ compiler.
+foreign_cxx = $(AM_V_GEN)$(MKDIR_P) $(@D); if ! command -v $(firstword $(CXX)) >/dev/null; then \
+	printf '\043!/bin/sh\nexit 77\n' >$@; chmod +x $@; exit 0; fi; \
+	$(CXX) -Impi/foreign/$(foreign_abi)/include -I$(top_srcdir) $(CXXFLAGS) $(srcdir)/test/foreign/cxx.cc
+foreign_cxx_link = -Wl,--no-as-needed .libs/weft/ompi/libmpi_cxx.so.40 $(foreign_test_link)
+test/foreign/ompi/cxx test/foreign/ompi/cxx_fixed: test/foreign/cxx.cc test/foreign/cxx.hh .libs/weft/ompi/libmpi_cxx.so.40
+test/foreign/ompi/cxx:
+	$(foreign_cxx) -fPIE $(foreign_cxx_link) -pie
+test/foreign/ompi/cxx_fixed:
+	$(foreign_cxx) -fno-pie $(foreign_cxx_link) -no-pie
 
 # Weft's procedures are stubs.
 check_PROGRAMS += test/foreign/arguments
