@@ -3,7 +3,8 @@
  * alike on all ranks (kind, lengths, root, order) comes from one stream of random numbers, what may
  * differ (datatypes of equal signature, delays, which request is looked at) from another.  Every
  * byte of both buffers is compared, those between the elements too.
- *   coll_random [seed [calls [bytes]]]   bytes: of the largest contribution */
+ *   coll_random [seed [calls [bytes [bcast]]]]   bytes: of the largest contribution; bcast: only
+ *                                                broadcasts, with barriers between some of them */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,7 @@ static MPI_Op ops[NOPS];
 static MPI_Comm comms[NCOMMS];
 static int world_rank, world_size;
 static unsigned seed;
+static int broadcasts;
 static uint64_t shared_state, own_state;
 
 struct call {
@@ -548,6 +550,8 @@ static void one(unsigned id, int max_bytes)
 {
     struct call c = { .id = id, .kind = (int)alike(KINDS), .form = (int)alike(5) };
     int which = (int)alike(NCOMMS + 1), blocks;
+    if (broadcasts)
+        c.kind = alike(4) ? BCAST : BARRIER;
     c.form = c.form >= 3 ? BLOCKING : c.form;
     int temporary = which == NCOMMS;
     c.comm = comms[temporary ? 0 : which];
@@ -597,6 +601,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     seed = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
     int calls = argc > 2 ? atoi(argv[2]) : 200, max_bytes = argc > 3 ? atoi(argv[3]) : 256 << 10;
+    broadcasts = argc > 4 && !strcmp(argv[4], "bcast");
     MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &world_size);
     shared_state = seed * 7919u + (unsigned)world_size;

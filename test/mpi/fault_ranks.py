@@ -54,6 +54,12 @@ def leaves_probe():
         job(3, "leave", "3", way).expect(3, "rank 1", "3")
 
 
+def leaves_collective():
+    """A rank exits while the others sit in a collective, with more ranks than most machines of CI have cores."""
+    for way in ("MPI_Barrier", "MPI_Bcast"):
+        job(6, "leave", "3", way).expect(3, "rank 1", "3")
+
+
 def killed_in_probe():
     """The same by signal."""
     for way in ("MPI_Recv", "MPI_Probe", "MPI_Mprobe", "MPI_Parrived"):
@@ -90,6 +96,6 @@ def works():
     job(4, "work", limit=10).expect(0)
 
 
-main([works, truncated_receive, early_exit, early_exit_zero, leaves_probe, killed_in_probe,
+main([works, truncated_receive, early_exit, early_exit_zero, leaves_probe, leaves_collective, killed_in_probe,
       killed_sender, killed_receiver, killed_sender_copy, killed_receiver_cma, never_initialises,
       never_initialises_and_fails, aborts, aborts_with_zero, many_ranks_one_dies])

@@ -62,6 +62,10 @@ static int wait_for(int who)
     MPI_Message m;
     MPI_Request r;
 
+    if (!strcmp(way, "MPI_Barrier"))
+        return MPI_Barrier(MPI_COMM_WORLD);
+    if (!strcmp(way, "MPI_Bcast"))
+        return MPI_Bcast(&x, 1, MPI_INT, who, MPI_COMM_WORLD);
     if (!strcmp(way, "MPI_Probe"))
         return MPI_Probe(who, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (!strcmp(way, "MPI_Mprobe"))
