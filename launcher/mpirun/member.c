@@ -5,22 +5,18 @@
 #include "launcher/mpirun/family_state.h"
 #include "launcher/options/hosts.h"
 #include "runtime/base/err.h"
+#include "runtime/boot/serve.h"
 #include "runtime/topo/topo.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 /* Separates the programs of the command line, so that ":" may be an argument. */
 #define SEPARATOR "\001:"
-/* Descriptor of the socket in the new mpirun. */
-#define CONTROL_FD 3
 
 /* A host that the first mpirun knows. */
 struct slot {
@@ -310,7 +306,7 @@ static int add_globals(struct start *s, int number)
     for (size_t i = 0; i < sizeof flags / sizeof flags[0] && !err; i++)
         if (flags[i].on)
             err = add(s, flags[i].option);
-    err = err || add2(s, "--stdin", "none") || add_number(s, "--weft-control", CONTROL_FD) ||
+    err = err || add2(s, "--stdin", "none") || add_number(s, "--weft-control", RT_SERVE_FD) ||
           add_number(s, "--weft-job", number) || add2(s, "--weft-nspace", s->nspace) ||
           add2(s, "--weft-separator", SEPARATOR) ||
           add_number(s, "--weft-universe", s->job->universe) || add2(s, "--rsh", o->rsh) ||
@@ -422,31 +418,13 @@ static int make_command(struct start *s, int number, hwloc_bitmap_t *cores)
 
 /* ---- the process ---- */
 
-static int run(struct start *s, struct member *m, int fd)
+/* In a process group of its own: signals of the terminal reach it through this mpirun. */
+static int run(struct start *s, struct member *m)
 {
-    static const int reset[] = { SIGPIPE, SIGXFSZ, SIGCHLD };
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attr;
-    sigset_t none, defaults;
     char path[4096];
     ssize_t len = readlink("/proc/self/exe", path, sizeof path - 1);
-
     path[len > 0 ? len : 0] = '\0';
-    sigemptyset(&none);
-    sigemptyset(&defaults);
-    for (size_t i = 0; i < sizeof reset / sizeof reset[0]; i++)
-        sigaddset(&defaults, reset[i]);
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_adddup2(&files, fd, CONTROL_FD);
-    posix_spawnattr_init(&attr);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                        POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setpgroup(&attr, 0); /* signals of the terminal reach it through this mpirun */
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &defaults);
-    int error = posix_spawn(&m->pid, path, &files, &attr, s->argv.v, s->env.v);
-    posix_spawnattr_destroy(&attr);
-    posix_spawn_file_actions_destroy(&files);
+    int error = rt_serve_launch(path, s->argv.v, s->env.v, true, &m->pid, &m->chan);
     if (!error)
         return 0;
     launch_report(s->job, "could not start an mpirun for a spawned job: %s: %s", path,
@@ -455,13 +433,13 @@ static int run(struct start *s, struct member *m, int fd)
 }
 
 /* The new mpirun inherits the binding of this thread. */
-static int run_on(struct start *s, struct member *m, int fd, hwloc_const_bitmap_t cores)
+static int run_on(struct start *s, struct member *m, hwloc_const_bitmap_t cores)
 {
     hwloc_topology_t topo = rt_topo_hwloc();
     hwloc_bitmap_t before = hwloc_bitmap_alloc();
     bool moved = cores && before && hwloc_get_cpubind(topo, before, HWLOC_CPUBIND_THREAD) == 0 &&
                  hwloc_set_cpubind(topo, cores, HWLOC_CPUBIND_THREAD) == 0;
-    int err = run(s, m, fd);
+    int err = run(s, m);
     if (moved)
         hwloc_set_cpubind(topo, before, HWLOC_CPUBIND_THREAD);
     hwloc_bitmap_free(before);
@@ -472,27 +450,16 @@ int member_start(struct launch_job *job, struct member *m, const struct launch_l
 {
     struct start s = { .job = job, .words = words };
     hwloc_bitmap_t cores = NULL;
-    int fds[2] = { -1, -1 }, err = find_slots(&s);
+    int err = find_slots(&s);
 
     for (char **e = job->env; *e && !err; e++)
         err = launch_list_add(&s.env, *e);
     if (!err)
         err = make_command(&s, m->number, &cores);
-    if (!err && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0) {
-        launch_report(job, "could not start an mpirun for a spawned job: socket: %s",
-                      strerror(errno));
-        err = -RT_ESPAWN;
-    }
     if (!err)
-        err = run_on(&s, m, fds[1], cores);
-    if (!err) {
-        fcntl(fds[0], F_SETFL, O_NONBLOCK);
-        frame_open(&m->chan, fds[0], fds[0]);
-    } else if (fds[0] >= 0) {
-        close(fds[0]);
-    }
-    if (fds[1] >= 0)
-        close(fds[1]);
+        err = run_on(&s, m, cores);
+    if (!err)
+        fcntl(m->chan.in, F_SETFL, O_NONBLOCK);
     hwloc_bitmap_free(cores);
     launch_list_fini(&s.argv);
     launch_list_fini(&s.env);

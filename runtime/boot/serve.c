@@ -20,9 +20,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Descriptor of the socket in the new mpirun. */
-#define CONTROL_FD 3
-
 extern char **environ;
 
 static struct {
@@ -68,10 +65,10 @@ static const char *find_mpirun(char *path, size_t len)
     return "mpirun";
 }
 
-static int start_process(const char *path, int fd, pid_t *pid)
+static int spawn(const char *path, char *const *argv, char *const *env, bool group, int fd,
+                 pid_t *pid)
 {
     static const int reset[] = { SIGPIPE, SIGXFSZ, SIGCHLD };
-    char *argv[] = { "mpirun", "--weft-serve", "3", NULL };
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
     sigset_t none, defaults;
@@ -81,14 +78,36 @@ static int start_process(const char *path, int fd, pid_t *pid)
     for (size_t i = 0; i < sizeof reset / sizeof reset[0]; i++)
         sigaddset(&defaults, reset[i]);
     posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_adddup2(&files, fd, CONTROL_FD);
+    posix_spawn_file_actions_adddup2(&files, fd, RT_SERVE_FD);
     posix_spawnattr_init(&attr);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setflags(&attr, (short)(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                            (group ? POSIX_SPAWN_SETPGROUP : 0)));
+    posix_spawnattr_setpgroup(&attr, 0);
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setsigdefault(&attr, &defaults);
-    int error = posix_spawnp(pid, path, &files, &attr, argv, environ);
+    int error = posix_spawnp(pid, path, &files, &attr, argv, env);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&files);
+    return error;
+}
+
+int rt_serve_launch(const char *path, char *const *argv, char *const *env, bool group, pid_t *pid,
+                    struct frame_chan *chan)
+{
+    int fds[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
+        return errno;
+    if (fds[1] == RT_SERVE_FD) { /* would be closed by exec */
+        int other = fcntl(fds[1], F_DUPFD_CLOEXEC, RT_SERVE_FD + 1);
+        close(fds[1]);
+        fds[1] = other;
+    }
+    int error = spawn(path, argv, env, group, fds[1], pid);
+    close(fds[1]);
+    if (error)
+        close(fds[0]);
+    else
+        frame_open(chan, fds[0], fds[0]);
     return error;
 }
 
@@ -159,29 +178,18 @@ static int start(void)
 {
     char room[4096];
     const char *path = find_mpirun(room, sizeof room);
-    int fds[2], status;
+    char *argv[] = { "mpirun", "--weft-serve", "3", NULL };
+    int status;
     pid_t pid;
 
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0) {
-        log_error(BOOT, "no socket to an mpirun that would spawn processes: %m");
-        return -RT_ESPAWN;
-    }
-    if (fds[1] == CONTROL_FD) { /* would be closed by exec */
-        int other = fcntl(fds[1], F_DUPFD_CLOEXEC, CONTROL_FD + 1);
-        close(fds[1]);
-        fds[1] = other;
-    }
-    int error = start_process(path, fds[1], &pid);
-    close(fds[1]);
+    int error = rt_serve_launch(path, argv, environ, false, &pid, &serve.chan);
     if (error) {
-        close(fds[0]);
         log_error(BOOT, "could not start %s, which would spawn processes: %s", path,
                   strerror(error));
         return error == ENOENT ? -RT_ENOTSUP : -RT_ESPAWN;
     }
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) /* mpirun forks and exits at once */
         ;
-    frame_open(&serve.chan, fds[0], fds[0]);
     int err = introduce(path);
     serve.running = !err;
     if (err)

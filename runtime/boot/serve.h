@@ -8,6 +8,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
+
+#include "runtime/boot/frame.h"
 
 /* A request: launcher/host/ask.h lists the words. */
 struct rt_words {
@@ -31,6 +34,13 @@ void rt_serve_poll(void);
 /* Notifies the mpirun that this process ends normally: jobs that are connected to it may
  * continue. */
 void rt_serve_stop(void);
+
+/* Starts an mpirun that serves another process, also for the launcher.  Its descriptor
+ * RT_SERVE_FD is a socket, whose other end becomes `chan`; `group`: in a process group of its own.
+ * 0, or an errno. */
+#define RT_SERVE_FD 3
+int rt_serve_launch(const char *path, char *const *argv, char *const *env, bool group, pid_t *pid,
+                    struct frame_chan *chan);
 
 /* In spawn.c: a spawned job has ended. */
 void rt_boot_note_end(const char *nspace);
