@@ -333,8 +333,8 @@ static void rma_free(struct wm_rma *r)
     free(r);
 }
 
-/* The part of creation under the domain's lock.  `failed`: an error class of this process. */
-static int build(struct wm_win *w, struct wm_comm *c, const struct wm_rma_plan *plan, int failed)
+/* The part of creation under the domain's lock. */
+static int build(struct wm_win *w, struct wm_comm *c, const struct wm_rma_plan *plan)
 {
     struct wm_rma_host h = { 0 };
     struct wm_rma_plan p = *plan;
@@ -342,8 +342,7 @@ static int build(struct wm_win *w, struct wm_comm *c, const struct wm_rma_plan *
     if (!r)
         rt_boot_abort(1, "out of memory for a window"); /* the others wait in the agreement */
     bool device = false;
-    if (!failed && p.device)
-        failed = take_device(r, &p);
+    int failed = p.device ? take_device(r, &p) : 0;
     if (!failed && !p.allocates)
         failed = wm_rma_look(p.base, p.nbytes, &device);
     int err = share(r, &p, &h, device);
@@ -403,7 +402,7 @@ int wm_rma_create(struct wm_comm *comm, const struct wm_rma_plan *p, int failed,
     w->nbytes = p->nbytes;
     w->disp_unit = (int)p->unit;
     rt_lock(&hidden->dom->lock);
-    err = build(w, hidden, p, 0);
+    err = build(w, hidden, p);
     rt_unlock(&hidden->dom->lock);
     if (!err)
         err = wm_rma_set_hints(w->rma, p->info);

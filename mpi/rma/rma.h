@@ -109,8 +109,7 @@ struct wm_rma {
     int nasked;     /* targets asked for a lock by messages */
     int *started;   /* ranks of the group of MPI_Win_start; owned */
     int nstarted;
-    int *exposed_to; /* ranks of the group of MPI_Win_post; owned */
-    int nexposed;
+    int nexposed;        /* ranks of the group of MPI_Win_post */
     unsigned ncompleted; /* completions of this exposure epoch by messages */
     int dead;            /* rank + 1 of a process of the window that has gone; 0: none */
 
