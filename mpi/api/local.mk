@@ -17,7 +17,7 @@ core_sources += mpi/api/bind.h mpi/api/bad.h mpi/api/bad.c mpi/api/api_table.h m
 dist_man_MANS += mpi/api/MPIX_Op_set_x.3 mpi/api/MPIX_Type_iov.3 mpi/api/MPIX_Query_cuda_support.3 mpi/api/MPIX_GPU_query_support.3
 core_built += $(api_bindings) mpi/api/api_table.c
 
-EXTRA_DIST += $(api_inputs) mpi/api/README.md
+EXTRA_DIST += $(api_inputs)
 nodist_include_HEADERS = mpi/include/mpi.h mpi/include/mpi-ext.h
 BUILT_SOURCES += $(api_headers)
 CLEANFILES += $(api_headers) $(api_bindings) $(fortran_built) $(fortran_texts) $(foreign_built) $(foreign_tests) mpi/api/api_table.c mpi/api/gen.stamp

@@ -10,7 +10,6 @@ ompi_fortran_built = mpi/foreign/ompi/f08.c mpi/foreign/ompi/sizeof.c
 foreign_headers = mpi/foreign/mpich/include/mpi.h mpi/foreign/ompi/include/mpi.h
 foreign_tests = test/foreign/arguments_mpich.h
 foreign_built = $(foreign_calls) $(mpich_built) $(ompi_built) $(ompi_fortran_built) $(foreign_headers)
-EXTRA_DIST += mpi/foreign/README.md
 BUILT_SOURCES += $(foreign_built) $(foreign_tests)
 
 # The Fortran sides: sources of mpi/fortran, compiled with the mpi.h of an ABI.

@@ -12,7 +12,7 @@ fortran_built = $(fortran_forms) mpi/fortran/f_operators.c
 # What programs are compiled with; weft-mod makes a compiler's modules of the sources.
 fortran_texts = $(foreach w,4 8,$(addprefix mpi/fortran/modules/$(w)/,mpif.h types_ts.f90 types_tkr.f90 mpi.f90 \
 	mpi_f08_ts.f90 mpi_f08_tkr.f90 kinds.f90)) mpi/fortran/modules/digest
-EXTRA_DIST += mpi/fortran/start.c mpi/fortran/README.md mpi/fortran/probe.f90
+EXTRA_DIST += mpi/fortran/start.c mpi/fortran/probe.f90
 
 if WITH_FORTRAN
 lib_LTLIBRARIES += libmpifort_abi.la libmpifort_abi_i8.la

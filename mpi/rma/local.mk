@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-EXTRA_DIST += mpi/rma/README.md
 dist_man_MANS += mpi/rma/weft_device_windows.7
 exampledir = $(docdir)/examples
 dist_example_DATA = docs/examples/device_window.cu

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Requests, partitioned communication, large counts, threads, fork.
-EXTRA_DIST += test/README.md
 check_PROGRAMS += test/mpi/greq
 test_mpi_greq_LDADD = libmpi_abi.la -lpthread
 check_PROGRAMS += test/mpi/part_basic
