@@ -109,7 +109,7 @@ def collective(page):
 def render(page, number, rows, args):
     twins = [n + "_c" for n in page.names if n + "_c" in rows]
     out = ['.\\" SPDX-License-Identifier: BSD-3-Clause',
-           f'.TH {page.names[0]} 3 "" "Weft MPI" "Weft MPI"', ".SH NAME",
+           f'.TH {page.names[0]} 3 "2026-11-27" "Weft MPI" "Weft MPI"', ".SH NAME",
            ", ".join(page.names + twins) + " \\- " + page.brief, ".SH SYNOPSIS", ".nf",
            "#include <mpi.h>", ""]
     out += [prototype(rows[n]) for n in page.names + twins]
