@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define MS 1000000u
-#define RETRY_NS (50u * MS)
+#define RETRY_NS (50u * MS) /* before the next attempt; longer than a round trip */
 
 static void routes_free(struct tcp_peer *p)
 {

@@ -23,9 +23,9 @@
 #include "btl/tcp/format.h"
 #include "runtime/base/list.h"
 
-#define TCP_HALF_MAX 64  /* accepted connections that are held before they are authenticated */
-#define TCP_BUCKETS 256u /* of the table of peers */
-#define TCP_RX (256u << 10)
+#define TCP_HALF_MAX 64     /* accepted connections that are held before they are authenticated */
+#define TCP_BUCKETS 256u    /* of the table of peers */
+#define TCP_RX (256u << 10) /* bytes read by one call: four of the longest frames */
 
 struct tcp_conn;
 struct tcp_peer;

@@ -27,8 +27,8 @@
 #include <string.h>
 
 #define BACKLOG 1024
-#define RESOLVE_MS 2000
-#define TRIES 10 /* attempts that end with an error, not by a timeout */
+#define RESOLVE_MS 2000 /* limit of rdma_resolve_addr; failed attempts are repeated */
+#define TRIES 10        /* attempts that end with an error, not by a timeout */
 /* A peer that has answered HELLOs for this time would have received a request. */
 #define ENOUGH_MS 1500u
 /* Reasons of a rejection in the InfiniBand specification, table "REJ reason". */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define GRH 40 /* bytes before every received datagram */
+/* Datagrams between two polls; further ones are lost, and the sender repeats them. */
 #define RECVS 32
 #define SENDS 32
 #define SLOT 512

@@ -27,6 +27,9 @@
 #include <stddef.h>
 #include <string.h>
 
+/* A datagram without an answer is repeated, after twice the time of the last pause.  The first
+ * pause is longer than a round trip on any network; a shorter one would repeat datagrams that are
+ * only delayed. */
 #define ASK_FIRST_MS 20
 #define ASK_MAX_MS 1000
 #define PING_AFTER_MS 100 /* without an answer: most connections need no ping */

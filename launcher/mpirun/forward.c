@@ -23,7 +23,7 @@
 
 #define READ_BYTES 65536 /* capacity of a pipe */
 #define LINE_MAX_BYTES (1 << 20)
-#define QUEUE_MAX_BYTES (4 << 20)
+#define QUEUE_MAX_BYTES (4 << 20) /* of a slow reader; then the pipes of the ranks fill */
 /* An incomplete line that has waited this long may be a prompt. */
 #define PROMPT_NS 100000000
 

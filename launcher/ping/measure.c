@@ -15,8 +15,8 @@
 #define LARGE (4u << 20)  /* longest message; longer ones are faster on no network */
 #define SMALL (64u << 10) /* first message; long messages to slow hosts would take minutes */
 #define SAMPLES 400       /* of the latency */
-#define STREAMS 3
-#define MEET_S 120.0 /* limit if the partner is late because it was paired with a slow host */
+#define STREAMS 3         /* measurements of the bandwidth; their median counts */
+#define MEET_S 120.0      /* limit if the partner is late because it was paired with a slow host */
 
 enum { TAG_HELLO = 1, TAG_MEET, TAG_COMMAND, TAG_DATA };
 enum command { ECHO, TAKE, GIVE, STOP };

@@ -21,9 +21,9 @@
 #include <string.h>
 
 #define SECOND_NS 1000000000ull
-#define NOTIFY_NS 1000000000 /* longer than a fence of ranks that arrive normally */
-#define AGAIN_NS 10000000    /* time before a fetch is first repeated; doubled each time */
-#define AGAIN_MAX_NS 200000000
+#define NOTIFY_NS 1000000000   /* longer than a fence of ranks that arrive normally */
+#define AGAIN_NS 10000000      /* time before a fetch is first repeated; doubled each time */
+#define AGAIN_MAX_NS 200000000 /* the longest pause */
 
 struct ranks {
     uint32_t *v;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Each engineer adds his lines; kernels are built by nvcc where configure found one.
+# Kernels are built by nvcc, if configure has found one.
 rt_sources += runtime/gpu/gpu.h runtime/gpu/kernel.h runtime/gpu/driver.h runtime/gpu/gpu_int.h
 rt_sources += runtime/gpu/links.c runtime/gpu/driver.c runtime/gpu/classify.c runtime/gpu/dev.c runtime/gpu/stage.c runtime/gpu/pinned.c
 rt_sources += runtime/gpu/copy.c runtime/gpu/copy.h runtime/gpu/launch.c runtime/gpu/flight.c runtime/gpu/linger.c runtime/gpu/recall.c runtime/gpu/ptx.h runtime/gpu/move_kernels.h runtime/gpu/model.c runtime/gpu/cost.def
