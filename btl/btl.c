@@ -28,7 +28,7 @@ static const char *disagreement(const struct btl *b)
     if (rma && (!c->key_len || c->key_len > BTL_KEY_MAX || !c->rma_mem))
         return "put or get is offered without a key length of 1 to 32 bytes or a kind of memory";
     if ((c->flags & BTL_EXPECT) && (!o->expect || !(c->flags & BTL_PUT)))
-        return "puts can be expected without a function, or are not offered";
+        return "expect is offered without a function, or without put";
     if ((o->send && !c->send_mem) || !c->latency_ns || !c->mb_per_s)
         return "a kind of memory, the latency or the rate is missing";
     return NULL;

@@ -71,7 +71,7 @@ static void connect_timer(struct tcp_peer *p, uint64_t now)
                    (p->last_errno == ECONNREFUSED && !p->main && spent > REFUSED_NS))) {
         snprintf(why, sizeof why, "no connection to it within %.1f s: %s%s", (double)spent / 1e9,
                  p->nroutes ? strerror(p->last_errno ? p->last_errno : ETIMEDOUT)
-                            : "none of its addresses can be reached from here",
+                            : "none of its addresses can be reached from this host",
                  advice(p->last_errno));
         tcp_peer_lost(p, why);
     } else if (p->retry_ns && now >= p->retry_ns && !p->main && !p->up) {

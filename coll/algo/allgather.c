@@ -134,8 +134,8 @@ static int start_ring(struct coll_team *t, const struct coll_args *a, struct col
 }
 
 const struct coll_alg coll_allgather_algs[] = {
-    { "recursive_doubling", "log2(p) exchanges of all there is", COLL_ALLGATHER, COLL_NEED_POW2,
-      start_recursive_doubling },
+    { "recursive_doubling", "log2(p) exchanges of all blocks that a rank has", COLL_ALLGATHER,
+      COLL_NEED_POW2, start_recursive_doubling },
     { "bruck", "log2(p) rounds for any p", COLL_ALLGATHER, 0, start_bruck },
     { "ring", "blocks travel round a ring", COLL_ALLGATHER, 0, start_ring },
     { "bruck", "log2(p) rounds for any p", COLL_ALLGATHERV, 0, start_bruck_v },

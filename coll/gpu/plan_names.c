@@ -8,14 +8,14 @@
 #define PLAN (COLL_NEED_CUDA_BUFFERS | COLL_NEED_PEER_MAP)
 const struct coll_alg coll_gpu_algs[] = {
     /* in the order of enum coll_gpu_way, without AUTO */
-    { "gpu_one_shot", "every device folds everything", COLL_ALLREDUCE, PLAN, NULL },
-    { "gpu_two_shot", "each device folds its block and stores it to all", COLL_ALLREDUCE, PLAN,
+    { "gpu_one_shot", "every device reduces the whole vector", COLL_ALLREDUCE, PLAN, NULL },
+    { "gpu_two_shot", "each device reduces its block and stores it to all", COLL_ALLREDUCE, PLAN,
       NULL },
-    { "gpu_put", "each device folds its block, copy engines copy it to all", COLL_ALLREDUCE, PLAN,
+    { "gpu_put", "each device reduces its block, copy engines copy it to all", COLL_ALLREDUCE, PLAN,
       NULL },
-    { "gpu_engine", "copy engines move all data, devices fold in their own memory", COLL_ALLREDUCE,
-      PLAN, NULL },
-    { "gpu_mixed", "gpu_engine, but kernels fold a part over the link", COLL_ALLREDUCE, PLAN,
+    { "gpu_engine", "copy engines move all data, devices reduce in their own memory",
+      COLL_ALLREDUCE, PLAN, NULL },
+    { "gpu_mixed", "gpu_engine, but kernels reduce a part over the link", COLL_ALLREDUCE, PLAN,
       NULL },
     { NULL, NULL, COLL_ALLREDUCE, 0, NULL },
 };

@@ -83,7 +83,7 @@ static int start(struct coll_team *t, const struct coll_args *a, struct coll_tas
 
 #define HIER(kind) \
     { \
-        "hier", "on each host, then what was before it", kind, \
+        "hier", "on each host, then with the prefix of the hosts before", kind, \
             COLL_NEED_NODES | COLL_NEED_NODE_ORDER, start \
     }
 

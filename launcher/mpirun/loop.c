@@ -78,7 +78,7 @@ static void interrupt(struct loop *l, int sig)
         return;
     }
     if (l->interrupts++ == 0 && !l->job->ending) {
-        launch_report(l->job, "%s: ending %d rank%s; once more kills at once", strsignal(sig),
+        launch_report(l->job, "%s: ending %d rank%s; a second signal kills at once", strsignal(sig),
                       l->job->nrunning, l->job->nrunning == 1 ? "" : "s");
         launch_end_begin(l->job, 128 + sig);
     } else if (l->interrupts > 1) {

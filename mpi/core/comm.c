@@ -46,7 +46,7 @@ static void comm_empty(struct wm_comm *c)
 static void comm_destroy(struct wm_comm *c)
 {
     if (comm_predefined(c))
-        RT_BUG("a reference to %s was dropped once too often", c->name);
+        RT_BUG("the last reference to %s, a predefined communicator, was dropped", c->name);
     uint32_t ctx = c->ctx;
     comm_empty(c);
     if (ctx)

@@ -135,7 +135,7 @@ static int introduce(const struct wm_exch *x, const struct wm_group *group, stru
     if (!names)
         RT_BUG("out of memory: the names of %d processes", h->n);
     berr = wm_exch_bcast(x, names, h->n * (int64_t)sizeof *names);
-    s.err = berr ? wm_err_rt(berr, "hearing of the remote group") : find_procs(names, h->n, procs);
+    s.err = berr ? wm_err_rt(berr, "receiving the remote group") : find_procs(names, h->n, procs);
     free(names);
     return wm_ctx_find(x, &s, ctx);
 }

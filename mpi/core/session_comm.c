@@ -296,7 +296,7 @@ static int share_verdict(struct wm_comm *local, int err)
     rt_unlock(&local->dom->lock);
     if (err || (!failed && !worst))
         return err;
-    return failed ? wm_err_rt(failed, "hearing from the leader of the local group")
+    return failed ? wm_err_rt(failed, "receiving from the leader of the local group")
                   : wm_err(worst, "the leader of the local group failed; its own message says why");
 }
 

@@ -179,7 +179,7 @@ static int spread(const struct wm_exch *x, struct result *r, struct cards *their
 {
     int err = wm_exch_bcast(x, r, sizeof *r);
     if (err)
-        return wm_err_rt(err, "hearing of the other side");
+        return wm_err_rt(err, "receiving from the root, which connects to the other side");
     if (r->err)
         return x->me == x->leader ? r->err
                                   : wm_err(r->err, "the root failed; its own message says why");
@@ -189,12 +189,13 @@ static int spread(const struct wm_exch *x, struct result *r, struct cards *their
         RT_BUG("out of memory: the cards of %u processes", r->n);
     err = wm_exch_bcast(x, theirs->at, (int64_t)r->n * r->stride);
     struct verdict v = { 0 };
-    int kept = err ? wm_err_rt(err, "hearing of the other side") : keep(theirs, &v.far);
+    int kept = err ? wm_err_rt(err, "receiving from the root, which connects to the other side")
+                   : keep(theirs, &v.far);
     v.failed = kept != MPI_SUCCESS;
     err = wm_exch_combine(x, &v, sizeof v, merge_verdicts);
     *far = v.far;
     return kept       ? kept
-           : err      ? wm_err_rt(err, "hearing of the other side")
+           : err      ? wm_err_rt(err, "receiving from the root, which connects to the other side")
            : v.failed ? elsewhere()
                       : MPI_SUCCESS;
 }
@@ -218,7 +219,7 @@ static int agree(struct wm_comm *comm, const struct wm_exch *x, int fd, int err,
     rt_unlock(&comm->dom->lock);
     *far = mine.far;
     if (xerr)
-        return wm_err_rt(xerr, "hearing of the other side");
+        return wm_err_rt(xerr, "receiving from the root, which connects to the other side");
     if (err || !mine.failed || x->me == x->leader)
         return err ? err : mine.failed;
     return wm_err(mine.failed, "the root failed; its own message says why");

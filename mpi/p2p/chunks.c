@@ -99,7 +99,7 @@ void wm_on_data(const struct btl_peer *from, const struct btl_hdr *h, const void
     if (!q || q->kind != WM_PREQ_RECV || q->state != WM_CHUNKS || q->peer->eager != from)
         return; /* the receive has failed in between */
     if ((int64_t)len > q->moved_len - q->put_off)
-        RT_BUG("rank %u sent more than it was asked for", from->proc.rank);
+        RT_BUG("rank %u sent more bytes than were requested", from->proc.rank);
     rt_layout_unpack(q->layout, q->count, (void *)(uintptr_t)q->buf, q->put_off, data,
                      (int64_t)len);
     q->put_off += (int64_t)len;

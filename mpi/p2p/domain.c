@@ -568,8 +568,8 @@ int wm_domain_adopt(struct wm_domain *d, struct btl_peer *bp, struct wm_peer **o
     *out = find_peer(d, bp->proc);
     if (*out) {
         log_error(MPI,
-                  "rank %u speaks by %s, while this rank speaks with it by %s; set WEFT_BTL "
-                  "alike on all hosts",
+                  "rank %u connects by %s, but this rank is connected to it by %s; set WEFT_BTL "
+                  "to the same value on all hosts",
                   bp->proc.rank, bp->btl->ops->name, (*out)->eager->btl->ops->name);
         return -RT_EUNREACH;
     }

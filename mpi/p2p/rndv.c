@@ -304,7 +304,8 @@ void wm_on_early(const struct btl_peer *from, const void *data, size_t len)
     if (!q)
         return;
     if ((int64_t)len != q->moved_len - q->put_len)
-        RT_BUG("rank %u sent %zu bytes, and had said otherwise", from->proc.rank, len);
+        RT_BUG("rank %u sent %zu bytes with its request, but announced %lld", from->proc.rank, len,
+               (long long)(q->moved_len - q->put_len));
     p->early = NULL;
     memcpy((void *)(uintptr_t)q->buf, data, len);
     wm_rndv_step(q, WM_STEP_EARLY, 0);
@@ -437,7 +438,7 @@ static void get_refused(struct wm_preq *q)
     } else {
         log_error(
             MPI,
-            "reading the memory of rank %u was refused in mid-message; set WEFT_SHM_LARGE=copy",
+            "reading the memory of rank %u was refused during a message; set WEFT_SHM_LARGE=copy",
             q->peer->proc.rank);
         wm_rndv_send_fin(q, WM_FIN_GET, err);
         wm_rndv_step(q, WM_STEP_OP, err);

@@ -248,7 +248,7 @@ static int discard(struct job *j, struct transfer *x, int64_t nbytes)
 {
     x->discard = malloc((size_t)nbytes);
     if (!x->discard)
-        rt_boot_abort(1, "out of memory for data that no window has room for");
+        rt_boot_abort(1, "out of memory to receive a put that is outside of its window");
     j->base = x->discard;
     j->count = nbytes;
     return rt_layout_basic(&x->layout, 1, 1, RT_ELEM_NONE);

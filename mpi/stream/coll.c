@@ -124,7 +124,7 @@ static void describe_own(struct enqueue *e)
     if (err == -RT_EADDR)
         e->mine.err = wm_dev_fault();
     else if (err == -RT_EGPU)
-        e->mine.err = wm_err_rt(err, "looking at the buffers of a collective");
+        e->mine.err = wm_err_rt(err, "querying the memory of a collective's buffers");
 }
 
 static void release_own(struct enqueue *e)
@@ -313,9 +313,10 @@ static int enqueue(struct enqueue *e, bool *by_host)
     if (err || all_can)
         return err;
     if (any_captures && !e->k.capturing)
-        return wm_err(MPI_ERR_UNSUPPORTED_OPERATION,
-                      "another process captures this collective in a graph, which cannot be done "
-                      "with these buffers, types and operation on this communicator");
+        return wm_err(
+            MPI_ERR_UNSUPPORTED_OPERATION,
+            "another process captures this collective in a graph; these buffers, types and "
+            "operation cannot be captured on this communicator");
     err = wm_xstream_settle(&e->k,
                             "the buffers of all processes must be contiguous memory of devices "
                             "that reach each other, and the operation predefined");
@@ -333,9 +334,8 @@ int wm_xstream_coll(struct wm_call *call)
                       : wm_err(MPI_ERR_NO_MEM, "no memory for the keys of %d processes", c->size);
     if (!err && !e.k.s->all_cuda) {
         wm_xstream_leave(&e.k);
-        err = wm_err(MPI_ERR_COMM,
-                     "a process of the communicator gave it no CUDA stream, so it takes "
-                     "no part in enqueued collectives");
+        err = wm_err(MPI_ERR_COMM, "a process created the communicator without a CUDA stream, so "
+                                   "collectives cannot be enqueued on it");
     } else if (!err && e.k.s->proxied) {
         err = wm_proxy_enqueue(&e.k, call);
         wm_xstream_leave(&e.k);

@@ -217,15 +217,16 @@ static void give_up(struct wm_domain *d, struct wm_xstream_comm *s)
 {
     log_error(
         MPI,
-        "%s: work enqueued on its stream has not ended %llu s after the last call of MPI; it is "
-        "given up (synchronize the stream before MPI_Finalize)",
+        "%s: operations enqueued on its stream have not ended %llu s after the last call of MPI; "
+        "they are cancelled (synchronize the stream before MPI_Finalize)",
         s->comm->name[0] ? s->comm->name : "a stream communicator",
         (unsigned long long)(REST_NS / 1000000000u));
     if (s->proxied)
         wm_xstream_broken(s); /* on mapped communicators, the kernels notify the other processes */
     rt_store_release(&words_of(s)->abort, 1u);
     if (!wait_idle(d, s, LEAVE_NS))
-        log_error(MPI, "it is still on the device, behind something else on its stream");
+        log_error(
+            MPI, "cancelled operations are still on the device, behind other work on their stream");
 }
 
 static void at_rest(void)
@@ -259,10 +260,10 @@ struct note {
 static const char *cannot(const struct wm_xstream_comm *s)
 {
     const struct coll_team *t = &s->comm->team;
-    return !s->g                    ? "a process has given no CUDA stream"
+    return !s->g                    ? "a process passed no CUDA stream"
            : !rt_gpu_can_meet(s->g) ? "this build has no kernels for the device"
            : s->way                 ? NULL
-           : !t->ops->dev_describe  ? "devices are not shared between processes"
+           : !t->ops->dev_describe  ? "device memory cannot be shared between processes"
                                     : NULL;
 }
 
@@ -300,15 +301,15 @@ static const char *prepare(struct wm_xstream_comm *s, struct note *mine)
     rt_gpu_can_fold(s->g, RT_GPU_I16, RT_GPU_FOLD_SUM);
     if (rt_gpu_stage_take(s->g, false, sizeof(struct wm_xstream_block), &s->block) ||
         rt_gpu_stage_take(s->g, true, sizeof(struct rt_gpu_meet_words), &s->words))
-        return "there is no memory for its flags";
+        return "there is no memory for the flags of this process";
     memset(s->words->p, 0, sizeof(struct rt_gpu_meet_words));
     if (clear_block(s) < 0)
-        return "its flags cannot be written";
+        return "the flags of this process cannot be written";
     rt_gpu_awaits = awaits;
     if (!s->way)
         why = publish(s, mine);
     else if (wm_proxy_join(s) < 0)
-        why = "this process can have no thread that serves it";
+        why = "this process cannot start a proxy thread";
     mine->can = !why;
     return why;
 }
@@ -333,7 +334,7 @@ static const char *attach_all(struct wm_xstream_comm *s, const struct note *note
         if (r == c->rank)
             s->peer[r].ptr = s->block->p;
         else if (attach(s, r, notes[r].key, &s->peer[r]) < 0)
-            return "its devices do not reach each other's memory";
+            return "the devices of its processes cannot access each other's memory";
     }
     return NULL;
 }
@@ -368,8 +369,10 @@ static int connect(struct wm_xstream_comm *s, int err)
     s->mapped = can && !s->way;
     s->proxied = can && s->way;
     if (!can && !err && s->g)
-        log_info(MPI, "a stream communicator: what is enqueued waits for the stream, because %s",
-                 why && *why ? why : "another process cannot do otherwise");
+        log_info(
+            MPI,
+            "a stream communicator: enqueued calls wait for the stream on the host, because %s",
+            why && *why ? why : "another process requires it");
     return mine.err || !err ? MPI_SUCCESS
                             : wm_err(err, "another process of the communicator has failed");
 }
@@ -513,9 +516,10 @@ static bool has_failed(const struct wm_xstream_comm *s)
 
 int wm_xstream_given_up(void)
 {
-    return wm_err(MPI_ERR_OTHER,
-                  "work that was enqueued earlier has been given up, because a process could not "
-                  "enqueue its part, ended, or left it; free the communicator");
+    return wm_err(
+        MPI_ERR_OTHER,
+        "operations that were enqueued earlier have been cancelled, because a process could "
+        "not enqueue its part, ended, or freed the communicator; free the communicator");
 }
 
 static struct wm_msg failure_message(const struct wm_xstream_comm *s, const uint32_t *word,
@@ -610,11 +614,13 @@ static int check_comm(const struct wm_comm *c)
 {
     struct wm_xstream_comm *s = c->stream;
     if (!s)
-        return wm_err(MPI_ERR_COMM, "the communicator has no stream; make one that has with "
-                                    "MPIX_Stream_comm_create");
+        return wm_err(MPI_ERR_COMM,
+                      "the communicator has no stream; make a stream communicator with "
+                      "MPIX_Stream_comm_create");
     if (!s->g)
-        return wm_err(MPI_ERR_COMM, "this process gave the communicator no CUDA stream, but %s",
-                      s->stream ? "one without a device" : "MPIX_STREAM_NULL");
+        return wm_err(MPI_ERR_COMM,
+                      "this process created the communicator with %s, not with a CUDA stream",
+                      s->stream ? "a stream without a device" : "MPIX_STREAM_NULL");
     bool lost = !rt_gpu_alive(s->g), failed = is_async(s) && has_failed(s);
     if (is_async(s) && (lost || failed))
         wm_xstream_broken(s);
@@ -639,7 +645,7 @@ int wm_xstream_enter(struct wm_comm *c, struct wm_xstream_call *k)
             return MPI_SUCCESS;
         }
         rt_gpu_capture_restore(k->mode);
-        err = wm_err_rt(rc, "looking at the stream of the communicator");
+        err = wm_err_rt(rc, "querying the stream of the communicator");
     }
     rt_unlock(&c->dom->lock);
     return err;

@@ -331,8 +331,8 @@ static int recv_mapped(struct wm_xstream_call *k, void *buf, MPI_Count count,
     if (s->nreceived[from][slot] != h->number)
         return wm_err(
             MPI_ERR_OTHER,
-            "rank %d sends something else first, and its stream will not continue before that "
-            "is received; receive in the order of the sends, or use MPIX_Isend_enqueue",
+            "rank %d has enqueued another send before this one, and its stream waits until that "
+            "message is received; receive in the order of the sends, or use MPIX_Isend_enqueue",
             from);
     s->nreceived[from][slot]++;
     wm_xstream_meet_init(k, &m, wm_xstream_own(s, received[from][slot]), 1);

@@ -128,7 +128,7 @@ static const struct pvar table[] = {
     LOOK("p2p_posted_queue", LEVEL, TUNER, CAT_P2P, posted,
          "Receives that wait for their message."),
     COUNT("p2p_retries", COUNTER, TUNER, CAT_P2P, retries,
-          "Messages that had to wait because the way to the receiver was full."),
+          "Messages deferred because the transport to the receiver had no room."),
     COUNT("p2p_device", COUNTER, BASIC, CAT_P2P, device,
           "Messages sent from and received into device memory on this process."),
     COUNT("p2p_device_bytes", AGGREGATE, BASIC, CAT_P2P, device_bytes,

@@ -117,8 +117,8 @@ void move_fail(struct move_state *m, cu_result r, const char *what)
     else
         rt_cuda_error(r, what);
     log_error(GPU,
-              "GPU %d: %d copies and kernels of MPI end with an error, and so will all later "
-              "ones in this context",
+              "GPU %d: %d copies and kernels of MPI fail, as will all later ones in this "
+              "context",
               m->g->info.ordinal, m->nactive);
     end_everything(m);
 }
@@ -145,8 +145,8 @@ void move_tell_late(struct move_state *m)
 {
     if (!m->told_late)
         log_info(GPU,
-                 "kernels do not start on GPU %d, which others fill: short copies go "
-                 "by the copy engines meanwhile",
+                 "kernels of the application occupy GPU %d, so kernels of MPI do not start: short "
+                 "copies use the copy engines meanwhile",
                  m->g->info.ordinal);
     m->told_late = true;
     move_kernels_look(m);

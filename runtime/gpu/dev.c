@@ -42,8 +42,10 @@ static void lose(struct rt_gpu *g)
     if (g->lost)
         return;
     g->lost = true;
-    log_info(GPU, "the application has destroyed its context on GPU %d and all that was made in it",
-             g->info.ordinal);
+    log_info(
+        GPU,
+        "the application has destroyed its context on GPU %d, with all memory and streams in it",
+        g->info.ordinal);
 }
 
 bool rt_gpu_check_lost(struct rt_gpu *g, cu_result r)
@@ -73,7 +75,8 @@ static bool still_there(struct rt_gpu *g)
 
 int rt_gpu_gone(const struct rt_gpu *g)
 {
-    log_error(GPU, "the application has destroyed its context on GPU %d while MPI was to use it",
+    log_error(GPU,
+              "the application has destroyed its context on GPU %d, which this call of MPI needs",
               g->info.ordinal);
     return -RT_EGPU;
 }

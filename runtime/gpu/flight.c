@@ -363,11 +363,12 @@ static bool engine_copy(struct move_state *m, struct rt_gpu_op *op, cu_stream s)
 static void engine_unmarked(struct move_state *m, struct move_flight *f, cu_stream s, cu_result r)
 {
     if (move_is_dead(m, r)) {
-        move_fail(m, r, "marking the end of a copy");
+        move_fail(m, r, "recording an event behind a copy");
         return;
     }
-    rt_cuda_error(r, "marking the end of a copy");
-    log_warn(GPU, "the end of a copy on GPU %d cannot be marked: it is waited for",
+    rt_cuda_error(r, "recording an event behind a copy");
+    log_warn(GPU,
+             "no event can be recorded behind a copy on GPU %d: waiting for the stream instead",
              m->g->info.ordinal);
     r = rt_cuda.stream_synchronize(s);
     if (r == CU_OK)
@@ -524,8 +525,9 @@ void move_flights_look(struct move_state *m)
         if (r == CU_OK)
             continue;
         move_fail(m, r,
-                  r == CU_ERROR_NOT_READY ? "a stream has ended without its last store"
-                                          : "copying device memory");
+                  r == CU_ERROR_NOT_READY
+                      ? "a stream has ended, but its completion word was not stored"
+                      : "copying device memory");
         return;
     }
 }

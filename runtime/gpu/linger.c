@@ -95,8 +95,8 @@ static void give_up(struct move_state *m, cu_result r)
     }
     rt_cuda_error(r, "cuLaunchKernel");
     log_warn(GPU,
-             "the kernel for small copies on GPU %d cannot be launched: they take a launch "
-             "each from now on",
+             "the polling kernel on GPU %d cannot be launched: each short copy launches a "
+             "kernel from now on",
              m->g->info.ordinal);
     other_ways(m, &m->small, &m->nsmall);
 }
@@ -328,6 +328,6 @@ void move_linger_look(struct move_state *m)
     if (r == CU_ERROR_NOT_READY || fault == RT_CUDA_CAPTURE || (r == CU_OK && !l->running))
         return;
     move_fail(m, r,
-              r == CU_OK ? "the polling kernel has ended without its last store"
+              r == CU_OK ? "the polling kernel has ended, but its completion word was not stored"
                          : "copying device memory by the polling kernel");
 }

@@ -84,13 +84,13 @@ static int report(struct rt_gpu_block *b, cu_result r)
         return rt_cuda_error(r, is_host(b) ? "cuMemHostAlloc" : "cuMemAlloc");
     if (b->class > LARGE)
         log_info(GPU,
-                 "no %s memory for %zu bytes of temporary data of GPU %d: another way is "
-                 "taken",
+                 "no %s memory for %zu bytes of temporary data of GPU %d: using another "
+                 "path",
                  place, b->len, b->owner->info.ordinal);
     else if (!b->pool->told)
         log_warn(GPU,
-                 "no %s memory for a staging buffer of %zu bytes of GPU %d: messages take "
-                 "slower ways, and fail where there is no other",
+                 "no %s memory for a staging buffer of %zu bytes of GPU %d: messages use "
+                 "slower paths, and fail where there is none",
                  place, b->len, b->owner->info.ordinal);
     b->pool->told = b->pool->told || b->class <= LARGE;
     return -RT_ENOMEM;
