@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How long a waiting rank spins and yields before it sleeps.  MPI_Init sets the policy once;
- * then it is read-only.  The state of a wait is in its struct rt_idle, so any thread may wait. */
+/* How long a waiting rank spins and yields before it sleeps.  MPI_Init sets the policy, and it
+ * changes when processes of another job are met or end (runtime/mem/others.c).  The state of a wait
+ * is in its struct rt_idle, so any thread may wait. */
 #include "runtime/base/idle.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/cfg.h"
@@ -31,7 +32,7 @@
 #define CLOCK_EVERY 64u      /* polls between two reads of the clock (20 ns each) */
 #define YIELDING 0x80000000u /* in rt_idle.polls: the spin phase is over */
 
-static struct {
+static struct policy { /* accessed by any thread */
     uint64_t spin_ns, yield_ns;
     uint32_t spin_polls; /* number of polls of the spin phase; 0: spin_ns applies */
     int cores;           /* of one rank: if more threads wait, they yield early */
@@ -51,28 +52,31 @@ _Static_assert(sizeof(struct slice_attr) == 48, "SCHED_ATTR_SIZE_VER0");
 
 void rt_idle_configure(int nranks, int ncpus)
 {
-    policy.oversubscribed = nranks > ncpus;
-    policy.spin_ns = SPIN_NS;
-    policy.yield_ns = YIELD_NS;
-    policy.spin_polls = 0;
-    policy.cores = nranks < ncpus ? ncpus / nranks : 1;
-    policy.yield_polls = nranks <= 2 * ncpus ? PAIR_POLLS : 0;
-    if (policy.oversubscribed) {
-        policy.spin_polls = SHARED_POLLS;
-        policy.yield_ns = SHARED_NS;
+    struct policy p = { SPIN_NS, YIELD_NS, 0, 1, 0, nranks > ncpus };
+    p.cores = nranks < ncpus ? ncpus / nranks : 1;
+    p.yield_polls = nranks <= 2 * ncpus ? PAIR_POLLS : 0;
+    if (p.oversubscribed) {
+        p.spin_polls = SHARED_POLLS;
+        p.yield_ns = SHARED_NS;
     }
     if (cfg.spin_us >= 0) {
-        policy.spin_ns = (uint64_t)cfg.spin_us * 1000u;
-        policy.spin_polls = cfg.spin_us ? 0 : 1;
-        policy.cores = INT_MAX;
+        p.spin_ns = (uint64_t)cfg.spin_us * 1000u;
+        p.spin_polls = cfg.spin_us ? 0 : 1;
+        p.cores = INT_MAX;
     }
     if (cfg.sleep_us >= 0)
-        policy.yield_ns = (uint64_t)cfg.sleep_us * 1000u;
+        p.yield_ns = (uint64_t)cfg.sleep_us * 1000u;
+    rt_store_relaxed(&policy.spin_ns, p.spin_ns);
+    rt_store_relaxed(&policy.yield_ns, p.yield_ns);
+    rt_store_relaxed(&policy.spin_polls, p.spin_polls);
+    rt_store_relaxed(&policy.cores, p.cores);
+    rt_store_relaxed(&policy.yield_polls, p.yield_polls);
+    rt_store_relaxed(&policy.oversubscribed, p.oversubscribed);
 }
 
-bool rt_idle_oversubscribed(void) { return policy.oversubscribed; }
+bool rt_idle_oversubscribed(void) { return rt_load_relaxed(&policy.oversubscribed); }
 
-int rt_idle_yield_polls(void) { return policy.yield_polls; }
+int rt_idle_yield_polls(void) { return rt_load_relaxed(&policy.yield_polls); }
 
 /* Linux charges a yield with the rest of the time slice.  Beside a computing thread, each yield
  * with the default slice (1.4 to 2.8 ms) costs the waiting thread that much processor time.  A
@@ -102,24 +106,25 @@ void rt_idle_yield(void)
 /* Whether the spin phase ends with this poll. */
 static bool spin_over(struct rt_idle *i, int nthreads)
 {
-    if (policy.spin_polls)
-        return i->polls >= policy.spin_polls;
+    uint32_t polls = rt_load_relaxed(&policy.spin_polls);
+    if (polls)
+        return i->polls >= polls;
     /* another thread can take the messages that this thread has received for it only when that
      * thread gets a core */
-    if (nthreads > policy.cores)
+    if (nthreads > rt_load_relaxed(&policy.cores))
         return i->polls >= SHARED_POLLS;
     if (i->polls % CLOCK_EVERY)
         return false;
     uint64_t now = rt_now_ns();
     if (!i->since_ns)
         i->since_ns = now;
-    return now - i->since_ns >= policy.spin_ns;
+    return now - i->since_ns >= rt_load_relaxed(&policy.spin_ns);
 }
 
 /* The yield phase is measured from its own start. */
 static enum rt_idle_advice yield_step(struct rt_idle *i)
 {
-    if (rt_now_ns() - i->since_ns >= policy.yield_ns)
+    if (rt_now_ns() - i->since_ns >= rt_load_relaxed(&policy.yield_ns))
         return RT_IDLE_SLEEP;
     rt_idle_yield();
     return RT_IDLE_POLL;

@@ -17,8 +17,8 @@ struct rt_idle { /* zeroed at the start of a wait and after progress */
 
 enum rt_idle_advice { RT_IDLE_POLL, RT_IDLE_SLEEP };
 
-/* Called once, in MPI_Init, with the ranks of this job on the host and the cores they may
- * use. */
+/* Called in MPI_Init with the ranks of this job on the host and the cores they may use, and again
+ * when processes of other jobs share memory with this one. */
 void rt_idle_configure(int nranks, int ncpus);
 /* One step: pauses or yields, or returns RT_IDLE_SLEEP when the caller should sleep on the
  * doorbell.  nthreads: threads of this process that wait and do not sleep, including this one; if
@@ -28,7 +28,7 @@ enum rt_idle_advice rt_idle_step(struct rt_idle *i, int nthreads);
 void rt_idle_yield(void);
 /* Polls that a collective makes before each yield if ranks outnumber cores. */
 int rt_idle_yield_polls(void);
-/* Whether the ranks of this job on the host outnumber the cores. */
+/* Whether the ranks outnumber the cores. */
 bool rt_idle_oversubscribed(void);
 
 #endif

@@ -4,6 +4,7 @@
 #include "runtime/mem/others.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
+#include "runtime/base/idle.h"
 #include "runtime/base/log.h"
 #include "runtime/boot/jobs.h"
 #include "runtime/mem/segment_int.h"
@@ -31,6 +32,7 @@ struct address {   /* in the card */
     uint32_t uid, pid;
     int32_t fd, rank; /* of the segment in the process; the local rank */
     uint64_t token;
+    uint32_t ncpus, zero; /* of its job on this host */
 };
 
 struct view { /* a mapped segment */
@@ -51,7 +53,8 @@ struct seat {
 
 struct job {
     struct seat **seats; /* by rank */
-    uint32_t n, nreleased;
+    uint32_t n, nseats;
+    uint32_t living, ncpus; /* processes that share memory and have not ended; of the job */
 };
 
 static struct {
@@ -96,7 +99,8 @@ bool rt_others_open(void)
                            .pid = (uint32_t)getpid(),
                            .fd = rt_node_private.fd,
                            .rank = rt_node.rank,
-                           .token = node_head()->token };
+                           .token = node_head()->token,
+                           .ncpus = (uint32_t)rt_boot.ncpus };
     if (!read_boot_id(a->boot, sizeof a->boot) || !a->pidns || !a->netns)
         return false;
     if (others.epfd < 0)
@@ -226,9 +230,23 @@ static int slot_make(struct rt_proc p)
     return 0;
 }
 
+/* A process of job j has been met, or has ended.  Processes of several jobs may be bound to the
+ * same processors, so those of the host limit the sum. */
+static void count_living(struct job *j, int change)
+{
+    long ncpus = rt_boot.ncpus, most = sysconf(_SC_NPROCESSORS_ONLN);
+    j->living += (uint32_t)change;
+    rt_store_relaxed(&others.living, others.living + (uint32_t)change);
+    for (uint32_t ns = 1; ns < others.njobs; ns++)
+        ncpus += others.jobs[ns].living ? others.jobs[ns].ncpus : 0;
+    rt_idle_configure(rt_boot.local_size + (int)others.living,
+                      (int)(most > 0 && most < ncpus ? most : ncpus));
+}
+
 static void seat_free(struct seat *s)
 {
     *slot_of(s->pub.proc) = NULL;
+    others.jobs[s->pub.proc.ns].nseats--;
     if (s->pidfd >= 0)
         close(s->pidfd);
     s->view->users--;
@@ -262,16 +280,25 @@ static int seat_make(struct rt_proc p, const struct address *a)
     if (!err && (a->rank < 0 || (uint32_t)a->rank >= ((struct node_head *)v->base)->size))
         err = -RT_EPEER;
     struct seat *s = err ? NULL : calloc(1, sizeof *s);
-    if (!s) {
+    err = err ? err : !s ? -RT_ENOMEM : 0;
+    /* Reported once at most until rt_others_settle(), which cannot fail: else one of two processes
+     * would believe that they share memory. */
+    struct epoll_event e = { .events = EPOLLIN | EPOLLONESHOT, .data.ptr = s };
+    if (!err && epoll_ctl(others.epfd, EPOLL_CTL_ADD, pidfd, &e) < 0)
+        err = -RT_ESYS;
+    if (err) {
         close(pidfd);
+        free(s);
         if (v)
             view_put(v);
-        return err ? err : -RT_ENOMEM;
+        return err;
     }
     *s = (struct seat){ .pub.proc = p, .view = v, .pidfd = pidfd };
     v->users++;
     seat_fill(s, a);
     *slot_of(p) = s;
+    others.jobs[p.ns].nseats++;
+    others.jobs[p.ns].ncpus = a->ncpus;
     return 0;
 }
 
@@ -301,12 +328,13 @@ void rt_others_settle(struct rt_proc p, bool shares)
     struct epoll_event e = { .events = EPOLLIN, .data.ptr = s };
     if (!s || s->shares)
         return;
-    if (!shares || epoll_ctl(others.epfd, EPOLL_CTL_ADD, s->pidfd, &e) < 0)
+    if (!shares) {
         seat_free(s);
-    else {
-        s->shares = true;
-        others.living++;
+        return;
     }
+    epoll_ctl(others.epfd, EPOLL_CTL_MOD, s->pidfd, &e); /* reports an end before now, too */
+    s->shares = true;
+    count_living(&others.jobs[p.ns], 1);
 }
 
 struct rt_other *rt_others_find(struct rt_proc p)
@@ -337,14 +365,17 @@ int rt_others_fd(void) { return others.epfd; }
 struct rt_other *rt_others_ended(void)
 {
     struct epoll_event e;
-    if (epoll_wait(others.epfd, &e, 1, 0) < 1)
-        return NULL;
-    struct seat *s = e.data.ptr;
-    close(s->pidfd); /* which also removes it from epfd */
+    struct seat *s;
+    do {
+        if (epoll_wait(others.epfd, &e, 1, 0) < 1)
+            return NULL;
+        s = e.data.ptr;
+    } while (!s->shares); /* rt_others_settle() has it reported again */
+    close(s->pidfd);      /* which also removes it from epfd */
     s->pidfd = -1;
     s->pub.ended = true;
-    others.living--;
     others.nended++;
+    count_living(&others.jobs[s->pub.proc.ns], -1);
     return &s->pub;
 }
 
@@ -352,19 +383,17 @@ void rt_others_release(struct rt_other *o)
 {
     struct seat *s = (struct seat *)o;
     s->released = true;
-    others.jobs[o->proc.ns].nreleased++;
 }
 
 void rt_others_drop(bool (*in_use)(uint32_t ns, const void *arg), const void *arg)
 {
     for (uint32_t ns = 1; ns < others.njobs; ns++) {
         struct job *j = &others.jobs[ns];
-        if (!j->nreleased || in_use(ns, arg))
+        if (!j->nseats || in_use(ns, arg))
             continue;
         for (uint32_t r = 0; r < j->n; r++)
             if (j->seats[r] && j->seats[r]->released)
                 seat_free(j->seats[r]);
-        j->nreleased = 0;
     }
 }
 

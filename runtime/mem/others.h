@@ -52,8 +52,9 @@ int rt_others_fd(void);
  * rt_others_release() when it reads nothing of it any more. */
 struct rt_other *rt_others_ended(void);
 void rt_others_release(struct rt_other *o);
-/* Calls in_use() with the number of each job of which processes have been released.  If it returns
- * false, these processes are forgotten, and a segment without other processes is unmapped. */
+/* Calls in_use() with the number of each job of which processes are known here.  If it returns
+ * false, those that have been released are forgotten, and a segment without other processes is
+ * unmapped. */
 void rt_others_drop(bool (*in_use)(uint32_t ns, const void *arg), const void *arg);
 /* Processes that rt_others_ended() has returned so far. */
 uint32_t rt_others_nended(void);

@@ -4,7 +4,7 @@
 foreign_cc = $(AM_V_CC)$(MKDIR_P) $(@D) && $(CC) $(DEFS) -DTEST_$(foreign_abi) -Impi/foreign/$(foreign_abi)/include $(AM_CPPFLAGS) \
 	$(CPPFLAGS) $(AM_CFLAGS) $(CFLAGS)
 foreign_test_link = -o $@ $(foreign_shim) -Wl,-rpath,$(abs_top_builddir)/.libs/weft/$(foreign_abi) $(AM_LDFLAGS) $(LDFLAGS) -lm -lpthread
-foreign_inputs = test/mpi/mpitest.h test/check.h
+foreign_inputs = test/mpi/mpitest.h test/mpi/mt_jobs.h test/check.h
 
 foreign_names = p2p_wait p2p_status p2p_probe p2p_persist greq comm_attr comm_group coll_reduce \
 	coll_move type_make topo_neighbor io_basic io_datarep rma_windows rma_epochs part_basic tool_vars session_life

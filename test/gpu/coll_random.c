@@ -348,30 +348,30 @@ static void make_comms(void)
     int mine[CC_RANKS], n = 0, side = mt_rank % 2;
     MPI_Group world, some;
 
-    cc_comm_init(&comms[0], "world", MPI_COMM_WORLD, 0);
-    MPI_Comm_dup(MPI_COMM_WORLD, &h);
+    cc_comm_init(&comms[0], "world", mt_world, 0);
+    MPI_Comm_dup(mt_world, &h);
     cc_comm_init(&comms[1], "a duplicate", h, 0);
-    MPI_Comm_split(MPI_COMM_WORLD, side, -mt_rank, &half);
+    MPI_Comm_split(mt_world, side, -mt_rank, &half);
     cc_comm_init(&comms[2], "every second, reversed", half, 0);
-    MPI_Comm_split(MPI_COMM_WORLD, mt_rank * 3 >= mt_size, mt_rank * 7 % 5, &h);
+    MPI_Comm_split(mt_world, mt_rank * 3 >= mt_size, mt_rank * 7 % 5, &h);
     cc_comm_init(&comms[3], "parts", h, 0);
-    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Comm_group(mt_world, &world);
     for (int i = mt_size - 1; i >= 0; i--)
         if (i != 1)
             mine[n++] = i;
     MPI_Group_incl(world, n, mine, &some);
-    MPI_Comm_create(MPI_COMM_WORLD, some, &h);
+    MPI_Comm_create(mt_world, some, &h);
     if (h != MPI_COMM_NULL)
         cc_comm_init(&comms[4], "without rank 1", h, 0);
     MPI_Group_free(&world);
     MPI_Group_free(&some);
     if (mt_size < 2) {
-        MPI_Comm_dup(MPI_COMM_WORLD, &h);
+        MPI_Comm_dup(mt_world, &h);
         cc_comm_init(&comms[5], "another duplicate", h, 0);
         return;
     }
-    MPI_Comm_split(MPI_COMM_WORLD, side, mt_rank, &half);
-    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - side, 3, &h);
+    MPI_Comm_split(mt_world, side, mt_rank, &half);
+    MPI_Intercomm_create(half, 0, mt_world, 1 - side, 3, &h);
     MPI_Comm_free(&half);
     cc_comm_init(&comms[5], "even and odd", h, side);
 }
@@ -417,6 +417,7 @@ int main(int argc, char **argv)
     cc_alike_state = cr_mix(seed, (uint64_t)mt_size);
     cc_own_state = cr_mix(cc_alike_state, (uint64_t)mt_rank + 1);
     cc_world_rank = mt_rank;
+    cc_world = mt_world;
     cr_init();
     cc_init();
     make_comms();
@@ -444,6 +445,7 @@ int main(int argc, char **argv)
     if (mt_rank == 0)
         printf("1..1\nok 1 - %u calls from seed %u\n", ncall, seed);
     fflush(stdout);
+    mt_part_jobs();
     MPI_Finalize();
     return 0;
 }

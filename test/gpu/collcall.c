@@ -192,7 +192,7 @@ static int count(const struct cc_call *c, uint64_t from, uint64_t to)
     return h % 4 == 0 ? 0 : h % 4 == 1 ? c->n : (int)(h / 4 % ((uint32_t)c->n + 1)) & ~1;
 }
 
-/* Blocks from, or to, the ranks `who` (of MPI_COMM_WORLD). each: each rank gets different data.
+/* Blocks from, or to, the ranks `who` (of cc_world). each: each rank gets different data.
  * vector: of unequal length, in any order, with holes; w: of different types. */
 struct layout {
     int nblocks;

@@ -16,6 +16,7 @@
 uint32_t cc_draw(uint64_t *state, uint32_t n);
 extern uint64_t cc_alike_state, cc_own_state;
 extern int cc_world_rank;
+extern MPI_Comm cc_world; /* of all ranks; MPI_COMM_WORLD, unless the program changes it */
 static inline uint32_t cc_alike(uint32_t n) { return cc_draw(&cc_alike_state, n); }
 static inline uint32_t cc_own(uint32_t n) { return cc_draw(&cc_own_state, n); }
 
@@ -55,7 +56,7 @@ struct cc_comm {
     int me, n;            /* in the local group */
     int nsrc;             /* ranks whose data a call delivers here: the remote group's, or n */
     int side, sides[2];   /* intercommunicator: this rank's side; ranks per side */
-    int src[CC_RANKS];    /* their ranks in MPI_COMM_WORLD */
+    int src[CC_RANKS];    /* their ranks in cc_world */
 };
 void cc_comm_init(struct cc_comm *c, const char *name, MPI_Comm h, int side);
 void cc_comm_free(struct cc_comm *c);
@@ -104,7 +105,7 @@ struct cc_call {
     int sdev, rdev;
     /* private to collcall.c */
     bool is_root, sends, gets;
-    int root_world;          /* its rank in MPI_COMM_WORLD, from which data come */
+    int root_world;          /* its rank in cc_world, from which data come */
     struct cc_side s, r, in; /* in: blocks that lie in r before the call */
     const struct cc_type *st, *rtype;
     int total, mine, first; /* of a reduction: elements sent, received, first of these */

@@ -28,6 +28,7 @@ static const char *const names[CC_KINDS] = { "barrier",
                                              "neighbor_alltoallv",
                                              "neighbor_alltoallw" };
 int cc_world_rank;
+MPI_Comm cc_world = MPI_COMM_WORLD;
 
 const char *cc_name(enum cc_kind k) { return names[k]; }
 
@@ -49,7 +50,7 @@ void cc_comm_init(struct cc_comm *c, const char *name, MPI_Comm h, int side)
     else
         MPI_Comm_group(h, &group);
     MPI_Group_size(group, &c->nsrc);
-    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Comm_group(cc_world, &world);
     for (int i = 0; i < c->nsrc; i++)
         ranks[i] = i;
     MPI_Group_translate_ranks(group, c->nsrc, ranks, world, c->src);
@@ -73,7 +74,7 @@ void cc_comm_free(struct cc_comm *c)
 {
     if (c->graph != MPI_COMM_NULL)
         MPI_Comm_free(&c->graph);
-    if (c->h != MPI_COMM_NULL && c->h != MPI_COMM_WORLD)
+    if (c->h != MPI_COMM_NULL && c->h != cc_world)
         MPI_Comm_free(&c->h);
 }
 

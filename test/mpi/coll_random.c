@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "mpi.h"
+#include "test/mpi/mt_jobs.h"
 
 enum {
     BARRIER,
@@ -602,15 +603,16 @@ int main(int argc, char **argv)
     seed = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
     int calls = argc > 2 ? atoi(argv[2]) : 200, max_bytes = argc > 3 ? atoi(argv[3]) : 256 << 10;
     broadcasts = argc > 4 && !strcmp(argv[4], "bcast");
-    MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &world_size);
+    mt_join_jobs();
+    MPI_Comm_rank(mt_world, &world_rank);
+    MPI_Comm_size(mt_world, &world_size);
     shared_state = seed * 7919u + (unsigned)world_size;
     own_state = shared_state * 31 + (unsigned)world_rank + 1;
     make_types();
-    comms[0] = MPI_COMM_WORLD;
-    MPI_Comm_dup(MPI_COMM_WORLD, &comms[1]);
-    MPI_Comm_split(MPI_COMM_WORLD, world_rank % 2, -world_rank, &comms[2]);
-    MPI_Comm_split(MPI_COMM_WORLD, world_rank * 3 >= world_size, world_rank * 7 % 5, &comms[3]);
+    comms[0] = mt_world;
+    MPI_Comm_dup(mt_world, &comms[1]);
+    MPI_Comm_split(mt_world, world_rank % 2, -world_rank, &comms[2]);
+    MPI_Comm_split(mt_world, world_rank * 3 >= world_size, world_rank * 7 % 5, &comms[3]);
     for (int i = 0; i < calls; i++)
         one((unsigned)i, max_bytes);
     while (npending)
@@ -621,6 +623,7 @@ int main(int argc, char **argv)
         MPI_Type_free(&types[i].h);
     MPI_Op_free(&ops[3]);
     MPI_Op_free(&ops[4]);
+    mt_part_jobs();
     MPI_Finalize();
     if (world_rank == 0)
         printf("1..1\nok 1 - %d calls from seed %u\n", calls, seed);

@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "test/check.h"
+#include "test/mpi/mt_jobs.h"
 
 /* A case takes under a second.  This limit guards against a hang where nothing else does: the limit
  * of runtests is shorter unless the machine is busy.  TEST_TIMEOUT_SCALE multiplies this limit, as
@@ -85,8 +86,9 @@ static inline void mt_alarm(int sig)
 
 static inline void mt_setup(void)
 {
-    MPI_Comm_rank(MPI_COMM_WORLD, &mt_rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &mt_size);
+    mt_join_jobs();
+    MPI_Comm_rank(mt_world, &mt_rank);
+    MPI_Comm_size(mt_world, &mt_size);
     mt_peer = (mt_rank ^ 1) < mt_size ? mt_rank ^ 1 : MPI_PROC_NULL;
     mt_first = mt_peer > mt_rank;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -106,19 +108,19 @@ static inline void mt_init(int argc, char **argv)
 static inline void mt_skip(const char *why) { mt_skipped = why; }
 
 /* Reports to rank 0 whether the case passed everywhere; done with plain sends because collectives
- * are under test too.  Cases leave MPI_COMM_WORLD alone, so no wildcard of theirs can take these
+ * are under test too.  Cases leave mt_world alone, so no wildcard of theirs can take these
  * messages. */
 static inline int mt_gather_result(int failed)
 {
     int i, other;
 
     if (mt_rank != 0) {
-        MPI_Send(&failed, 1, MPI_INT, 0, MT_TAG_RESULT, MPI_COMM_WORLD);
+        MPI_Send(&failed, 1, MPI_INT, 0, MT_TAG_RESULT, mt_world);
         return failed;
     }
     for (i = 1; i < mt_size; i++) {
         other = 1;
-        MPI_Recv(&other, 1, MPI_INT, i, MT_TAG_RESULT, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(&other, 1, MPI_INT, i, MT_TAG_RESULT, mt_world, MPI_STATUS_IGNORE);
         failed |= other;
     }
     return failed;
@@ -132,8 +134,8 @@ static inline void mt_run(void (*fn)(void), const char *name)
     mt_skipped = NULL;
     check_failed_case = 0;
     alarm(mt_limit());
-    if (MPI_Comm_dup(MPI_COMM_WORLD, &mt_comm) != MPI_SUCCESS) {
-        printf("# rank %d: could not duplicate MPI_COMM_WORLD for case %s\n", mt_rank, name);
+    if (MPI_Comm_dup(mt_world, &mt_comm) != MPI_SUCCESS) {
+        printf("# rank %d: could not duplicate the communicator of case %s\n", mt_rank, name);
         exit(1);
     }
     MPI_Comm_set_errhandler(mt_comm, MPI_ERRORS_RETURN);
@@ -160,6 +162,7 @@ static inline int mt_end(void)
     if (mt_rank == 0)
         printf("1..%d\n", check_cases);
     fflush(stdout);
+    mt_part_jobs();
     MPI_Finalize();
     return check_failures ? 1 : 0;
 }
@@ -171,8 +174,8 @@ static inline void mt_sync(void)
 
     for (step = 1; step < mt_size; step *= 2)
         MPI_Sendrecv(NULL, 0, MPI_BYTE, (mt_rank + step) % mt_size, MT_TAG_RESULT + 1, NULL, 0,
-                     MPI_BYTE, (mt_rank - step + mt_size) % mt_size, MT_TAG_RESULT + 1,
-                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                     MPI_BYTE, (mt_rank - step + mt_size) % mt_size, MT_TAG_RESULT + 1, mt_world,
+                     MPI_STATUS_IGNORE);
 }
 
 static inline void mt_sleep_ms(int ms)
