@@ -186,5 +186,7 @@ int btl_check(const struct btl *b);
  * peers. */
 #define BTL_NODE_SHM 0u
 #define BTL_NODE_CUDA (64u << 10)
+/* Bits of rt_bell.regions. */
+#define BTL_REGION_CUDA 1u
 
 #endif

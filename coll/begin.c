@@ -60,11 +60,11 @@ int coll_start_messages(struct coll_task *k)
     return start_with(k, coll_args_bytes(k->team, &k->args), false);
 }
 
-/* Messages report a lost rank themselves. */
+/* Messages report a lost rank themselves, and calls on devices test for one (coll/board.c). */
 static bool waits_for_lost(const struct coll_task *k)
 {
-    return k->alg && k->alg->need & COLL_NEED_ONE_NODE && k->team->ops->lost &&
-           k->team->ops->lost(k->team);
+    return k->alg && k->alg->need & COLL_NEED_ONE_NODE && !(k->alg->need & COLL_NEED_PEER_MAP) &&
+           k->team->ops->lost && k->team->ops->lost(k->team);
 }
 
 int coll_task_advance(struct coll_task *k)

@@ -23,9 +23,34 @@ static struct coll_board_line *lines_at(const void *shared)
     return (struct coll_board_line *)((struct coll_board_head *)(uintptr_t)shared + 1);
 }
 
-int coll_board_init(struct coll_board *b, struct coll_team *t, void *shared, size_t data)
+static size_t stride_of(size_t data)
 {
     size_t line = RT_CACHE_LINE;
+    return (sizeof(struct coll_board_entry) + data + line - 1) / line * line;
+}
+
+void coll_board_alloc(struct coll_team *t, void *shared, size_t data)
+{
+    struct coll_board_line *line = lines_at(shared);
+    for (int r = 0; r < t->size; r++)
+        for (int row = 0; row < COLL_BOARD_ROWS; row++) {
+            size_t off = t->ops->shm_alloc(t, (size_t)entries_of[row] * stride_of(data));
+            line[r].entries[row] = off + 1; /* SIZE_MAX: none */
+        }
+}
+
+void coll_board_free(struct coll_team *t, void *shared, size_t data)
+{
+    struct coll_board_line *line = lines_at(shared);
+    for (int r = 0; r < t->size; r++)
+        for (int row = 0; row < COLL_BOARD_ROWS; row++)
+            if (line[r].entries[row])
+                t->ops->shm_free(t, line[r].entries[row] - 1,
+                                 (size_t)entries_of[row] * stride_of(data));
+}
+
+int coll_board_init(struct coll_board *b, struct coll_team *t, void *shared, size_t data)
+{
     char **at = calloc(COLL_BOARD_ROWS * (size_t)t->size, sizeof *at);
     if (!at)
         return -RT_ENOMEM;
@@ -33,7 +58,8 @@ int coll_board_init(struct coll_board *b, struct coll_team *t, void *shared, siz
     b->head = shared;
     b->line = lines_at(shared);
     b->own = &b->line[t->rank];
-    b->stride = (sizeof(struct coll_board_entry) + data + line - 1) / line * line;
+    b->data = data;
+    b->stride = stride_of(data);
     for (int row = 0; row < COLL_BOARD_ROWS; row++)
         b->row[row].at = at + row * t->size;
     return 0;
@@ -41,12 +67,8 @@ int coll_board_init(struct coll_board *b, struct coll_team *t, void *shared, siz
 
 void coll_board_fini(struct coll_board *b)
 {
-    struct coll_team *t = b->team;
-    for (int r = 0; t->rank == 0 && r < t->size; r++)
-        for (int row = 0; row < COLL_BOARD_ROWS; row++)
-            if (b->line[r].entries[row])
-                t->ops->shm_free(t, b->line[r].entries[row] - 1,
-                                 (size_t)entries_of[row] * b->stride);
+    if (b->team->rank == 0)
+        coll_board_free(b->team, b->head, b->data);
     free(b->row[0].at);
 }
 
@@ -95,7 +117,7 @@ static bool has_entries(const struct coll_board_call *c)
 {
     struct coll_board *b = c->board;
     struct coll_team *t = b->team;
-    if (b->own->entries[c->row] || b->row[c->row].no_memory)
+    if (b->own->entries[c->row] || b->row[c->row].no_memory || t->ops->lost)
         return b->own->entries[c->row];
     size_t off = t->ops->shm_alloc(t, (size_t)entries_of[c->row] * b->stride);
     b->row[c->row].no_memory = off == SIZE_MAX;

@@ -41,9 +41,10 @@
  * when the rank has seen all ranks at END of this round.  A rank that still waits for END then
  * finds a larger round, which means END without flags: after a flag no rank begins another round.
  *
- * Entries of a rank are allocated at its first yes vote and belong to the team.  The lines belong
- * to the team's block, whose owner calls coll_board_quiet(): all ranks have voted on the same
- * number of calls, and no rank is in a call.
+ * Entries of a rank are allocated at its first yes vote and belong to the team.  Where only rank 0
+ * can free memory (coll_team_ops.lost), it allocates all of them before the board is used, or none.
+ * The lines belong to the team's block, whose owner calls coll_board_quiet(): all ranks have voted
+ * on the same number of calls, and no rank is in a call.
  *
  * While a rank waits for another rank, it tests at intervals whether that rank lives; if not, the
  * wait ends, with an error unless it was for a free entry.  Each store on which other ranks may
@@ -88,6 +89,7 @@ struct coll_board { /* this rank's view; private memory */
     struct coll_team *team;
     struct coll_board_head *head;
     struct coll_board_line *line, *own; /* [size]; this rank's */
+    size_t data;                        /* bytes of data of an entry */
     size_t stride;                      /* of the entries of a row */
     struct {
         char **at;      /* [size]: entries; NULL: not known yet */
@@ -117,6 +119,9 @@ struct coll_board_call { /* a call as this rank sees it */
 };
 
 size_t coll_board_nbytes(int size); /* of zeroed shared memory */
+/* Allocates and frees the entries of all ranks, in rank 0 only. */
+void coll_board_alloc(struct coll_team *t, void *shared, size_t data);
+void coll_board_free(struct coll_team *t, void *shared, size_t data);
 /* `data`: bytes of data of an entry.  0 or -RT_ENOMEM. */
 int coll_board_init(struct coll_board *b, struct coll_team *t, void *shared, size_t data);
 void coll_board_fini(struct coll_board *b);     /* when no rank reads the entries any more */

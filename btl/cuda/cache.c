@@ -12,11 +12,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Whether the mapping is useless: the exporter has freed the memory, or this process's context has
- * gone. */
+/* Whether the mapping is useless: the exporter has freed the memory, or is a peer no more, or this
+ * process's context has gone. */
 static bool stale(const struct cuda_import *i)
 {
-    return rt_load_relaxed(&i->slot->gen) != i->gen || (i->m && !rt_gpu_import_alive(i->m));
+    return !i->peer->table || rt_load_relaxed(&i->slot->gen) != i->gen ||
+           (i->m && !rt_gpu_import_alive(i->m));
 }
 
 static void import_drop(struct btl_cuda *b, struct cuda_import **link)
@@ -26,6 +27,7 @@ static void import_drop(struct btl_cuda *b, struct cuda_import **link)
     if (i->m)
         rt_gpu_unimport(i->m);
     *link = i->next;
+    i->peer->nleft--;
     b->nended++;
     free(i);
 }
@@ -46,7 +48,11 @@ static void drop_unused(struct btl_cuda *b, struct btl_cuda_peer *p, bool all)
         }
 }
 
-void btl_cuda_imports_drop(struct btl_cuda *b, struct btl_cuda_peer *p) { drop_unused(b, p, true); }
+void btl_cuda_imports_drop(struct btl_cuda *b, struct btl_cuda_peer *p)
+{
+    drop_unused(b, p, true);
+    btl_cuda_peer_free(b, p);
+}
 
 void btl_cuda_imports_close(struct btl_cuda *b, struct btl_cuda_peer *p)
 {
@@ -70,11 +76,15 @@ static void drop_freed(struct btl_cuda *b, struct btl_cuda_peer *p)
 
 void btl_cuda_imports_look(struct btl_cuda *b, bool contexts)
 {
-    for (int r = 0; r < rt_node.size; r++)
-        if (b->peers[r] && b->peers[r]->nimports) {
-            b->peers[r]->ended_seen -= contexts; /* makes drop_freed() examine the imports */
-            drop_freed(b, b->peers[r]);
+    for (int i = 0; i < b->npeers; i++) {
+        struct btl_cuda_peer *p = b->peers[i];
+        if (p && !p->table) {
+            btl_cuda_imports_drop(b, p);
+        } else if (p && p->nimports) {
+            p->ended_seen -= contexts; /* makes drop_freed() examine the imports */
+            drop_freed(b, p);
         }
+    }
 }
 
 /* Reads the exporter's description of the slot. */
@@ -93,13 +103,15 @@ static int slot_read(const struct cuda_slot *s, const struct cuda_key *k, struct
  * message. */
 static int descriptor(struct btl_cuda *b, struct btl_cuda_peer *p, const struct cuda_key *k)
 {
-    int fd = btl_cuda_fd_take(b, p->rank, k->slot, k->gen);
+    int fd = btl_cuda_fd_take(b, p->base.proc, k->slot, k->gen);
 
     if (fd < 0) {
         btl_cuda_fd_drain(b);
-        fd = btl_cuda_fd_take(b, p->rank, k->slot, k->gen);
+        fd = btl_cuda_fd_take(b, p->base.proc, k->slot, k->gen);
     }
-    if (fd < 0)
+    if (fd < 0 && p->other)
+        rt_fetch_add(&p->table->again_jobs, 1u);
+    else if (fd < 0)
         rt_fetch_or(&p->table->again[rt_node.rank / 64 % (int)CUDA_RANK_WORDS],
                     (uint64_t)1 << (rt_node.rank % 64));
     return fd;
@@ -114,9 +126,9 @@ static int try_import(struct btl_cuda *b, struct cuda_import *i, const struct rt
     int err = rt_gpu_import(i->g, e, fd, &i->m, &base);
 
     if (err == -RT_ENOMEM) {
-        for (int r = 0; r < rt_node.size; r++)
-            if (b->peers[r])
-                drop_unused(b, b->peers[r], true);
+        for (int n = 0; n < b->npeers; n++)
+            if (b->peers[n])
+                drop_unused(b, b->peers[n], true);
         if (b->nended != was)
             err = rt_gpu_import(i->g, e, fd, &i->m, &base);
     }
@@ -138,10 +150,10 @@ static int import_map(struct btl_cuda *b, struct btl_cuda_peer *p, const struct 
     err = try_import(b, i, &e, fd);
     bool later = err == -RT_EAGAIN || err == -RT_ENOMEM;
     if (fd >= 0 && later)
-        btl_cuda_fd_keep(b, p->rank, k->slot, k->gen, fd);
+        btl_cuda_fd_keep(b, p->base.proc, k->slot, k->gen, fd);
     else if (fd >= 0)
         close(fd);
-    if (err < 0 && rt_node_gone(p->rank))
+    if (err < 0 && btl_cuda_gone(p))
         return -RT_EPEER;
     if (err == -RT_EAGAIN) /* not possible now; not stored, so the next message tries again */
         return -RT_ENOTSUP;
@@ -174,9 +186,9 @@ static int make_room(struct btl_cuda_peer *p, uint32_t slot)
 static int import_make(struct btl_cuda *b, struct btl_cuda_peer *p, const struct cuda_key *k,
                        struct rt_gpu *g, struct cuda_import **out)
 {
-    if (rt_node_gone(p->rank)) /* a driver may keep the memory of a dead process for a while */
+    if (btl_cuda_gone(p)) /* a driver may keep the memory of a dead process for a while */
         return -RT_EPEER;
-    const struct cuda_slot *slot = cuda_slot_at(p->table, k->slot);
+    const struct cuda_slot *slot = cuda_slot_at(p->segment, p->table, k->slot);
     int err = slot ? make_room(p, k->slot) : -RT_ENOTSUP;
     if (err < 0)
         return err;
@@ -191,6 +203,7 @@ static int import_make(struct btl_cuda *b, struct btl_cuda_peer *p, const struct
     }
     i->next = p->imports[k->slot];
     p->imports[k->slot] = i;
+    p->nleft++;
     *out = i;
     return 0;
 }

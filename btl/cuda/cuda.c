@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* GPU memory between processes: opening and closing, peers, attachments, copies.  No call here
  * initialises the driver.  On a host without a GPU the transport does not open; with a GPU,
- * MPI_Init opens a socket.  progress() reads four words; the copies and their completion belong to
+ * MPI_Init opens a socket.  progress() reads three words; the copies and their completion belong to
  * rt_gpu_progress().  The engine serialises calls on the instance; no locks. */
 #include "btl/cuda/cuda.h"
 #include "runtime/base/clock.h"
@@ -52,13 +52,25 @@ static void share_with(const struct cuda_table *t)
                 rt_gpu_set_shared(g);
 }
 
-/* Finds other ranks that use a device of this process: the polling kernel would block their
- * kernels. */
-static void devices_look(void)
+/* The table of local rank i, or of peer i of another job; NULL: none. */
+static struct cuda_table *other_table(const struct btl_cuda *b, int i)
 {
-    for (int r = 0; r < rt_node.size; r++)
-        if (r != rt_node.rank && rt_node_reserve(cuda_table_of(r), CUDA_HEAD_NBYTES) == 0)
-            share_with(cuda_table_of(r));
+    if (i >= rt_node.size)
+        return b->peers[i] ? b->peers[i]->table : NULL;
+    return i != rt_node.rank && rt_node_reserve(cuda_table_of(i), CUDA_HEAD_NBYTES) == 0
+               ? cuda_table_of(i)
+               : NULL;
+}
+
+/* Finds other processes that use a device of this process: the polling kernel would block their
+ * kernels. */
+static void devices_look(const struct btl_cuda *b)
+{
+    for (int i = 0; i < b->npeers; i++) {
+        const struct cuda_table *t = other_table(b, i);
+        if (t)
+            share_with(t);
+    }
 }
 
 /* Contexts have been made or destroyed: publishes the devices that this process uses. */
@@ -70,12 +82,14 @@ static void devices_tell(struct btl_cuda *b)
     for (struct rt_gpu *g = rt_gpu_next(NULL); g && n < CUDA_UUIDS; g = rt_gpu_next(g))
         memcpy(b->table->uuid[n++], rt_gpu_info(g)->uuid, sizeof b->table->uuid[0]);
     rt_store_release(&b->table->nuuids, n);
-    for (int r = 0; n && r < rt_node.size; r++)
-        if (r != rt_node.rank && rt_node_reserve(cuda_table_of(r), CUDA_HEAD_NBYTES) == 0)
-            rt_fetch_add(&cuda_table_of(r)->devices, 1u);
+    for (int i = 0; n && i < b->npeers; i++) {
+        struct cuda_table *t = other_table(b, i);
+        if (t)
+            rt_fetch_add(&t->devices, 1u);
+    }
     rt_fence(); /* publish before reading: of two processes that begin at once, at least one sees
                  * the other */
-    devices_look();
+    devices_look(b);
 }
 
 /* ---- opening and closing ---- */
@@ -101,13 +115,14 @@ static void cuda_close(struct btl *btl)
     struct btl_cuda *b = (struct btl_cuda *)btl;
 
     wait_for_copies(b);
+    rt_fetch_and(&rt_node.bells[rt_node.rank].regions, ~BTL_REGION_CUDA);
     if (b->table)
         rt_store_release(&b->table->nuuids, 0u);
     btl_cuda_socket_close(b);
-    for (int r = 0; b->peers && r < rt_node.size; r++)
-        if (b->peers[r]) {
-            btl_cuda_imports_close(b, b->peers[r]);
-            free(b->peers[r]);
+    for (int i = 0; i < b->npeers; i++)
+        if (b->peers[i]) {
+            btl_cuda_imports_close(b, b->peers[i]);
+            free(b->peers[i]);
         }
     btl_cuda_exports_close(b);
     free(b->peers);
@@ -130,15 +145,16 @@ static int cuda_open(const struct btl_up *up, struct btl **out, int max)
     b->peers = calloc((size_t)rt_node.size, sizeof *b->peers);
     if (!b->peers)
         goto err_close;
-    if (rt_node.size > 1) {
-        b->table = cuda_table_of(rt_node.rank);
-        err = rt_node_reserve(b->table, CUDA_HEAD_NBYTES);
-        if (err < 0)
-            goto err_close;
-        err = btl_cuda_socket_open(b);
-        if (err < 0)
-            goto err_close;
-    }
+    b->npeers = rt_node.size;
+    err = rt_node_reserve(cuda_table_of(rt_node.rank), CUDA_HEAD_NBYTES);
+    if (err < 0)
+        goto err_close;
+    b->table = cuda_table_of(rt_node.rank);
+    err = btl_cuda_socket_open(b);
+    if (err < 0)
+        goto err_close;
+    /* after the socket's name */
+    rt_fetch_or(&rt_node.bells[rt_node.rank].regions, BTL_REGION_CUDA);
     b->base.ops = &btl_cuda_ops;
     b->base.caps = (struct btl_caps){
         .flags = BTL_PUT | BTL_GET | BTL_PTR,
@@ -164,40 +180,128 @@ static int cuda_address(struct btl *b, void *buf, size_t len)
     return 0; /* peers need only the node segment */
 }
 
+bool btl_cuda_gone(const struct btl_cuda_peer *p)
+{
+    return p->other ? rt_others_gone(p->other) : rt_node_gone(p->number);
+}
+
+int btl_cuda_table_reserve(struct btl_cuda_peer *p)
+{
+    int err = p->table_there ? 0 : rt_node_reserve(p->table, CUDA_HEAD_NBYTES);
+
+    p->table_there = err == 0;
+    return err;
+}
+
+/* A number that no process of another job has. */
+static int free_number(struct btl_cuda *b)
+{
+    int i = rt_node.size;
+
+    while (i < b->npeers && b->peers[i])
+        i++;
+    if (i < b->npeers)
+        return i;
+    int n = 2 * b->npeers;
+    struct btl_cuda_peer **more = realloc(b->peers, (size_t)n * sizeof *more);
+    if (!more)
+        return -RT_ENOMEM;
+    memset(more + b->npeers, 0, (size_t)(n - b->npeers) * sizeof *more);
+    b->peers = more;
+    b->npeers = n;
+    return i;
+}
+
+static int peer_make(struct btl_cuda *b, struct rt_proc proc, int number, struct rt_other *o,
+                     struct btl_cuda_peer **out)
+{
+    struct btl_cuda_peer *p = number < 0 ? NULL : calloc(1, sizeof *p);
+
+    if (!p)
+        return -RT_ENOMEM;
+    *p = (struct btl_cuda_peer){ .base = { .btl = &b->base, .proc = proc },
+                                 .number = number,
+                                 .self = number == rt_node.rank,
+                                 .other = o,
+                                 .segment = o ? o->base : rt_node.base,
+                                 .table = o ? cuda_table_of_other(o) : cuda_table_of(number),
+                                 .bell = o ? o->bell : &rt_node.bells[number],
+                                 .table_there = o != NULL,
+                                 .sock = -1 };
+    b->peers[number] = p;
+    *out = p;
+    return 0;
+}
+
+/* A process of another job. */
+static int guest_get(struct btl_cuda *b, struct rt_proc proc, struct btl_cuda_peer **out)
+{
+    struct rt_other *o = rt_others_find(proc);
+
+    if (!o || o->ended || !(rt_load_acquire(&o->bell->regions) & BTL_REGION_CUDA))
+        return -RT_EUNREACH;
+    for (int i = rt_node.size; i < b->npeers; i++)
+        if (b->peers[i] && b->peers[i]->other == o) {
+            *out = b->peers[i];
+            return 0;
+        }
+    int err = peer_make(b, proc, free_number(b), o, out);
+    if (err < 0)
+        return err;
+    /* It has this process on its list, or sees this process's devices when it adds it. */
+    rt_fetch_add(&(*out)->table->devices, 1u);
+    rt_fence(); /* on this process's list before reading */
+    share_with((*out)->table);
+    return 0;
+}
+
 static int cuda_add_peer(struct btl *btl, const struct rt_proc *proc, const void *addr, size_t len,
                          struct btl_peer **out)
 {
     struct btl_cuda *b = (struct btl_cuda *)btl;
+    struct btl_cuda_peer *p;
+    int err = 0;
     (void)addr;
     (void)len;
 
-    if (proc->ns != 0 || proc->rank >= (uint32_t)rt_boot.size || rt_boot_local(proc->rank) < 0)
-        return -RT_EUNREACH;
-    int rank = rt_boot_local(proc->rank);
-    if (!b->peers[rank]) {
-        struct btl_cuda_peer *p = calloc(1, sizeof *p);
+    if (proc->ns != 0) {
+        err = guest_get(b, *proc, &p);
+    } else if (proc->rank >= (uint32_t)rt_boot.size || rt_boot_local(proc->rank) < 0) {
+        err = -RT_EUNREACH;
+    } else {
+        p = b->peers[rt_boot_local(proc->rank)];
         if (!p)
-            return -RT_ENOMEM;
-        *p = (struct btl_cuda_peer){ .base = { .btl = btl, .proc = *proc },
-                                     .rank = rank,
-                                     .self = rank == rt_node.rank,
-                                     .table = cuda_table_of(rank),
-                                     .sock = -1 };
-        b->peers[rank] = p;
+            err = peer_make(b, *proc, rt_boot_local(proc->rank), NULL, &p);
     }
-    *out = &b->peers[rank]->base;
-    return 0;
+    if (err == 0)
+        *out = &p->base;
+    return err;
+}
+
+void btl_cuda_peer_free(struct btl_cuda *b, struct btl_cuda_peer *p)
+{
+    if (p->table || p->nleft)
+        return;
+    b->peers[p->number] = NULL;
+    free(p->imports);
+    free(p);
 }
 
 static void cuda_del_peer(struct btl_peer *peer)
 {
     struct btl_cuda_peer *p = (struct btl_cuda_peer *)peer;
+    struct btl_cuda *b = (struct btl_cuda *)peer->btl;
 
     if (p->sock >= 0)
         close(p->sock);
     p->sock = -1;
     peer->up = NULL;
-    btl_cuda_imports_drop((struct btl_cuda *)peer->btl, p);
+    if (p->other) {
+        btl_cuda_exports_forget(b, p, false);
+        p->other = NULL;
+        p->table = NULL;
+    }
+    btl_cuda_imports_drop(b, p);
 }
 
 /* ---- attachments ---- */
@@ -339,8 +443,6 @@ static int cuda_progress(struct btl *btl)
 {
     struct btl_cuda *b = (struct btl_cuda *)btl;
 
-    if (!b->table)
-        return 0;
     if (rt_unlikely(b->era != rt_gpu_era)) {
         devices_tell(b);
         btl_cuda_imports_look(b, true);
@@ -353,7 +455,7 @@ static int cuda_progress(struct btl *btl)
     n = rt_load_acquire(&b->table->devices);
     if (rt_unlikely(n != b->devices_seen)) {
         b->devices_seen = n;
-        devices_look();
+        devices_look(b);
     }
     n = rt_load_acquire(&b->table->freed);
     if (rt_unlikely(n != b->freed_seen)) {

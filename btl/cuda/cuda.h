@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* GPU memory between the processes of a job on one host: declarations for the files of btl/cuda.
+/* GPU memory between the processes of one host: declarations for the files of btl/cuda.
  *
  * The transport moves memory only; another transport carries messages.  An exporter describes each
  * allocation once, in a slot of a table that all local processes read (table.c); a key names slot
  * and generation.  An importer maps the allocation when a key first names it, and keeps the mapping
  * (cache.c).  If an allocation has a file descriptor, the importer's socket gets the descriptor
  * before the importer gets the key (fd.c).  runtime/gpu makes the copies, on the device of the
- * local buffer (cuda.c). */
+ * local buffer (cuda.c).
+ *
+ * A peer may be a process of another job that shares memory with this one (runtime/mem/others.h);
+ * its table is in the segment of its job.  It is a peer from the first message of device memory
+ * until the engine drops it, because its job is no longer connected or it has ended. */
 #ifndef BTL_CUDA_CUDA_H
 #define BTL_CUDA_CUDA_H
 
@@ -14,6 +18,7 @@
 #include "runtime/base/atomic.h"
 #include "runtime/base/list.h"
 #include "runtime/gpu/gpu.h"
+#include "runtime/mem/others.h"
 #include "runtime/mem/segment.h"
 
 /* Slots in a table's first chunk, 64 KiB; each further chunk has twice as many. */
@@ -40,9 +45,10 @@ struct cuda_table { /* rank r's own pair region, at BTL_NODE_CUDA */
      * mapped. */
     _Alignas(RT_CACHE_LINE) uint32_t fds_sent;
     uint32_t devices, freed;
-    /* Bit r, set by rank r: a descriptor is missing at r; send all descriptors again. */
+    /* Bit r, set by local rank r: a descriptor is missing at r; send all descriptors again. */
     uint64_t again[CUDA_RANK_WORDS];
-    uint32_t ended; /* count of allocations found freed */
+    uint32_t again_jobs; /* processes of other jobs add 1 for the same */
+    uint32_t ended;      /* count of allocations found freed */
     uint32_t nuuids;
     uint8_t uuid[CUDA_UUIDS][16]; /* devices in use */
     /* offsets in the segment; 0: not there yet; the first is unused */
@@ -59,14 +65,14 @@ static inline uint32_t cuda_chunk_of(uint32_t *slot)
     return k;
 }
 
-/* NULL: the table has no such slot. */
-static inline struct cuda_slot *cuda_slot_at(struct cuda_table *t, uint32_t slot)
+/* A slot of a table in the segment at `base`.  NULL: the table has no such slot. */
+static inline struct cuda_slot *cuda_slot_at(char *base, struct cuda_table *t, uint32_t slot)
 {
     uint32_t k = cuda_chunk_of(&slot);
     if (k == 0)
         return &t->slot[slot];
     uint64_t off = rt_load_acquire(&t->chunk[k]);
-    return off ? (struct cuda_slot *)rt_node_at(off) + slot : NULL;
+    return off ? (struct cuda_slot *)(base + off) + slot : NULL;
 }
 
 struct cuda_key {
@@ -77,14 +83,18 @@ struct cuda_key {
 
 struct btl_cuda_peer {
     struct btl_peer base;
-    int rank; /* local rank */
+    int number; /* index in btl_cuda.peers */
     bool self;
-    struct cuda_table *table;     /* the peer's */
+    struct rt_other *other;   /* of another job; NULL: of this one, or dropped */
+    char *segment;            /* its job's */
+    struct cuda_table *table; /* the peer's; NULL: dropped, but there are imports in use */
+    struct rt_bell *bell;
     uint32_t ended_seen;          /* last seen table->ended */
     int sock;                     /* connected to the peer's socket, or -1 */
     bool table_there;             /* the head of the table is reserved */
     struct cuda_import **imports; /* lists by slot of the peer's table: cache.c */
     uint32_t nimports;            /* length of `imports` */
+    uint32_t nleft;               /* imports */
 };
 
 struct cuda_exports;
@@ -94,14 +104,16 @@ struct cuda_rmem;
 
 struct btl_cuda {
     struct btl base;
-    struct btl_cuda_peer **peers; /* by local rank; NULL until needed */
-    struct cuda_table *table;     /* this process's; NULL: no other process on this host */
-    uint32_t fds_seen, devices_seen, freed_seen; /* last seen table->fds_sent, devices, freed */
-    uint32_t era;                                /* rt_gpu_era for which table->uuid was written */
-    uint32_t nlooks;                             /* calls of progress() while there are exports */
-    struct cuda_exports *exports;                /* table.c */
-    uint64_t nended;            /* imports dropped, or found stale while in use: cache.c */
-    struct cuda_socket *socket; /* fd.c */
+    struct btl_cuda_peer **peers; /* by local rank, then of other jobs; NULL until needed */
+    int npeers;                   /* length of `peers` */
+    struct cuda_table *table;     /* this process's */
+    /* last seen table->fds_sent, devices, freed, again_jobs */
+    uint32_t fds_seen, devices_seen, freed_seen, again_seen;
+    uint32_t era;                 /* rt_gpu_era for which table->uuid was written */
+    uint32_t nlooks;              /* calls of progress() while there are exports */
+    struct cuda_exports *exports; /* table.c */
+    uint64_t nended;              /* imports dropped, or found stale while in use: cache.c */
+    struct cuda_socket *socket;   /* fd.c */
     struct cuda_op *free_ops;
     struct cuda_rmem *free_rmems;
     struct btl_mem *free_mems;
@@ -112,9 +124,23 @@ static inline struct cuda_table *cuda_table_of(int rank)
 {
     return (struct cuda_table *)((char *)rt_node_pair(rank, rank) + BTL_NODE_CUDA);
 }
+static inline struct cuda_table *cuda_table_of_other(const struct rt_other *o)
+{
+    return (struct cuda_table *)((char *)o->own + BTL_NODE_CUDA);
+}
+
+/* cuda.c */
+/* Whether p's process has ended (a system call). */
+bool btl_cuda_gone(const struct btl_cuda_peer *p);
+/* Makes the head of p's table accessible.  0, -RT_ENOSPC. */
+int btl_cuda_table_reserve(struct btl_cuda_peer *p);
+/* Frees a peer of another job that has been dropped, if it has no imports. */
+void btl_cuda_peer_free(struct btl_cuda *b, struct btl_cuda_peer *p);
 
 /* table.c */
 void btl_cuda_exports_close(struct btl_cuda *b);
+/* The peer is sent again what it needs to map memory; `fds`: only descriptors. */
+void btl_cuda_exports_forget(struct btl_cuda *b, const struct btl_cuda_peer *p, bool fds);
 /* Tests whether the memory of the next n exports, in turn, has been freed. */
 void btl_cuda_exports_look(struct btl_cuda *b, uint32_t n);
 int btl_cuda_mem_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at,
@@ -154,7 +180,8 @@ void btl_cuda_import_put(struct cuda_import *i);
 /* Unmaps unused mappings of memory that their exporters have found freed.  `contexts`: contexts
  * have been destroyed; also unmaps their mappings. */
 void btl_cuda_imports_look(struct btl_cuda *b, bool contexts);
-/* Unmaps the unused mappings of a peer that is no longer needed. */
+/* Unmaps the unused mappings of a peer that is no longer needed.  Those of a peer without a table
+ * that are in use are unmapped later, and the peer is freed then. */
 void btl_cuda_imports_drop(struct btl_cuda *b, struct btl_cuda_peer *p);
 /* Unmaps all mappings of a peer. */
 void btl_cuda_imports_close(struct btl_cuda *b, struct btl_cuda_peer *p);
@@ -171,9 +198,9 @@ int btl_cuda_fd_send(struct btl_cuda *b, struct btl_cuda_peer *p, uint32_t slot,
 /* Receives all descriptors that have arrived. */
 void btl_cuda_fd_drain(struct btl_cuda *b);
 /* Returns the descriptor of a slot, which the caller then owns; -1: none. */
-int btl_cuda_fd_take(struct btl_cuda *b, int rank, uint32_t slot, uint32_t gen);
+int btl_cuda_fd_take(struct btl_cuda *b, struct rt_proc from, uint32_t slot, uint32_t gen);
 /* Returns a descriptor for another attempt. */
-void btl_cuda_fd_keep(struct btl_cuda *b, int rank, uint32_t slot, uint32_t gen, int fd);
+void btl_cuda_fd_keep(struct btl_cuda *b, struct rt_proc from, uint32_t slot, uint32_t gen, int fd);
 
 extern const struct btl_ops btl_cuda_ops;
 

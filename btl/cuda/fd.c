@@ -7,6 +7,7 @@
 #include "btl/cuda/cuda.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/boot/jobs.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,19 +17,21 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define MAGIC 0x77637564u
+#define MAGIC 0x77637565u
 #define BACKLOG 128
 /* Descriptors that no message has used yet, or will use, hold at most this part of those that the
  * process may have open. */
 #define KEEP_PART 4
 
 struct note { /* sent with a descriptor */
-    uint32_t magic, rank, slot, gen;
+    uint32_t magic, slot, gen, zero;
+    struct rt_name from;
 };
 
 struct got {
     struct rt_list link; /* oldest first */
-    struct note note;
+    struct rt_proc from;
+    uint32_t slot, gen;
     int fd;
 };
 
@@ -105,9 +108,9 @@ void btl_cuda_socket_close(struct btl_cuda *b)
 {
     struct cuda_socket *s = b->socket;
 
-    for (int r = 0; b->peers && r < rt_node.size; r++)
-        if (b->peers[r] && b->peers[r]->sock >= 0)
-            close(b->peers[r]->sock);
+    for (int i = 0; i < b->npeers; i++)
+        if (b->peers[i] && b->peers[i]->sock >= 0)
+            close(b->peers[i]->sock);
     if (!s)
         return;
     rt_store_release(&b->table->open, 0u);
@@ -127,11 +130,10 @@ void btl_cuda_socket_close(struct btl_cuda *b)
 
 static int connect_to(struct btl_cuda_peer *p)
 {
-    struct cuda_table *t = cuda_table_of(p->rank);
+    struct cuda_table *t = p->table;
     struct sockaddr_un name = { .sun_family = AF_UNIX };
 
-    if (rt_node_reserve(t, CUDA_HEAD_NBYTES) < 0 || !rt_load_acquire(&t->open) ||
-        t->name_len > sizeof t->name)
+    if (btl_cuda_table_reserve(p) < 0 || !rt_load_acquire(&t->open) || t->name_len > sizeof t->name)
         return -RT_ENOTSUP; /* the peer has not opened yet, or accepts no descriptors */
     int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (sock < 0)
@@ -139,8 +141,8 @@ static int connect_to(struct btl_cuda_peer *p)
     memcpy(name.sun_path, t->name, t->name_len);
     socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + t->name_len);
     if (connect(sock, (struct sockaddr *)&name, len) < 0 || !same_user(sock)) {
-        log_info(BTL, "no connection to rank %u for file descriptors (%m): staging instead",
-                 p->base.proc.rank);
+        log_info(BTL, "no connection to rank %u%s for file descriptors (%m): staging instead",
+                 p->base.proc.rank, rt_boot_of_job(p->base.proc.ns));
         close(sock);
         return -RT_ENOTSUP;
     }
@@ -151,7 +153,8 @@ static int connect_to(struct btl_cuda_peer *p)
 int btl_cuda_fd_send(struct btl_cuda *b, struct btl_cuda_peer *p, uint32_t slot, uint32_t gen,
                      int fd)
 {
-    struct note n = { MAGIC, (uint32_t)rt_node.rank, slot, gen };
+    struct note n = { MAGIC, slot, gen, 0,
+                      rt_boot_name((struct rt_proc){ 0, (uint32_t)rt_boot.rank }) };
     struct iovec body = { &n, sizeof n };
     union {
         struct cmsghdr head;
@@ -170,12 +173,12 @@ int btl_cuda_fd_send(struct btl_cuda *b, struct btl_cuda_peer *p, uint32_t slot,
         return err;
     memcpy(CMSG_DATA(&control.head), &fd, sizeof fd);
     if (sendmsg(p->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof n) {
-        rt_fetch_add(&cuda_table_of(p->rank)->fds_sent, 1u);
+        rt_fetch_add(&p->table->fds_sent, 1u);
         return 0;
     }
     if (errno != EAGAIN && errno != ETOOMANYREFS) {
-        log_info(BTL, "cannot send a file descriptor to rank %u (%m): staging instead",
-                 p->base.proc.rank);
+        log_info(BTL, "cannot send a file descriptor to rank %u%s (%m): staging instead",
+                 p->base.proc.rank, rt_boot_of_job(p->base.proc.ns));
         close(p->sock);
         p->sock = -1;
     }
@@ -184,7 +187,7 @@ int btl_cuda_fd_send(struct btl_cuda *b, struct btl_cuda_peer *p, uint32_t slot,
 
 /* ---- receiving ---- */
 
-static void keep(struct cuda_socket *s, const struct note *n, int fd)
+static void keep(struct cuda_socket *s, struct rt_proc from, uint32_t slot, uint32_t gen, int fd)
 {
     struct got *g = s->ngot < s->most ? calloc(1, sizeof *g) : NULL;
 
@@ -198,7 +201,9 @@ static void keep(struct cuda_socket *s, const struct note *n, int fd)
         close(fd);
         return;
     }
-    g->note = *n;
+    g->from = from;
+    g->slot = slot;
+    g->gen = gen;
     g->fd = fd;
     rt_list_append(&s->got, &g->link);
     s->ngot++;
@@ -240,9 +245,11 @@ static int receive(struct cuda_socket *s, int sock)
     if (len <= 0)
         return len < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
     int fd = the_descriptor(&m);
-    bool good = len == (ssize_t)sizeof n && n.magic == MAGIC && n.rank < (uint32_t)rt_node.size;
+    struct rt_proc from;
+    bool good = len == (ssize_t)sizeof n && n.magic == MAGIC && rt_boot_proc(n.from, &from) == 0 &&
+                (from.ns || rt_boot_local(from.rank) >= 0);
     if (good && fd >= 0)
-        keep(s, &n, fd);
+        keep(s, from, n.slot, n.gen, fd);
     else if (fd >= 0)
         close(fd);
     return 1;
@@ -263,17 +270,27 @@ static void accept_all(struct cuda_socket *s)
     }
 }
 
-/* Closes descriptors of memory that the exporter has freed, because a descriptor keeps the memory
- * allocated. */
+/* Whether the exporter has freed the memory, or has ended. */
+static bool is_stale(const struct got *g)
+{
+    const struct rt_other *o = g->from.ns ? rt_others_find(g->from) : NULL;
+    const struct cuda_slot *slot;
+
+    if (g->from.ns && !o) /* this process may still be in the meeting that the sender has left */
+        return !rt_others_meeting(g->from);
+    slot = o ? cuda_slot_at(o->base, cuda_table_of_other(o), g->slot)
+             : cuda_slot_at(rt_node.base, cuda_table_of(rt_boot_local(g->from.rank)), g->slot);
+    return (o && o->ended) || !slot || rt_load_relaxed(&slot->gen) != g->gen;
+}
+
+/* Closes stale descriptors, because a descriptor keeps the memory allocated. */
 static void drop_stale(struct cuda_socket *s)
 {
     struct rt_list *l, *next;
 
     rt_list_each_safe (l, next, &s->got) {
         struct got *g = rt_container(l, struct got, link);
-        const struct note *n = &g->note;
-        const struct cuda_slot *slot = cuda_slot_at(cuda_table_of((int)n->rank), n->slot);
-        if (slot && rt_load_relaxed(&slot->gen) == n->gen)
+        if (!is_stale(g))
             continue;
         close(g->fd);
         got_drop(s, g);
@@ -299,12 +316,12 @@ void btl_cuda_fd_drain(struct btl_cuda *b)
     }
 }
 
-void btl_cuda_fd_keep(struct btl_cuda *b, int rank, uint32_t slot, uint32_t gen, int fd)
+void btl_cuda_fd_keep(struct btl_cuda *b, struct rt_proc from, uint32_t slot, uint32_t gen, int fd)
 {
-    keep(b->socket, &(struct note){ MAGIC, (uint32_t)rank, slot, gen }, fd);
+    keep(b->socket, from, slot, gen, fd);
 }
 
-int btl_cuda_fd_take(struct btl_cuda *b, int rank, uint32_t slot, uint32_t gen)
+int btl_cuda_fd_take(struct btl_cuda *b, struct rt_proc from, uint32_t slot, uint32_t gen)
 {
     struct rt_list *l, *next;
     int fd = -1;
@@ -313,9 +330,9 @@ int btl_cuda_fd_take(struct btl_cuda *b, int rank, uint32_t slot, uint32_t gen)
         return -1;
     rt_list_each_safe (l, next, &b->socket->got) {
         struct got *g = rt_container(l, struct got, link);
-        if (g->note.rank != (uint32_t)rank || g->note.slot != slot)
+        if (g->from.ns != from.ns || g->from.rank != from.rank || g->slot != slot)
             continue;
-        if (g->note.gen == gen && fd < 0)
+        if (g->gen == gen && fd < 0)
             fd = g->fd;
         else
             close(g->fd); /* of an earlier export in this slot, or a duplicate */

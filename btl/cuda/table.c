@@ -24,7 +24,9 @@ struct cuda_export {          /* private state of a slot in this process */
     int refs; /* registrations; their keys may still be used */
     bool alive, has_fd;
     struct rt_gpu_ptr at;
-    uint64_t *told; /* bit r: local rank r has a key and the descriptor; allocated when needed */
+    /* Bit n: peer number n has a key and the descriptor; ntold words, allocated when needed. */
+    uint64_t *told;
+    uint32_t ntold;
 };
 
 struct cuda_exports {
@@ -58,8 +60,6 @@ static struct cuda_export *export_at(struct cuda_exports *e, uint32_t slot)
     uint32_t k = cuda_chunk_of(&slot);
     return &e->chunk[k][slot];
 }
-
-static size_t nwords(void) { return ((size_t)rt_node.size + 63) / 64; }
 
 void btl_cuda_exports_close(struct btl_cuda *b)
 {
@@ -141,7 +141,7 @@ static int exports_grow(struct btl_cuda *b)
     e->chunk[k] = x;
     for (uint32_t i = n; i-- > 0;) { /* the lowest slot is used first */
         x[i].slot = e->nslots + i;
-        x[i].shared = cuda_slot_at(b->table, x[i].slot);
+        x[i].shared = cuda_slot_at(rt_node.base, b->table, x[i].slot);
         x[i].next = e->free;
         e->free = &x[i];
     }
@@ -151,14 +151,28 @@ static int exports_grow(struct btl_cuda *b)
 
 /* ---- memory that has been freed ---- */
 
-/* Notifies the ranks that have a key: they must test their mappings. */
-static void tell(const struct cuda_export *x)
+static bool is_told(const struct cuda_export *x, int number)
 {
-    for (int r = 0; x->told && r < rt_node.size; r++)
-        if (x->told[r / 64] >> (r % 64) & 1) {
-            rt_fetch_add(&cuda_table_of(r)->freed, 1u);
-            rt_bell_ring(r);
+    uint32_t word = (uint32_t)number / 64;
+
+    return word < x->ntold && x->told[word] >> (number % 64) & 1;
+}
+
+/* Notifies the peers that have a key: they must test their mappings. */
+static void tell(const struct btl_cuda *b, const struct cuda_export *x)
+{
+    for (int i = 0; x->told && i < b->npeers; i++)
+        if (is_told(x, i)) {
+            rt_fetch_add(&b->peers[i]->table->freed, 1u);
+            rt_bell_ring_at(b->peers[i]->bell);
         }
+}
+
+static void untell(struct cuda_export *x)
+{
+    free(x->told);
+    x->told = NULL;
+    x->ntold = 0;
 }
 
 static void slot_free(struct cuda_exports *e, struct cuda_export *x)
@@ -180,9 +194,8 @@ static void export_end(struct btl_cuda *b, struct cuda_export *x)
     x->alive = false;
     rt_store_release(&x->shared->gen, 0u);
     rt_store_release(&b->table->ended, b->table->ended + 1);
-    tell(x);
-    free(x->told);
-    x->told = NULL;
+    tell(b, x);
+    untell(x);
     if (!x->refs)
         slot_free(b->exports, x);
 }
@@ -264,7 +277,7 @@ static int export_get(struct btl_cuda *b, const struct rt_gpu_ptr *at, struct cu
 {
     int err;
 
-    if (!b->table || at->kind == RT_MEM_MANAGED || !at->single)
+    if (at->kind == RT_MEM_MANAGED || !at->single)
         return -RT_ENOTSUP;
     if ((!b->exports || !b->exports->nslots) && (err = exports_open(b)) < 0)
         return err;
@@ -287,22 +300,49 @@ static void export_put(struct btl_cuda *b, struct cuda_export *x)
         slot_free(b->exports, x);
 }
 
-/* The peer has lost a descriptor: it gets all descriptors again. */
-static void forget_fds(struct btl_cuda *b, size_t word, uint64_t bit)
+void btl_cuda_exports_forget(struct btl_cuda *b, const struct btl_cuda_peer *p, bool fds)
 {
-    for (uint32_t s = 0; s < b->exports->nused; s++) {
+    for (uint32_t s = 0; b->exports && s < b->exports->nused; s++) {
         struct cuda_export *x = export_at(b->exports, s);
-        if (x->told && x->has_fd)
-            x->told[word] &= ~bit;
+        if (is_told(x, p->number) && (x->has_fd || !fds))
+            x->told[p->number / 64] &= ~((uint64_t)1 << (p->number % 64));
     }
 }
 
-static int table_reserve(struct btl_cuda_peer *p)
+/* If peers have lost a descriptor, they get all descriptors again.  A local rank has a bit to
+ * report this; processes of other jobs have a counter. */
+static void look_again(struct btl_cuda *b, const struct btl_cuda_peer *p)
 {
-    int err = p->table_there ? 0 : rt_node_reserve(p->table, CUDA_HEAD_NBYTES);
+    uint64_t bit = (uint64_t)1 << (p->number % 64), *again;
+    uint32_t n = rt_load_relaxed(&b->table->again_jobs);
 
-    p->table_there = err == 0;
-    return err;
+    if (rt_unlikely(n != b->again_seen)) {
+        b->again_seen = n;
+        for (int i = rt_node.size; i < b->npeers; i++)
+            if (b->peers[i])
+                btl_cuda_exports_forget(b, b->peers[i], true);
+    }
+    again = &b->table->again[(size_t)p->number / 64 % CUDA_RANK_WORDS];
+    if (!p->other && rt_unlikely(rt_load_relaxed(again) & bit)) {
+        rt_fetch_and(again, ~bit);
+        btl_cuda_exports_forget(b, p, true);
+    }
+}
+
+static int note_told(const struct btl_cuda *b, struct cuda_export *x, int number)
+{
+    uint32_t n = ((uint32_t)b->npeers + 63) / 64;
+
+    if (x->ntold < n) {
+        uint64_t *more = realloc(x->told, n * sizeof *more);
+        if (!more)
+            return -RT_ENOMEM;
+        memset(more + x->ntold, 0, (n - x->ntold) * sizeof *more);
+        x->told = more;
+        x->ntold = n;
+    }
+    x->told[number / 64] |= (uint64_t)1 << (number % 64);
+    return 0;
 }
 
 /* Sends the descriptor of an export; fd may be -1. */
@@ -325,24 +365,13 @@ static int fd_give(struct btl_cuda *b, struct btl_cuda_peer *p, struct cuda_expo
 /* Gives the peer what it needs to map the export, unless it has it already. */
 static int give(struct btl_cuda *b, struct btl_cuda_peer *p, struct cuda_export *x, int fd)
 {
-    size_t word = (size_t)p->rank / 64;
-    uint64_t bit = (uint64_t)1 << (p->rank % 64);
-    uint64_t *again = &b->table->again[word % CUDA_RANK_WORDS];
-
-    if (rt_unlikely(rt_load_relaxed(again) & bit)) {
-        rt_fetch_and(again, ~bit);
-        forget_fds(b, word, bit);
-    }
-    if (rt_likely(x->told && x->told[word] & bit))
+    look_again(b, p);
+    if (rt_likely(is_told(x, p->number)))
         return 0;
-    if (!x->told && !(x->told = calloc(nwords(), sizeof *x->told)))
-        return -RT_ENOMEM;
-    int err = table_reserve(p);
+    int err = btl_cuda_table_reserve(p);
     if (err == 0 && x->has_fd)
         err = fd_give(b, p, x, fd);
-    if (err == 0)
-        x->told[word] |= bit;
-    return err;
+    return err < 0 ? err : note_told(b, x, p->number);
 }
 
 /* ---- calls of the contract ---- */

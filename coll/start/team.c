@@ -18,6 +18,26 @@ size_t coll_team_nbytes(int size)
     return size < 2 ? 0 : coll_node_nbytes(size) + 2 * coll_board_nbytes(size);
 }
 
+static char *board_at(struct coll_team *t, size_t off)
+{
+    return (char *)t->ops->shm_at(t, off) + coll_node_nbytes(t->size);
+}
+
+size_t coll_team_alloc(struct coll_team *t)
+{
+    size_t off = t->ops->shm_alloc(t, coll_team_nbytes(t->size));
+    if (off != SIZE_MAX && t->ops->lost && rt_gpu_watch)
+        coll_board_alloc(t, board_at(t, off), coll_gpu_post_nbytes(t));
+    return off;
+}
+
+void coll_team_free(struct coll_team *t, size_t off)
+{
+    if (t->ops->lost)
+        coll_board_free(t, board_at(t, off), coll_gpu_post_nbytes(t));
+    t->ops->shm_free(t, off, coll_team_nbytes(t->size));
+}
+
 struct coll_team *coll_team_local(struct coll_team *t)
 {
     return t->hier ? &t->hier->local.team : t;

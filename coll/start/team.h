@@ -12,6 +12,10 @@
  * -RT_ENOMEM.  The caller owns the block.  Rank 0's coll_team_fini() frees what the team allocates
  * later. */
 size_t coll_team_nbytes(int size);
+/* For rank 0 of a team: takes such a block from shm_alloc, with what only rank 0 may allocate;
+ * SIZE_MAX: no memory.  Frees it again when no rank has attached. */
+size_t coll_team_alloc(struct coll_team *t);
+void coll_team_free(struct coll_team *t, size_t off);
 int coll_team_attach(struct coll_team *t, size_t off);
 void coll_team_fini(struct coll_team *t);
 /* Before coll_team_fini(), when the communicator is freed: releases all device memory that the team

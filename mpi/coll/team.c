@@ -211,7 +211,12 @@ static bool jobs_lost(struct coll_team *t)
     return false;
 }
 
-/* Device memory is always copied through host memory. */
+static bool jobs_gone(struct coll_team *t, int rank)
+{
+    const struct rt_other *o = other_of(t, rank);
+    return o ? rt_others_gone(o) : team_gone(t, rank);
+}
+
 static const struct coll_team_ops jobs_ops = {
     .isend = team_isend,
     .irecv = team_irecv,
@@ -223,6 +228,13 @@ static const struct coll_team_ops jobs_ops = {
     .shm_wake = jobs_shm_wake,
     .peer_read = jobs_peer_read,
     .peer_write = jobs_peer_write,
+    .dev_describe = wm_team_dev_describe,
+    .dev_release = wm_team_dev_release,
+    .dev_attach = wm_team_dev_attach,
+    .dev_detach = wm_team_dev_detach,
+    .dev_unpin = wm_team_dev_unpin,
+    .dev_repin = wm_team_dev_repin,
+    .gone = jobs_gone,
     .device = wm_coll_device,
     .nodes = team_nodes,
     .stage = wm_coll_stage,
@@ -323,7 +335,7 @@ uint64_t wm_coll_team_block(struct wm_comm *c)
     sweep();
     if (!t->one_node || coll_team_nbytes(t->size) == 0 || t->rank != 0)
         return 0;
-    return t->ops->shm_alloc(t, coll_team_nbytes(t->size)) + 1; /* SIZE_MAX: no block */
+    return coll_team_alloc(t) + 1; /* SIZE_MAX: no block */
 }
 
 int wm_coll_team_attach(struct wm_comm *c, uint64_t block)
@@ -337,7 +349,7 @@ int wm_coll_team_attach(struct wm_comm *c, uint64_t block)
 void wm_coll_team_unblock(struct wm_comm *c, uint64_t block)
 {
     if (block)
-        rt_node_free((block - 1) & OFF_MASK, coll_team_nbytes(coll_team_local(&c->team)->size));
+        coll_team_free(coll_team_local(&c->team), block - 1);
 }
 
 /* Rank 0 of the team, or of each host, allocates the block and broadcasts its place; all attach

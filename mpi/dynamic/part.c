@@ -2,8 +2,9 @@
 /* Jobs that are no longer connected (MPI-5.0 section 11.10.4).  When MPI_Comm_disconnect frees the
  * last communicator over which a process is connected to another job, the launcher is notified, so
  * that it does not end one job with the other any more.  Rank 0 of the communicator decides for its
- * group.  Each process forgets the memory of processes that have ended, when no communicator has a
- * member of their job.  Any thread; takes the domain's lock, unless a function says otherwise. */
+ * group.  When no communicator of a process has a member of a job, the process unmaps the device
+ * memory of that job's processes, and forgets the memory of those that have ended.  Any thread;
+ * takes the domain's lock, unless a function says otherwise. */
 #include "mpi/core/comm.h"
 #include "mpi/dynamic/dynamic.h"
 #include "mpi/p2p/domain.h"
@@ -40,7 +41,12 @@ static bool connects(uint32_t ns, const void *except)
     return s.found;
 }
 
-void wm_part_sweep(const struct wm_comm *except) { rt_others_drop(connects, except); }
+static bool in_use(uint32_t ns, const void *except)
+{
+    return connects(ns, except) || !wm_domain_part(wm_main_domain, ns);
+}
+
+void wm_part_sweep(const struct wm_comm *except) { rt_others_drop(in_use, except); }
 
 /* Notifies the launcher of the jobs of a group to which no other communicator connects. */
 static void part_group(const struct wm_comm *c, const struct wm_group *g)

@@ -517,6 +517,19 @@ void wm_domain_drop_dev(struct wm_peer *p)
     p->dev_looked = false;
 }
 
+bool wm_domain_part(struct wm_domain *d, uint32_t ns)
+{
+    bool all = true;
+    for (int i = 0; i < WM_PEER_BUCKETS; i++)
+        for (struct wm_peer *p = d->peers[i]; p; p = p->next) {
+            bool may = rt_list_empty(&p->rndv); /* else `dev` still has registrations to end */
+            if (p->proc.ns == ns && may)
+                wm_domain_drop_dev(p);
+            all = all && (p->proc.ns != ns || may);
+        }
+    return all;
+}
+
 static struct wm_peer *find_peer(struct wm_domain *d, struct rt_proc proc)
 {
     for (struct wm_peer *p = d->peers[proc_hash(proc)]; p; p = p->next)

@@ -180,5 +180,8 @@ static inline bool wm_dev_by_net(const struct wm_peer *p) { return p->dev && p->
 bool wm_peer_is_last(const struct wm_peer *p); /* it posts no more receives */
 /* The transport for device memory is set up again when next needed. */
 void wm_domain_drop_dev(struct wm_peer *p);
+/* The same for all processes of a job, which is no longer connected.  False: not for all, because
+ * some have unfinished messages. */
+bool wm_domain_part(struct wm_domain *d, uint32_t ns);
 
 #endif

@@ -30,6 +30,9 @@ struct rt_bell {
     uint32_t alive; /* 0: not attached, 1: attached, 2: detached normally, 3: in MPI_Finalize */
     uint64_t pidns; /* owner's pid namespace: pids are comparable only within one */
     char socket[8]; /* abstract name of its bell socket, chosen by the kernel; "": none */
+    /* Set of transports (btl/btl.h) whose data in the owner's pair region processes of other jobs
+     * may use: they cannot reserve memory of this segment. */
+    uint32_t regions;
 };
 
 struct rt_node {

@@ -438,7 +438,7 @@ static int freed(int rank, void *how)
     }
     meet(rank);
     memcpy(&k, words->key[1], sizeof k);
-    CHECK(cuda_slot_at(cuda_table_of(0), k.slot)->gen != k.gen);
+    CHECK(cuda_slot_at(rt_node.base, cuda_table_of(0), k.slot)->gen != k.gen);
     return verdict();
 }
 

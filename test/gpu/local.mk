@@ -2,7 +2,7 @@
 # MPI programs that use GPUs.  check runs them over the fake driver (rows with gpu=fake in test/tests.list), check-gpu
 # over the real one, with the GPUs of the machine.
 EXTRA_DIST += test/gpu/probe.cu test/gpu/links.cu test/gpu/pack_check.cu test/gpu/pack_case.h test/gpu/fold_check.cu test/gpu/pool_again.cu test/gpu/map_again.cu test/gpu/fold_case.h test/gpu/tests.list test/gpu/p2p_dead.py \
-	test/gpu/coll_dead.py test/gpu/stream_dead.py test/gpu/sanitize test/gpu/examples
+	test/gpu/coll_dead.py test/gpu/stream_dead.py test/gpu/dyn_dead.py test/gpu/sanitize test/gpu/examples
 gputest = test/gpu/exchange.h test/gpu/gputest.h test/gpu/gputest.c test/gpu/cuda_more.h
 gputest_ldadd = libmpi_abi.la -ldl
 gpu_programs = test/gpu/border test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_calls test/gpu/p2p_random test/gpu/p2p_fault test/gpu/p2p_devices \
@@ -11,7 +11,7 @@ gpu_programs = test/gpu/border test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2
 	test/gpu/coll_types test/gpu/coll_bounce test/gpu/coll_capture test/gpu/coll_many test/gpu/queries \
 	test/gpu/coll_faults test/gpu/coll_void test/gpu/coll_late test/gpu/coll_victim \
 	test/gpu/stream_order test/gpu/stream_faults test/gpu/stream_proxy test/gpu/io_device test/gpu/io_storage test/gpu/rma_device \
-	test/gpu/rma_atomic_device
+	test/gpu/rma_atomic_device test/gpu/dyn_device
 check_PROGRAMS += $(gpu_programs)
 test_gpu_border_SOURCES = test/gpu/border.c test/gpu/capture.h $(gputest)
 test_gpu_border_LDADD = $(gputest_ldadd) -lpthread
@@ -37,6 +37,9 @@ test_gpu_rma_device_LDFLAGS = $(mpi_ldflags)
 test_gpu_rma_atomic_device_SOURCES = test/gpu/rma_atomic_device.c test/mpi/mpitest.h $(gputest)
 test_gpu_rma_atomic_device_LDADD = $(gputest_ldadd)
 test_gpu_rma_atomic_device_LDFLAGS = $(mpi_ldflags)
+test_gpu_dyn_device_SOURCES = test/gpu/dyn_device.c test/descriptors.h test/mpi/mpitest.h $(gputest)
+test_gpu_dyn_device_LDADD = $(gputest_ldadd)
+test_gpu_dyn_device_LDFLAGS = $(mpi_ldflags)
 test_gpu_p2p_rdma_SOURCES = test/gpu/p2p_rdma.c $(gputest)
 test_gpu_p2p_rdma_LDADD = $(gputest_ldadd)
 test_gpu_p2p_rdma_LDFLAGS = $(mpi_ldflags)
