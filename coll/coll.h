@@ -90,8 +90,8 @@ struct coll_team_ops {
     /* Whether a rank of another job has ended: algorithms over shared memory would wait for it
      * forever.  NULL: all ranks are of one job, and end together. */
     bool (*lost)(struct coll_team *t);
-    /* Stores for each rank the number of its host: the same on all ranks, less than the number of
-     * processes in the job.  0; -RT_ENOENT: unknown, then on all ranks; -RT_ENOMEM.  NULL-able. */
+    /* Stores for each rank the number of its host: the same on all ranks, less than the team's
+     * size.  0; -RT_ENOENT: unknown, then on all ranks; -RT_ENOMEM.  NULL-able. */
     int (*nodes)(struct coll_team *t, int *out);
     /* For a team of some ranks of another team: the rank there.  NULL: not such a team. */
     int (*whole_rank)(const struct coll_team *t, int rank);

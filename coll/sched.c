@@ -225,11 +225,14 @@ void coll_copy(const void *src, int64_t src_n, const struct rt_layout *src_l, vo
         rt_layout_copy(src_l, src_n, src, dst_l, dst_n, dst);
 }
 
-/* If the error means that only data are lost (a device or its memory has failed, here or at a peer,
- * and all ranks still take part), notes the poison and returns true. */
+/* If the error means that only data are lost, notes the poison and returns true: a device or its
+ * memory has failed, here or at a peer, or a rank has died, and all others still take part.  After
+ * a death the poison ends the call on ranks that exchange no messages with the dead rank; mpirun
+ * need not end them, because the dead rank may be of another job. */
 static bool lose(struct coll_sched *s, int err)
 {
-    if (err != -RT_EREMOTE && err != -RT_EGPU && err != -RT_EADDR && err != -RT_ENOMEM)
+    if (err != -RT_EREMOTE && err != -RT_EGPU && err != -RT_EADDR && err != -RT_ENOMEM &&
+        err != -RT_EPEER)
         return false;
     coll_task_lose(s->task, err);
     return true;
@@ -263,7 +266,7 @@ static int round_post(struct coll_sched *s)
         int err = post(s, st, r);
         if (rt_unlikely(err < 0) && !s->task->lost && lose(s, err))
             err = post(s, st, r);
-        if (err < 0)
+        if (err < 0 && err != -RT_EPEER)
             return err;
         s->nreqs += *r != NULL;
     }

@@ -7,7 +7,6 @@
 #include "coll/start/team.h"
 #include "mpi/coll/exch.h"
 #include "mpi/coll/device.h"
-#include "mpi/coll/exch.h"
 #include "mpi/coll/team.h"
 #include "mpi/coll/team_dev.h"
 #include "mpi/base/comm.h"
@@ -16,7 +15,7 @@
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"
 #include "runtime/base/err.h"
-#include "runtime/boot/boot.h"
+#include "runtime/boot/jobs.h"
 #include "runtime/mem/others.h"
 #include "runtime/mem/peer.h"
 #include "runtime/mem/segment.h"
@@ -107,17 +106,39 @@ static int team_peer_write(struct coll_team *t, int rank, uint64_t to, const voi
     return rt_peer_write(&rt_node.bells[local_rank(t, rank)], to, from, nbytes);
 }
 
+struct place {
+    uint32_t job;
+    int host, rank;
+};
+
+static int by_place(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    if (x->job != y->job)
+        return x->job < y->job ? -1 : 1;
+    return x->host != y->host ? x->host - y->host : x->rank - y->rank;
+}
+
+/* Processes of several jobs on one host count as on several hosts: each job has its own segment. */
 static int team_nodes(struct coll_team *t, int *out)
 {
     const struct wm_comm *c = t->arg;
-    for (int i = 0; i < t->size; i++) {
+    struct place *all = malloc((size_t)t->size * sizeof *all);
+    int err = all ? 0 : -RT_ENOMEM;
+    for (int i = 0; i < t->size && err >= 0; i++) {
         struct rt_proc p = wm_group_proc(c->group, i);
-        int node = p.ns == 0 ? rt_boot_node_of(p.rank) : -RT_ENOENT;
-        if (node < 0)
-            return node;
-        out[i] = node;
+        err = rt_boot_host(p);
+        all[i] = (struct place){ p.ns, err, i };
     }
-    return 0;
+    if (err >= 0)
+        qsort(all, (size_t)t->size, sizeof *all, by_place);
+    for (int i = 0, first = 0; i < t->size && err >= 0; i++) {
+        if (all[i].job != all[first].job || all[i].host != all[first].host)
+            first = i;
+        out[all[i].rank] = all[first].rank;
+    }
+    free(all);
+    return err < 0 ? err : 0;
 }
 
 static bool team_gone(struct coll_team *t, int rank) { return rt_node_gone(local_rank(t, rank)); }

@@ -11,6 +11,7 @@
 #include "mpi/core/info.h"
 #include "mpi/p2p/domain.h"
 #include "runtime/base/err.h"
+#include "runtime/boot/jobs.h"
 #include "runtime/topo/topo.h"
 #include <stdlib.h>
 #include <string.h>
@@ -120,14 +121,34 @@ int wm_api_comm_split(struct wm_comm *comm, int color, int key, struct wm_comm *
     return wm_comm_split(comm, &s, err, newcomm);
 }
 
-/* The same number in all processes of this host, different numbers on different hosts. */
-static int host_color(void)
+static bool is_self(struct rt_proc p) { return p.ns == 0 && p.rank == (uint32_t)rt_boot.rank; }
+static bool in_job(struct rt_proc p) { return p.ns == 0; }
+/* Processes of another job on this host do not count: they take no part in shared windows. */
+static bool on_host(struct rt_proc p) { return p.ns == 0 && rt_boot_local(p.rank) >= 0; }
+
+/* An order that all processes agree on. */
+static bool comes_before(struct rt_proc a, struct rt_proc b)
 {
-    uint32_t first = (uint32_t)rt_boot.rank;
-    for (int i = 0; i < rt_boot.local_size; i++)
-        if (rt_boot.local_procs[i] < first)
-            first = rt_boot.local_procs[i];
-    return (int)first;
+    struct rt_name x = rt_boot_name(a), y = rt_boot_name(b);
+    return x.job != y.job ? x.job < y.job : x.rank < y.rank;
+}
+
+/* A number that this process has in common with exactly those processes of the communicator for
+ * which alike() is true: the place of the first of them, in both groups of an intercommunicator.
+ * Under the domain's lock, as jobs.h demands. */
+static int color_of(const struct wm_comm *c, bool (*alike)(struct rt_proc p))
+{
+    const struct wm_group *g = c->group, *next = c->inter ? c->remote : NULL;
+    int n = 0;
+    if (next && comes_before(wm_group_proc(next, 0), wm_group_proc(g, 0))) {
+        g = c->remote;
+        next = c->group;
+    }
+    for (; g; g = next, next = NULL)
+        for (int i = 0; i < g->size; i++, n++)
+            if (alike(wm_group_proc(g, i)))
+                return n;
+    return n;
 }
 
 /* ---- by hardware ---- */
@@ -147,12 +168,12 @@ static const char *level_name(int level)
 
 /* The same number for all processes bound within the same object, different numbers for different
  * objects; -1 for a process that is not bound within one object. */
-static int64_t level_color(int level)
+static int64_t level_color(const struct wm_comm *c, int level)
 {
     int object = 0;
     if (level)
         rt_topo_resource(level - 1, &object);
-    return object < 0 ? -1 : (int64_t)host_color() << 32 | (uint32_t)object;
+    return object < 0 ? -1 : (int64_t)color_of(c, on_host) << 32 | (uint32_t)object;
 }
 
 static int level_of(const char *resource)
@@ -192,7 +213,7 @@ static int compare(struct wm_comm *comm, int type, int *level, int64_t *color)
     struct spread mine = { .min_type = out ? INT32_MAX : type, .max_type = out ? INT32_MIN : type };
     rt_lock(&comm->dom->lock);
     for (int i = 0; i < LEVELS; i++) /* the hardware is inspected only if the call asks for it */
-        mine.min[i] = mine.max[i] = type == MPI_COMM_TYPE_HW_UNGUIDED ? level_color(i) : -1;
+        mine.min[i] = mine.max[i] = type == MPI_COMM_TYPE_HW_UNGUIDED ? level_color(comm, i) : -1;
     struct spread all = mine;
     int err = wm_exch_combine(&x, &all, sizeof all, widen);
     rt_unlock(&comm->dom->lock);
@@ -229,17 +250,17 @@ static int64_t guided_color(struct wm_comm *comm, const struct wm_info *info, bo
     const char *resource = wm_info_find(info, RESOURCE_KEY);
     const char *pset = psets ? wm_info_find(info, PSET_KEY) : NULL;
     int64_t color = -1;
+    rt_lock(&comm->dom->lock); /* rt_topo_... needs the lock, too */
     if (resource && !pset) {
-        rt_lock(&comm->dom->lock); /* rt_topo_... needs the lock */
         int level = level_of(resource);
-        color = level < 0 ? -1 : level_color(level);
-        rt_unlock(&comm->dom->lock);
-        return color < 0 ? -1 : color | (int64_t)level << 24;
+        color = level < 0 ? -1 : level_color(comm, level);
+        color = color < 0 ? -1 : color | (int64_t)level << 24;
     }
     if (pset && !resource && !strcasecmp(pset, "mpi://WORLD"))
-        color = (int64_t)1 << 62;
+        color = (int64_t)1 << 62 | color_of(comm, in_job);
     else if (pset && !resource && !strcasecmp(pset, "mpi://SELF"))
-        color = (int64_t)1 << 61 | rt_boot.rank;
+        color = (int64_t)1 << 61 | color_of(comm, is_self);
+    rt_unlock(&comm->dom->lock);
     return color;
 }
 
@@ -255,7 +276,9 @@ int wm_api_comm_split_type(struct wm_comm *comm, int split_type, int key, struct
     case MPI_UNDEFINED:
         break;
     case MPI_COMM_TYPE_SHARED:
-        s.color = host_color();
+        rt_lock(&comm->dom->lock);
+        s.color = color_of(comm, on_host);
+        rt_unlock(&comm->dom->lock);
         break;
     case MPI_COMM_TYPE_HW_UNGUIDED:
         s.color = color; /* a strict subset of the parent's processes, or no process */

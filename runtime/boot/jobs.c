@@ -9,13 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CARD_MAGIC 0x31647263u /* "crd1"; other contents or another byte order: another number */
+#define CARD_MAGIC 0x32647263u /* "crd2"; other contents or another byte order: another number */
 #define RANK_MAX (1u << 24)
 
 struct card {               /* followed by the namespace with its zero, then the values */
     uint32_t magic, nbytes; /* of all */
     uint64_t job;
     uint32_t rank, name_len; /* with the zero */
+    int32_t host;            /* rt_boot_host() */
+    uint32_t zero;
 };
 struct value { /* followed by the key with its zero, and the bytes */
     uint32_t key_len, len;
@@ -146,11 +148,16 @@ static size_t head_len(size_t name_len)
 int rt_boot_card(void **card, size_t *len)
 {
     size_t name_len = strlen(rt_boot.nspace) + 1, head = head_len(name_len);
+    struct rt_proc self = { 0, (uint32_t)rt_boot.rank };
     char *p = calloc(1, head + met.nbytes);
     if (!p)
         return -RT_ENOMEM;
-    *(struct card *)(void *)p = (struct card){ CARD_MAGIC, (uint32_t)(head + met.nbytes), own_id(),
-                                               (uint32_t)rt_boot.rank, (uint32_t)name_len };
+    *(struct card *)(void *)p = (struct card){ .magic = CARD_MAGIC,
+                                               .nbytes = (uint32_t)(head + met.nbytes),
+                                               .job = own_id(),
+                                               .rank = self.rank,
+                                               .name_len = (uint32_t)name_len,
+                                               .host = rt_boot_host(self) };
     memcpy(p + sizeof(struct card), rt_boot.nspace, name_len);
     if (met.nbytes)
         memcpy(p + head, met.values, met.nbytes);
@@ -246,11 +253,24 @@ int rt_boot_meet(const void *card, struct rt_proc *out)
     return 0;
 }
 
+static const struct card *find_card(struct rt_proc p)
+{
+    return p.ns < met.njobs && p.rank < met.jobs[p.ns].ncards ? met.jobs[p.ns].cards[p.rank] : NULL;
+}
+
+int rt_boot_host(struct rt_proc p)
+{
+    const struct card *c = find_card(p);
+    if (p.ns == 0)
+        return rt_boot.nnodes > 1 ? rt_boot_node_of(p.rank) : 0;
+    return c ? c->host : -RT_ENOENT;
+}
+
 int rt_boot_card_get(struct rt_proc p, const char *key, void **val, size_t *len)
 {
-    if (p.ns >= met.njobs || p.rank >= met.jobs[p.ns].ncards || !met.jobs[p.ns].cards[p.rank])
+    const struct card *c = find_card(p);
+    if (!c)
         return -RT_ENOENT;
-    const struct card *c = met.jobs[p.ns].cards[p.rank];
     const struct value *v = find_value((const char *)c + head_len(c->name_len),
                                        (const char *)c + c->nbytes, key);
     if (!v)

@@ -17,6 +17,9 @@ struct rt_name {  /* a process, as all processes name it */
 struct rt_name rt_boot_name(struct rt_proc p);
 /* The process of that name.  -RT_ENOENT: this process has not met it. */
 int rt_boot_proc(struct rt_name n, struct rt_proc *out);
+/* The number of a process's host among those of its job.  -RT_ENOENT: unknown, then for all
+ * processes of the job. */
+int rt_boot_host(struct rt_proc p);
 /* The PMIx namespace of job `ns`. */
 const char *rt_boot_nspace(uint32_t ns);
 /* " of job NAME" for messages about a process; "" for one of this job.  Valid until the next

@@ -55,6 +55,7 @@ def without_shared_memory():
     together((1, "accept", 2), (3, "connect", 2))
     together((0, "accept", 2), (0, "connect", 2))
     client_dies()
+    client_dies_in_collective()
     del os.environ["WEFT_BTL"]
 
 
