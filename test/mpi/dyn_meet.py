@@ -15,12 +15,14 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from patience import Stopwatch
 
 victim = os.path.join(builddir, "test/mpi/dyn_victim")
+rsh = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../launch/rsh_here")
 LIMIT = 30
 
 
 def start(ranks, *args):
-    """Ranks 0: without mpirun."""
-    command = ([mpirun, "-n", str(ranks)] if ranks else []) + [victim, *args]
+    """Ranks 0: without mpirun; a list of hosts with slots: ranks on all of them, which this machine plays."""
+    hosts = ["--rsh", rsh, "-H", ranks] if isinstance(ranks, str) else []
+    command = ([mpirun, *hosts] + (["-n", str(ranks)] if not hosts else []) if ranks else []) + [victim, *args]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
@@ -85,6 +87,12 @@ def client_dies_in_collective():
     together((3, "left"), (1, "part"), status={1: 137})
 
 
+def client_dies_in_collective_of_hosts():
+    """The processes of each host wait for each other in shared memory, and none for ever."""
+    together(("n0:2,n1:1", "left"), (1, "part"), status={1: 137})
+    together(("n0:3,n1:3", "left"), (1, "part"), status={1: 137})
+
+
 def wrong_secret():
     """Refused, while an accept waits, which then takes the right one."""
     together((1, "accept", 1), (2, "wrong"), (1, "connect", 1))
@@ -94,4 +102,4 @@ def closed_while_waiting():
     together((1, "late"), (2, "failing"))
 
 
-main([two_mpiruns, without_shared_memory, singletons, many_times, many_clients, client_dies, client_dies_in_collective, wrong_secret, closed_while_waiting])
+main([two_mpiruns, without_shared_memory, singletons, many_times, many_clients, client_dies, client_dies_in_collective, client_dies_in_collective_of_hosts, wrong_secret, closed_while_waiting])

@@ -19,7 +19,8 @@ static int sys_number(int cpu, const char *what)
     return n;
 }
 
-static int my_host; /* the lowest rank on this rank's host */
+static int my_host; /* the lowest rank of this rank's job on its host */
+static int my_job;  /* the lowest rank of this rank's job */
 
 /* One number for the package, or the core, within which this rank is bound; -1: in several. */
 static int bound_to(bool core)
@@ -122,7 +123,7 @@ static void process_sets(void)
     MPI_Info info = info_of("mpi_pset_name", "mpi://WORLD");
 
     OK(MPI_Comm_split_type(mt_comm, MPI_COMM_TYPE_RESOURCE_GUIDED, 0, info, &c));
-    check_members(c, 0);
+    check_members(c, my_job);
     OK(MPI_Comm_split_type(mt_comm, MPI_COMM_TYPE_HW_GUIDED, 0, info, &c)); /* hardware only */
     CHECK(c == MPI_COMM_NULL);
     OK(MPI_Info_set(info, "mpi_pset_name", "mpi://SELF"));
@@ -179,13 +180,24 @@ static void unguided(void)
     }
 }
 
+/* Processes of another job on a host have no window in shared memory with those of this one. */
+static void find_host(void)
+{
+    int host[HOST_RANKS_MAX], rank;
+    MPI_Comm c;
+
+    host_of_all(MPI_COMM_WORLD, host);
+    OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
+    OK(MPI_Allreduce(&mt_rank, &my_job, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD));
+    OK(MPI_Comm_split(MPI_COMM_WORLD, host[rank], 0, &c));
+    OK(MPI_Allreduce(&mt_rank, &my_host, 1, MPI_INT, MPI_MIN, c));
+    OK(MPI_Comm_free(&c));
+}
+
 int main(int argc, char **argv)
 {
-    int host[HOST_RANKS_MAX];
-
     mt_init(argc, argv);
-    host_of_all(MPI_COMM_WORLD, host);
-    my_host = host[mt_rank];
+    find_host();
     MT_RUN(guided);
     MT_RUN(guided_by_little);
     MT_RUN(process_sets);
