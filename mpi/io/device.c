@@ -113,12 +113,25 @@ static bool storage_may(const struct pipe *p)
            rt_io_gds_ready(&op->file->gds, op->file->fd, &op->file->fs);
 }
 
+/* The end of the data that libcufile may move.  A read over the end of the file changes memory for
+ * bytes that the file does not have (libcufile 1.15), so libcufile reads below the end only. */
+static int64_t storage_end(const struct wm_iop *op, int64_t off)
+{
+    int64_t size = op->write ? INT64_MAX : rt_io_size(op->file->fd);
+    if (size < 0 || op->nbytes <= size - off)
+        return size < 0 ? size : op->nbytes;
+    return size > off ? size - off : 0;
+}
+
 /* The whole blocks of the file, after the bytes in front of them. */
 static int by_storage(struct pipe *p, struct wm_rooms *r)
 {
     struct wm_iop *op = p->op;
     int64_t off = op->view->disp + op->pos, block = RT_IO_GDS_BLOCK;
-    int64_t head = (block - off % block) % block, len = (op->nbytes - head) / block * block;
+    int64_t head = (block - off % block) % block, last = storage_end(op, off);
+    int64_t len = (last - head) / block * block;
+    if (last < 0 || len <= 0)
+        return last < 0 ? (int)last : 0;
     int err = by_pipe(p, r, head);
     if (err || op->moved < head)
         return err;

@@ -93,8 +93,9 @@ struct rt_io_gds {
  * the first call (fd -1: none, only the file system is looked at), which may take long. */
 bool rt_io_gds_ready(struct rt_io_gds *s, int fd, const struct rt_io_fs *fs);
 /* Moves `len` bytes in whole blocks between `dev`, device memory of the current context, and the
- * file.  Returns the bytes moved: fewer at the end of the file, or if libcufile has failed; the
- * caller moves the rest in another way, and finds the error of the file. */
+ * file.  Returns the bytes moved: fewer at the end of the file, behind which memory has any
+ * contents, or if libcufile has failed; the caller moves the rest in another way, and finds the
+ * error of the file. */
 int64_t rt_io_gds_move(struct rt_io_gds *s, bool write, void *dev, int64_t len, int64_t off);
 /* Before the descriptor is closed. */
 void rt_io_gds_close(struct rt_io_gds *s);

@@ -148,9 +148,9 @@ static ssize_t move(bool write, struct file *f, uint64_t dev, size_t len, off_t 
         must(cuMemcpy((uint64_t)(uintptr_t)room, dev, part) == 0, "no memory of a device");
         n = pwrite(f->fd, room, part, off);
     } else if (!failed) {
+        memset(room, 0x5a, part); /* what is not in the file changes memory, too */
         n = pread(f->fd, room, part, off);
-        if (n > 0)
-            must(cuMemcpy(dev, (uint64_t)(uintptr_t)room, (size_t)n) == 0, "no memory of a device");
+        must(cuMemcpy(dev, (uint64_t)(uintptr_t)room, part) == 0, "no memory of a device");
     }
     free(room);
     if (n > 0)
