@@ -129,6 +129,8 @@ BY_HAND = re.compile(
     r"Comm_spawn(_multiple)?|Get_processor_name|Open_port|Lookup_name|T_pvar_handle_alloc|"
     r"T_event_(register_callback|set_dropped_handler|handle_free|get_info))"
 )
+# Calls in which Weft does not write MPI_ERROR of the status.
+ENVELOPE = re.compile(r"MPI_(M?recv|Sendrecv(_replace)?|M?probe)(_c)?", re.I)
 # Strings that Weft writes without a limit, and the constant that says how long they may be.
 STRINGS = (
     (r"MPI_Error_string|MPI_T_error_string", "string", "ERROR_STRING"),
@@ -146,9 +148,11 @@ LENGTHS = (
     (r"MPI_\w+some", "array_of_statuses", "incount"),
     (r"MPI_\w+all", "array_of_statuses", "count"),
 )
+# Handles that exist only after Weft was loaded.
+INITIALIZED = ("MPI_Comm", "MPI_Request", "MPI_Win")
 # What Weft adds and the stand-ins use.
 EXTENSIONS = (
-    "Op_set_x Errhandler_set_x Keyval_set_x Attr_language "
+    "Comm_raise Op_set_x Errhandler_set_x Keyval_set_x Attr_language Type_iov_len Type_iov "
     "GPU_query_support Query_cuda_support Query_ze_support Query_hip_support"
 ).split()
 FILES = 4
@@ -260,8 +264,9 @@ class Argument:
         name = self.name
         self.before.append("MPI_Status %s_w;" % name)
         if self.p.direction == "out":
-            self.after.append("wx_status_done(&%s_w, %s);" % (name, name))
-            return "wx_status_new(&%s_w, %s)" % (name, name)
+            what = "envelope" if ENVELOPE.fullmatch(self.proc.name) else "status"
+            self.after.append("wx_%s_done(&%s_w, %s);" % (what, name, name))
+            return "wx_%s_new(&%s_w, %s)" % (what, name, name)
         if self.p.direction == "inout":
             self.after.append("wx_status_back(&%s_w, %s);" % (name, name))
         return "wx_status_in(&%s_w, %s)" % (name, name)
@@ -317,9 +322,13 @@ def procedure(proc):
     else:
         lines = [line for a in args for line in a.before] + ["int ret = %s;" % call]
         lines += [line for a in args for line in a.after] + ["return wx_error_out(ret);"]
-    lines = ["wx_ready();"] + lines
+    known = any(p.base in INITIALIZED and p.direction != "out" for p in proc.params)
+    if not known or proc.name == "MPI_Abort":
+        lines.insert(0, "wx_ready();")
     head = "WX_PROC(%s, %s, (%s))" % (proc.returns, short, params)
-    return "%s\n{\n%s\n}\n" % (wrap(head), "\n".join(wrap("    " + t) for t in lines))
+    out = "%s\n{\n%s\n}\n" % (wrap(head), "\n".join(wrap("    " + t) for t in lines))
+    before = proc.group in ("coll", "neighbor-coll") and short.endswith("_init")
+    return out + ("WX_BEFORE(%s)\n" % short if before else "")
 
 
 def calls(table):

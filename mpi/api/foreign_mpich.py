@@ -74,10 +74,19 @@ def files(abi, table):
             if taken[0] != theirs:
                 raise SystemExit("foreign_mpich.py: %s and %s share a slot" % (taken[2], name))
         out += "\nconst struct wx_pair wx_%s_pairs[%d] = {\n" % (word, SLOTS)
+        if 0 not in slots:  # the value 0 is no handle
+            slots[0] = 1, 0xFFF, "none"
         for i, (theirs, ours, name) in sorted(slots.items()):
             out += "    [%d] = { 0x%08xu, 0x%xu }, /* %s */\n" % (i, theirs, ours, name)
         out += "};\n"
-    out += "\nconst uint32_t wx_theirs[%d] = {\n" % OURS
+    numbers = {}
+    for ours, (theirs, name) in back.items():
+        if theirs >> 24 == 0x4C and numbers.setdefault(theirs & 0xFF, (ours, name))[0] != ours:
+            raise SystemExit("foreign_mpich.py: the number of %s is not unique" % name)
+    out += "\nconst uint16_t wx_types[256] = {\n"
+    for i in range(256):
+        out += "    [0x%02x] = 0x%x, /* %s */\n" % ((i, *numbers[i]) if i in numbers else (i, 0xFFF, "none"))
+    out += "};\n\nconst uint32_t wx_theirs[%d] = {\n" % OURS
     for ours, (theirs, name) in sorted(back.items()):
         out += "    [0x%x] = 0x%08xu, /* %s */\n" % (ours, theirs, name)
     return {

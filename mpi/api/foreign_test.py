@@ -5,7 +5,7 @@ foreign arguments, which compares the results.  Lengths and other plain integers
 
 import re
 
-from foreign import BY_HAND, CONSTANTS, HANDLES, SPECIAL, VALUES, foreign_decl
+from foreign import BY_HAND, CONSTANTS, ENVELOPE, HANDLES, SPECIAL, VALUES, foreign_decl
 from table import wrap
 
 
@@ -52,7 +52,7 @@ class Check:
         if p.base in HANDLES:
             return self.handle(HANDLES[p.base])
         if p.base == "MPI_Status":
-            return self.status()
+            return self.status(proc)
         if p.kind == "BUFFER" and how is None and not any(q.name == "sendtypes" for q in proc.params):
             self.want(name, "MPI_IN_PLACE")
             return "WX_IN_PLACE"
@@ -89,13 +89,14 @@ class Check:
                 self.after.append("WANT(%s[%d], %s);" % (cells, i, theirs[1]))
         return cells
 
-    def status(self):
+    def status(self, proc):
         name, n = self.name, 2 if self.p.is_array else 1
         cells = self.cell("wx_MPI_Status", None)
         for i in range(n):
             if self.p.direction == "out":
-                self.stub.append("store_status(&%s[%d]);" % (name, i))
-                self.after.append("want_status(&%s[%d]);" % (cells, i))
+                what = "envelope" if ENVELOPE.fullmatch(proc.name) else "status"
+                self.stub.append("store_%s(&%s[%d]);" % (what, name, i))
+                self.after.append("want_%s(&%s[%d]);" % (what, cells, i))
             else:
                 self.before.append("set_status(&%s[%d]);" % (cells, i))
                 self.stub.append("want_our_status(&%s[%d]);" % (name, i))

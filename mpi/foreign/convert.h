@@ -27,15 +27,23 @@
         __attribute__((weak, alias(strong), visibility("default"))); \
     type wx_##name params
 
+/* The name before MPI-4.0 of a persistent collective. */
+#define WX_BEFORE(name) \
+    WX_OTHER("PMPI_" #name, name, x, "MPIX_") WX_OTHER("PMPI_" #name, name, px, "PMPIX_")
+#define WX_OTHER(strong, name, form, prefix) \
+    extern __typeof__(wx_##name) wx_##form##_##name __asm__(prefix #name) \
+        __attribute__((weak, alias(strong), visibility("default")));
+
 /* Weft's procedures.  They are looked up at the first call: this library may be preloaded into
- * processes that never call MPI. */
+ * processes that never call MPI.  Until then each is a function that ends the process: procedures
+ * that need a communicator, a request or a window do not call wx_ready(). */
 struct wx_weft {
     bool ready;
 #define WX_FIELD(prefix, name) __typeof__(prefix##name) *name;
     WX_WEFT(WX_FIELD)
 #undef WX_FIELD
 };
-extern struct wx_weft wx_weft;
+extern struct wx_weft wx_weft __attribute__((visibility("hidden")));
 #define WX(name) (wx_weft.name)
 
 /* Finds Weft's library and procedures; ends the process if one is missing. */
@@ -56,7 +64,10 @@ static inline bool wx_is_in_place(const void *buf) { return buf == WX_IN_PLACE; 
 
 static inline void *wx_buf_in(const void *buf)
 {
-    if (__builtin_expect(buf == WX_IN_PLACE, 0))
+    /* The constants of all ABIs are from -2 to 1. */
+    if (__builtin_expect((uintptr_t)buf + 2 >= 4, 1))
+        return (void *)(uintptr_t)buf;
+    if (buf == WX_IN_PLACE)
         return MPI_IN_PLACE;
     return buf == WX_BUFFER_AUTOMATIC ? MPI_BUFFER_AUTOMATIC : (void *)(uintptr_t)buf;
 }
@@ -171,6 +182,19 @@ static inline void wx_status_done(const MPI_Status *w, wx_MPI_Status *f)
         wx_status_write(w, f);
     if (w->MPI_ERROR != WX_UNSET)
         f->MPI_ERROR = wx_error_out(w->MPI_ERROR);
+}
+
+/* Of calls in which Weft does not write MPI_ERROR. */
+static inline MPI_Status *wx_envelope_new(MPI_Status *w, const wx_MPI_Status *f)
+{
+    w->MPI_SOURCE = WX_UNSET;
+    return !f || f == WX_STATUS_IGNORE ? MPI_STATUS_IGNORE : w;
+}
+
+static inline void wx_envelope_done(const MPI_Status *w, wx_MPI_Status *f)
+{
+    if (__builtin_expect(w->MPI_SOURCE != WX_UNSET, 1))
+        wx_status_write(w, f);
 }
 
 static inline MPI_Status *wx_status_in(MPI_Status *w, const wx_MPI_Status *f)

@@ -11,7 +11,21 @@
 
 #define STANDARD "libmpi_abi.so.1"
 
-struct wx_weft wx_weft;
+/* In the place of a procedure until Weft is loaded. */
+static void unready(void)
+{
+    Dl_info caller;
+    bool known = dladdr(__builtin_return_address(0), &caller) && caller.dli_sname;
+    fprintf(stderr, "Weft MPI: %s was called before MPI_Init or MPI_Session_init\n",
+            known ? caller.dli_sname : "a procedure");
+    exit(EXIT_FAILURE);
+}
+
+struct wx_weft wx_weft = {
+#define WX_UNREADY(prefix, name) .name = (__typeof__(prefix##name) *)unready,
+    WX_WEFT(WX_UNREADY)
+#undef WX_UNREADY
+};
 
 /* Ends the process. */
 static void fail(const char *what, const char *why)

@@ -43,12 +43,12 @@ struct wx_pair {
 #define WX_PREDEFINED 0x300 /* Weft's predefined handles are below; other handles are far above */
 #define WX_NO_HANDLE 0xfffu /* no object of any kind */
 
-extern const uint32_t wx_theirs[WX_PREDEFINED];
+extern const uint32_t wx_theirs[WX_PREDEFINED] __attribute__((visibility("hidden")));
 
 static inline uintptr_t wx_handle_in(const struct wx_pair *pairs, uint32_t h)
 {
-    const struct wx_pair *p = &pairs[(h & 0x7f) | (h >> 30 & 3) << 7];
-    if (p->theirs == h && p->ours)
+    const struct wx_pair *p = &pairs[(h & 0x7f) | (h >> 23 & 0x180)];
+    if (p->theirs == h)
         return p->ours;
     return h >> 31 ? h & 0x7fffffff : WX_NO_HANDLE;
 }
@@ -58,15 +58,28 @@ static inline int wx_handle_out(uintptr_t h)
     return (int)(h < WX_PREDEFINED ? wx_theirs[h] : (uint32_t)h | 0x80000000u);
 }
 
-#define WX_HANDLE(word, type) \
-    extern const struct wx_pair wx_##word##_pairs[WX_SLOTS]; \
-    static inline type wx_##word##_in(int h) \
+#define WX_TABLE(word) \
+    extern const struct wx_pair wx_##word##_pairs[WX_SLOTS] __attribute__((visibility("hidden")));
+#define WX_IN(word, type, quick) \
+    static inline type wx_##word##_in(int handle) \
     { \
-        return (type)wx_handle_in(wx_##word##_pairs, (uint32_t)h); \
+        uint32_t h = (uint32_t)handle; \
+        return (type)(quick wx_handle_in(wx_##word##_pairs, h)); \
     } \
     static inline int wx_##word##_out(type h) { return wx_handle_out((uintptr_t)h); }
+/* Most handles of these classes need no table. */
+#define WX_HANDLE(word, type) WX_TABLE(word) WX_IN(word, type, h >> 31 ? h & 0x7fffffff :)
 
-WX_HANDLE(comm, MPI_Comm)
+/* The predefined datatypes but pairs: 0x4c00SSNN, with size and number. */
+extern const uint16_t wx_types[256] __attribute__((visibility("hidden")));
+WX_TABLE(type)
+WX_IN(type, MPI_Datatype, __builtin_expect(h >> 24 == 0x4c, 1) ? wx_types[h & 0xff] :)
+
+WX_TABLE(comm)
+WX_IN(comm, MPI_Comm,
+      __builtin_expect(h == 0x44000000, 1) ? (uintptr_t)MPI_COMM_WORLD
+      : h >> 31                            ? h & 0x7fffffff
+                                           :)
 WX_HANDLE(errh, MPI_Errhandler)
 WX_HANDLE(group, MPI_Group)
 WX_HANDLE(info, MPI_Info)
@@ -74,7 +87,6 @@ WX_HANDLE(message, MPI_Message)
 WX_HANDLE(op, MPI_Op)
 WX_HANDLE(request, MPI_Request)
 WX_HANDLE(session, MPI_Session)
-WX_HANDLE(type, MPI_Datatype)
 WX_HANDLE(win, MPI_Win)
 
 static inline MPI_File wx_file_in(wx_MPI_File h)

@@ -11,7 +11,9 @@
 static inline uintptr_t wx_handle_in(const void *h)
 {
     uintptr_t v = (uintptr_t)h;
-    if (v >> 31 == 1)
+    if (v >> 32)
+        return *(const uint32_t *)h;
+    if (v >> 31)
         return v & 0x7fffffff;
     return h ? *(const uint32_t *)h : WX_NO_HANDLE;
 }
