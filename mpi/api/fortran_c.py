@@ -298,13 +298,19 @@ class Form:
         if "F08" in names:
             lower += "_f08"
         call = "f_%s(%s);" % (self.short, ", ".join(args))
-        return "%s\n{\n%s\n}\n%s(%s, %s);\n" % (
+        return "%s\n{\n%s\n}\n%s(%s, %s, %s);\n" % (
             wrap("WF_EXPORT %s %s_(%s)" % (self.result, lower, ", ".join(params) or "void")),
             wrap("    " + ("return " if self.result != "void" else "") + call),
             names,
             lower,
             lower.upper(),
+            self.mpich_name(prefix, "f08"),
         )
+
+    def mpich_name(self, prefix, kind):
+        """The symbol of MPICH's module mpi_f08."""
+        end = {"_c": "_large_", "_p": "_" if prefix else "__"}.get(self.suffix, "_")
+        return "%s_%s_%s%s" % ("pmpir" if prefix else "mpi", self.proc.short, kind, end)
 
     def text(self, names):
         """A form with another argument list in mpi_f08 has descriptors in its own text."""
@@ -314,7 +320,7 @@ class Form:
                 lower = "%smpi_%s" % (prefix.lower(), self.short)
                 out += "WF_NAMES_CPTR(%s, %s);\n" % (lower, lower.upper())
         sections = fortran_ts.texts(self) if self.proc.has_choice else ""
-        return out + ("\n#ifndef WF_ABI\n%s#endif\n" % sections if sections else "")
+        return out + ("\n#ifdef WF_SECTIONS\n%s#endif\n" % sections if sections else "")
 
 
 def calls_large(proc):

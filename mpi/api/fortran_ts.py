@@ -154,12 +154,13 @@ def body(form, buffers, params):
 
 
 def entry(form, prefix, buffers, params):
-    name = prefix + form.proc.name + form.suffix
-    head = wrap("WF_EXPORT void WF_F08TS(%s)(%s)" % (name, ", ".join(params)))
+    names = prefix + form.proc.name + form.suffix, form.mpich_name(prefix, "f08ts")
+    head = wrap("WF_EXPORT void WF_F08TS(%s, %s)(%s)" % (*names, ", ".join(params)))
+    lines = ["WF_DESC(%s);" % b.name for b in buffers]
     target = form.c_name and (re.sub(r"\bMPI_", "PMPI_", form.c_name) if prefix else form.c_name)
     if all(b.role == "address" for b in buffers):
         text = call(form, {b.name: b.name + "->base" for b in buffers})
         text = text.replace("(fn,", "(%s," % target)
     else:
         text = "ts_%s(%s);" % (form.short, ", ".join([target] + [c.name for c in form.codes]))
-    return "%s\n{\n%s\n}\n" % (head, wrap("    " + text))
+    return "%s\n{\n%s\n}\n" % (head, "\n".join(wrap("    " + t) for t in lines + [text]))

@@ -37,9 +37,9 @@ mpich_languages = .libs/weft/mpich/libmpicxx.so.12 .libs/weft/mpich/libmpichcxx.
 if WITH_FORTRAN
 noinst_LTLIBRARIES += libweft_mpich_fortran.la
 libweft_mpich_fortran_la_SOURCES = $(foreign_fortran_sources) mpi/foreign/mpich/fort.h mpi/foreign/mpich/cells.c \
-	mpi/foreign/mpich/sizeof.c
+	mpi/foreign/mpich/sizeof.c mpi/foreign/mpich/f08.c mpi/fortran/section.h mpi/fortran/section.c
 nodist_libweft_mpich_fortran_la_SOURCES = $(fortran_forms)
-libweft_mpich_fortran_la_CPPFLAGS = -Impi/foreign/mpich/include $(AM_CPPFLAGS) -DWF_ABI='"mpi/foreign/mpich/fort.h"'
+libweft_mpich_fortran_la_CPPFLAGS = -Impi/foreign/mpich/include $(AM_CPPFLAGS) -DWF_ABI='"mpi/foreign/mpich/fort.h"' -DWF_SECOND_CELLS
 mpich_inputs += libweft_mpich_fortran.la
 mpich_languages += .libs/weft/mpich/libmpifort.so.12 .libs/weft/mpich/libmpichfort.so.12
 .libs/weft/mpich/lib%fort.so.12: .libs/weft/mpich/lib%.so.12

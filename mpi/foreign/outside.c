@@ -3,6 +3,7 @@
  * statuses, removed procedures of MPI-1, extensions. */
 #include <string.h>
 #include "mpi/foreign/convert.h"
+#include "mpi/foreign/fortran.h"
 
 typedef void comm_fn(wx_MPI_Comm *comm, int *code, ...);
 extern int
@@ -203,4 +204,22 @@ WX_PROC(int, Abi_get_version, (int *major, int *minor))
         return wx_error_out(MPI_ERR_ARG);
     *major = *minor = -1;
     return MPI_SUCCESS;
+}
+
+/* ---- for sections of Fortran ---- */
+
+int wx_comm_raise(wx_MPI_Comm comm, int errorclass, const char *call, const char *text)
+{
+    return wx_error_out(WX(Comm_raise)(wx_comm_in(comm), wx_error_in(errorclass), call, text));
+}
+
+int wx_type_iov_len(wx_MPI_Datatype datatype, MPI_Count most, MPI_Count *n, MPI_Count *nbytes)
+{
+    return wx_error_out(WX(Type_iov_len)(wx_type_in(datatype), most, n, nbytes));
+}
+
+int wx_type_iov(wx_MPI_Datatype datatype, MPI_Count first, MPIX_Iov iov[], MPI_Count most,
+                MPI_Count *n)
+{
+    return wx_error_out(WX(Type_iov)(wx_type_in(datatype), first, iov, most, n));
 }

@@ -34,6 +34,12 @@ struct wf_cells {
     const void *at[WF_NCELLS];
 };
 extern const struct wf_cells wf_cells __attribute__((visibility("hidden")));
+#ifdef WF_SECOND_CELLS /* an ABI in which mpi_f08 has variables of its own, that are no buffers */
+extern const struct wf_cells wf_second_cells __attribute__((visibility("hidden")));
+#define wf_is_second_cell(p, cell) ((p) == wf_second_cells.at[cell])
+#else
+#define wf_is_second_cell(p, cell) false
+#endif
 
 /* A further address of a cell.  Entries are never freed: another thread may be reading the list. */
 struct wf_more {
@@ -74,7 +80,7 @@ int wf_more_find(const void *p, int none) __attribute__((cold, noinline));
 /* Whether this is an address of that cell. */
 static inline bool wf_is_cell(const void *p, enum wf_cell cell)
 {
-    if (p == wf_cells.at[cell])
+    if (p == wf_cells.at[cell] || wf_is_second_cell(p, cell))
         return true;
     return __builtin_expect(wf_more != NULL, 0) && wf_more_find(p, -1) == (int)cell;
 }

@@ -40,7 +40,7 @@ typedef int wf_displ;
  * program that was compiled for the other library does not link.  WF_NAMES: procedures of all three
  * forms; WF_NAMES_F90: of mpif.h and mpi; WF_NAMES_F08: of mpi_f08 alone, whose name has the
  * suffix; WF_NAMES_CPTR: the form with TYPE(C_PTR) in mpi; WF_F08TS: procedures that get
- * descriptors. */
+ * descriptors.  The last parameter is the name in MPICH's module mpi_f08. */
 #define WF_ALIAS(name, as) \
     extern __typeof__(name) as __attribute__((alias(#name), visibility("default")))
 #define WF_OTHERS(lower, UPPER) \
@@ -53,25 +53,30 @@ typedef int wf_displ;
     WF_ALIAS(lower##_, as); \
     WF_ALIAS(lower##_, AS)
 #ifdef WF_INTEGER_8
-#define WF_NAMES_F90(lower, UPPER) \
+#define WF_NAMES_F90(lower, UPPER, mpich) \
     WF_OTHERS(lower, UPPER); \
     WF_ALSO(lower, lower##_i8, UPPER##_I8)
-#define WF_NAMES_F08(lower, UPPER) WF_ALSO(lower, lower##_i8, UPPER##_I8)
+#define WF_NAMES_F08(lower, UPPER, mpich) WF_ALSO(lower, lower##_i8, UPPER##_I8)
 #define WF_NAMES_CPTR(lower, UPPER) WF_ALSO(lower, lower##_cptr_i8, UPPER##_CPTR_I8)
 #define WF_OPERATOR(function, lower, UPPER) WF_ALSO(function, lower##_i8, UPPER##_I8)
-#define WF_F08TS(name) name##_f08ts_i8
-#define WF_NAMES(lower, UPPER) \
-    WF_NAMES_F90(lower, UPPER); \
+#define WF_F08TS(name, mpich) name##_f08ts_i8
+#define WF_NAMES(lower, UPPER, mpich) \
+    WF_NAMES_F90(lower, UPPER, mpich); \
     WF_ALSO(lower, lower##_f08_i8, UPPER##_F08_I8)
 #else
-#define WF_NAMES_F90(lower, UPPER) WF_OTHERS(lower, UPPER)
-#define WF_NAMES_F08(lower, UPPER) WF_OTHERS(lower, UPPER)
+#define WF_NAMES_F90(lower, UPPER, mpich) WF_OTHERS(lower, UPPER)
+#define WF_NAMES_F08(lower, UPPER, mpich) WF_OTHERS(lower, UPPER)
 #define WF_NAMES_CPTR(lower, UPPER) WF_ALSO(lower, lower##_cptr, UPPER##_CPTR)
 #define WF_OPERATOR(function, lower, UPPER) WF_ALSO(function, lower, UPPER)
-#define WF_F08TS(name) name##_f08ts
-#define WF_NAMES(lower, UPPER) \
+#define WF_F08TS(name, mpich) name##_f08ts
+#define WF_NAMES(lower, UPPER, mpich) \
     WF_OTHERS(lower, UPPER); \
     WF_ALSO(lower, lower##_f08, UPPER##_F08)
+#endif
+/* Before a descriptor is read: another compiler's is converted. */
+#define WF_DESC(d) (void)0
+#ifndef WF_ABI
+#define WF_SECTIONS
 #endif
 
 /* ---- temporary memory ---- */

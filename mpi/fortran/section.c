@@ -507,16 +507,20 @@ int wf_root_blocks(wf_int comm, wf_int root)
 
 /* MPI_SIZEOF: the compiler passes the size in the descriptor. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
-WF_EXPORT void WF_F08TS(MPI_Sizeof)(const struct wf_desc *x, wf_int *size, wf_int *ierror)
+WF_EXPORT void WF_F08TS(MPI_Sizeof, mpi_sizeof_f08ts_)(const struct wf_desc *x, wf_int *size,
+                                                       wf_int *ierror)
 {
+    WF_DESC(x);
     *size = (wf_int)x->elem_len;
     wf_error(ierror, MPI_SUCCESS);
 }
-WF_EXPORT void WF_F08TS(PMPI_Sizeof)(const struct wf_desc *x, wf_int *size, wf_int *ierror)
+WF_EXPORT void WF_F08TS(PMPI_Sizeof, pmpir_sizeof_f08ts_)(const struct wf_desc *x, wf_int *size,
+                                                          wf_int *ierror)
 {
-    WF_F08TS(MPI_Sizeof)(x, size, ierror);
+    WF_F08TS(MPI_Sizeof, mpi_sizeof_f08ts_)(x, size, ierror);
 }
 
+#ifndef WF_ABI
 /* For probe.f90: what the library sees of a descriptor, and of an argument that is absent. */
 WF_EXPORT void weft_describe(const struct wf_desc *x, int64_t out[64], const int64_t *absent)
 {
@@ -529,3 +533,4 @@ WF_EXPORT void weft_describe(const struct wf_desc *x, int64_t out[64], const int
         out[19 + i] = x->dim[i].stride;
     }
 }
+#endif

@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: BSD-3-Clause
-! A program of Open MPI's module mpi_f08: its procedures, its handles, which are data of a library, and its callbacks.
+! A program of the module mpi_f08 of Open MPI or MPICH: procedures, handles, special variables, callbacks and array sections.
 ! test/rig/foreign compiles it with that module.
 module callbacks
     use mpi_f08
@@ -17,7 +17,10 @@ program main
     use mpi_f08
     use callbacks
     implicit none
-    integer :: me, n, x, y, count, key, bytes, ierr
+    integer :: me, n, x, y, count, key, bytes, ierr, i, a(10), b(10)
+    character :: packed(40)
+    integer(MPI_ADDRESS_KIND) :: at
+    type(MPI_Datatype) :: type
     integer(MPI_ADDRESS_KIND) :: value
     logical :: found
     type(MPI_Status) :: s
@@ -49,6 +52,24 @@ program main
     if (.not. found .or. value /= 77) error stop 6
     call MPI_Sizeof(1d0, bytes)
     if (bytes /= 8) error stop 7
+    a = [(i, i = 1, 10)]
+    call MPI_Sendrecv(a(1:9:2), 5, MPI_INTEGER, me, 8, a(2:10:2), 5, MPI_INTEGER, me, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE)
+    if (any(a(2:10:2) /= a(1:9:2)) .or. any(a(1:9:2) /= [1, 3, 5, 7, 9])) error stop 8
+    call MPI_Allreduce(a(1:9:2), b, 5, MPI_INTEGER, MPI_MAX, MPI_COMM_SELF)
+    if (any(b(:5) /= [1, 3, 5, 7, 9])) error stop 9
+    at = 0
+    call MPI_Pack_external('external32', a, 10, MPI_INTEGER, packed, 40_MPI_ADDRESS_KIND, at)
+    if (at /= 40 .or. packed(4) /= char(1)) error stop 10
+    at = 0
+    call MPI_Unpack_external('external32', packed, 40_MPI_ADDRESS_KIND, at, b, 10, MPI_INTEGER)
+    if (any(a /= b)) error stop 11
+    call MPI_Probe(MPI_PROC_NULL, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE)
+    call MPI_Type_create_struct(1, [1], [0_MPI_ADDRESS_KIND], [MPI_INTEGER], type)
+    call MPI_Type_free(type)
+    if (type /= MPI_DATATYPE_NULL) error stop 12
+    call MPI_Dist_graph_create(MPI_COMM_SELF, 1, [0], [1], [0], MPI_UNWEIGHTED, MPI_INFO_NULL, .false., comm)
+    call MPI_Dist_graph_neighbors_count(comm, x, y, found)
+    if (x /= 1 .or. y /= 1 .or. found) error stop 13
     call MPI_Finalize()
     if (me == 0) print '(a)', 'passed'
 end program

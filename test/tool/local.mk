@@ -27,7 +27,7 @@ check-exports: $(lib_LTLIBRARIES) $(mpich_DATA) $(ompi_DATA)
 	@$(SHELL) $(srcdir)/test/tool/check-exports .libs/libmpi_abi.so.1
 	@for l in .libs/libmpifort_abi*.so.1; do test ! -e $$l || $(SHELL) $(srcdir)/test/tool/check-exports $$l \
 		'(P?MPI_|p?mpi_|mpif[48]|weft_|WEFT_)' || exit; done
-	@$(SHELL) $(srcdir)/test/tool/check-exports .libs/weft/mpich/libmpi.so.12 '(P?MPIX?_[A-Z]|p?mpi_|mpi(priv[12c]|fcmb[59])_|__mpi_sizeofs_|MPIR_Dup_fn$$)'
+	@$(SHELL) $(srcdir)/test/tool/check-exports .libs/weft/mpich/libmpi.so.12 '(P?MPIX?_[A-Z]|p?mpi_|mpi(priv[12c]|fcmb[59])_|__mpi_(sizeofs|f08)_|pmpir_|MPIR_(F08_|Dup_fn$$))'
 	@$(SHELL) $(srcdir)/test/tool/check-exports .libs/weft/ompi/libmpi.so.40 \
 		'(P?MPIX?_[A-Z]|p?mpi_|OMPI_C_MPI_|ompi_(mpi|message|request|f08_mpi|op)_|MPI_FORTRAN_|__mpi_f08_|_ZN3MPI[0-9])'
 check-sizes:

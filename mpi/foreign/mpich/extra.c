@@ -14,7 +14,11 @@ int *wx_weights_in(const int *weights)
     return weights == &wx_weights_empty_cell ? MPI_WEIGHTS_EMPTY : (int *)(uintptr_t)weights;
 }
 
-bool wx_is_ignored(const void *status) { return status == mpipriv1_ + 8 || status == mpipriv2_; }
+bool wx_is_ignored(const void *status)
+{
+    return status == mpipriv1_ + 8 || status == mpipriv2_ || status == wx_f08_status_ignore ||
+           status == wx_f08_statuses_ignore;
+}
 
 MPI_T_pvar_handle wx_pvar_in(MPI_T_pvar_handle handle)
 {
