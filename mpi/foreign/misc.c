@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Procedures whose arguments depend on each other, whose strings may be shorter in the foreign ABI,
  * or whose callbacks belong to a tool. */
+#include <pthread.h>
 #include <string.h>
 #include "mpi/foreign/convert.h"
 
@@ -227,33 +228,132 @@ WX_PROC(int, T_event_get_info,
     return MPI_SUCCESS;
 }
 
-/* The callbacks of events see a safety level whose numbers differ; they are not supported.  NULL
- * removes a callback. */
+/* ---- events ---- */
+
+typedef void event_fn(MPI_T_event_instance instance, MPI_T_event_registration registration,
+                      int safety, void *user_data);
+typedef void dropped_fn(MPI_Count count, MPI_T_event_registration registration, int source,
+                        int safety, void *user_data);
+typedef void event_free_fn(MPI_T_event_registration registration, int safety, void *user_data);
+
+/* The user's callbacks of a registration, which see the ABI's safety levels. */
+#define LEVELS 4
+struct callbacks {
+    struct callbacks *next;
+    MPI_T_event_registration registration;
+    event_fn *call[LEVELS];
+    dropped_fn *dropped;
+    event_free_fn *freed;
+};
+static struct callbacks *registrations;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Those of a registration; the caller holds the lock. */
+static struct callbacks **place_of(MPI_T_event_registration registration)
+{
+    struct callbacks **c = &registrations;
+    while (*c && (*c)->registration != registration)
+        c = &(*c)->next;
+    return c;
+}
+
+/* Copies what a registration has; none: all are NULL. */
+static struct callbacks callbacks_of(MPI_T_event_registration registration)
+{
+    pthread_mutex_lock(&lock);
+    const struct callbacks *c = *place_of(registration);
+    struct callbacks copy = c ? *c : (struct callbacks){ .registration = registration };
+    pthread_mutex_unlock(&lock);
+    return copy;
+}
+
+static void callbacks_set(struct callbacks value)
+{
+    pthread_mutex_lock(&lock);
+    struct callbacks **c = place_of(value.registration);
+    struct callbacks *next = *c ? (*c)->next : NULL;
+    if (!*c)
+        *c = wx_alloc(sizeof **c);
+    value.next = next;
+    **c = value;
+    pthread_mutex_unlock(&lock);
+}
+
+static bool is_level(int safety) { return safety >= 0 && safety < LEVELS; }
+
+/* `safety` is the level of the event; the callback may have a higher one. */
+static void event_call(MPI_T_event_instance instance, MPI_T_event_registration registration,
+                       MPI_T_cb_safety safety, void *user_data)
+{
+    int theirs = wx_safety_out((int)safety), l = is_level(theirs) ? theirs : LEVELS;
+    struct callbacks c = callbacks_of(registration);
+    while (l < LEVELS && !c.call[l])
+        l++;
+    if (l < LEVELS)
+        c.call[l](instance, registration, theirs, user_data);
+}
+
+static void event_dropped(MPI_Count count, MPI_T_event_registration registration, int source,
+                          MPI_T_cb_safety safety, void *user_data)
+{
+    dropped_fn *dropped = callbacks_of(registration).dropped;
+    if (dropped)
+        dropped(count, registration, source, wx_safety_out((int)safety), user_data);
+}
+
+static void event_freed(MPI_T_event_registration registration, MPI_T_cb_safety safety,
+                        void *user_data)
+{
+    event_free_fn *freed = callbacks_of(registration).freed;
+    pthread_mutex_lock(&lock);
+    struct callbacks **c = place_of(registration), *old = *c;
+    if (old)
+        *c = old->next;
+    pthread_mutex_unlock(&lock);
+    free(old);
+    if (freed)
+        freed(registration, wx_safety_out((int)safety), user_data);
+}
+
+/* The user's function is there before Weft may call it. */
 WX_PROC(int, T_event_register_callback,
         (MPI_T_event_registration registration, int safety, wx_MPI_Info info, void *user_data,
-         void (*callback)(void)))
+         event_fn *call))
 {
     wx_ready();
-    if (callback)
-        return wx_error_out(MPI_T_ERR_NOT_SUPPORTED);
-    return wx_error_out(WX(T_event_register_callback)(
-        registration, (MPI_T_cb_safety)wx_safety_in(safety), wx_info_in(info), user_data, NULL));
+    struct callbacks old = callbacks_of(registration), new = old;
+    if (is_level(safety))
+        new.call[safety] = call;
+    callbacks_set(new);
+    int ret = WX(T_event_register_callback)(registration, (MPI_T_cb_safety)wx_safety_in(safety),
+                                            wx_info_in(info), user_data, call ? event_call : NULL);
+    if (ret)
+        callbacks_set(old);
+    return wx_error_out(ret);
 }
 
 WX_PROC(int, T_event_set_dropped_handler,
-        (MPI_T_event_registration registration, void (*callback)(void)))
+        (MPI_T_event_registration registration, dropped_fn *dropped))
 {
     wx_ready();
-    if (callback)
-        return wx_error_out(MPI_T_ERR_NOT_SUPPORTED);
-    return wx_error_out(WX(T_event_set_dropped_handler)(registration, NULL));
+    struct callbacks old = callbacks_of(registration), new = old;
+    new.dropped = dropped;
+    callbacks_set(new);
+    int ret = WX(T_event_set_dropped_handler)(registration, dropped ? event_dropped : NULL);
+    if (ret)
+        callbacks_set(old);
+    return wx_error_out(ret);
 }
 
 WX_PROC(int, T_event_handle_free,
-        (MPI_T_event_registration registration, void *user_data, void (*callback)(void)))
+        (MPI_T_event_registration registration, void *user_data, event_free_fn *freed))
 {
     wx_ready();
-    if (callback)
-        return wx_error_out(MPI_T_ERR_NOT_SUPPORTED);
-    return wx_error_out(WX(T_event_handle_free)(registration, user_data, NULL));
+    struct callbacks old = callbacks_of(registration), new = old;
+    new.freed = freed;
+    callbacks_set(new);
+    int ret = WX(T_event_handle_free)(registration, user_data, event_freed);
+    if (ret)
+        callbacks_set(old);
+    return wx_error_out(ret);
 }

@@ -7,7 +7,7 @@ foreign_test_link = -o $@ $(foreign_shim) -Wl,-rpath,$(abs_top_builddir)/.libs/w
 foreign_inputs = test/mpi/mpitest.h test/mpi/mt_jobs.h test/check.h
 
 foreign_names = p2p_wait p2p_status p2p_probe p2p_persist greq comm_attr comm_group coll_reduce \
-	coll_move type_make topo_neighbor io_basic io_datarep rma_windows rma_epochs part_basic tool_vars session_life
+	coll_move type_make topo_neighbor io_basic io_datarep rma_windows rma_epochs part_basic tool_vars tool_events session_life
 foreign_handles = handles handles_fixed handles.so
 mpich_programs = $(addprefix test/foreign/mpich/mpi/,$(foreign_names)) $(addprefix test/foreign/mpich/,$(foreign_handles))
 ompi_names = p2p_wait p2p_status greq comm_attr comm_group coll_reduce topo_neighbor io_datarep rma_windows
@@ -16,7 +16,7 @@ ompi_programs = $(addprefix test/foreign/ompi/mpi/,$(ompi_names)) $(addprefix te
 foreign_programs = $(mpich_programs) $(ompi_programs)
 check_DATA += $(foreign_programs)
 CLEANFILES += $(foreign_programs)
-EXTRA_DIST += $(addprefix test/foreign/,handles.c fortran fortran.f90 module.f90 f08.f90 cxx.cc cxx.hh)
+EXTRA_DIST += $(addprefix test/foreign/,handles.c fortran fortran.f90 module.f90 f08.f90 section.f90 cxx.cc cxx.hh)
 
 $(mpich_programs): foreign_abi = mpich
 $(mpich_programs): foreign_shim = .libs/weft/mpich/libmpi.so.12

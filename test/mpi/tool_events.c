@@ -267,7 +267,7 @@ static void errors(void)
     IS(MPI_T_event_handle_alloc(0, NULL, (MPI_Info)0x6fffffff, &bad), INVALID);
     IS(MPI_T_event_register_callback(NULL, MPI_T_CB_REQUIRE_NONE, MPI_INFO_NULL, NULL, on_event),
        INVALID_HANDLE);
-    IS(MPI_T_event_register_callback(r, (MPI_T_cb_safety)2, MPI_INFO_NULL, NULL, on_event),
+    IS(MPI_T_event_register_callback(r, (MPI_T_cb_safety)40, MPI_INFO_NULL, NULL, on_event),
        INVALID);
     IS(MPI_T_event_set_dropped_handler(NULL, on_drop), INVALID_HANDLE);
     IS(MPI_T_event_handle_free(NULL, NULL, NULL), INVALID_HANDLE);
@@ -281,7 +281,7 @@ static void errors(void)
     T(MPI_T_event_callback_get_info(r, MPI_T_CB_REQUIRE_MPI_RESTRICTED, &info));
     OK(MPI_Info_free(&info));
     IS(MPI_T_event_callback_get_info(r, MPI_T_CB_REQUIRE_NONE, &info), INVALID); /* none there */
-    IS(MPI_T_event_callback_set_info(r, (MPI_T_cb_safety)2, MPI_INFO_NULL), INVALID);
+    IS(MPI_T_event_callback_set_info(r, (MPI_T_cb_safety)40, MPI_INFO_NULL), INVALID);
     T(MPI_T_event_handle_free(r, NULL, NULL));
 }
 
