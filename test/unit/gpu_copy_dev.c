@@ -5,7 +5,7 @@
 #include "runtime/gpu/move_kernels.h"
 #include "test/check.h"
 
-enum what { COPY, WRITE, RECORD, BATCH, LINGER, PACK, FOLD, SET };
+enum what { COPY, WRITE, RECORD, BATCH, LINGER, PACK, FOLD, ATOMIC, SET };
 struct cu_function_st {
     enum rt_gpu_kernel k;
 };
@@ -35,6 +35,7 @@ struct item {
     struct rt_gpu_pack pack;
     struct rt_gpu_linger linger;
     struct rt_gpu_fold_args fold;
+    struct rt_gpu_atomic_args atomic;
 };
 struct cu_stream_st {
     int number;
@@ -136,6 +137,24 @@ static void add(const uint64_t *src, unsigned nsrc, const uint64_t *dst, unsigne
     }
 }
 
+/* Of atomic changes the device only adds a given number to one integer of 4 bytes. */
+static void change(uint64_t dst, uint64_t src, uint64_t old)
+{
+    uint32_t *p = (uint32_t *)(uintptr_t)dst;
+    if (old)
+        *(uint32_t *)(uintptr_t)old = *p;
+    *p += (uint32_t)src;
+}
+
+static void change_in_ring(const struct rt_gpu_desc *d)
+{
+    CHECK_EQ(d->len, 4);
+    CHECK_EQ(RT_GPU_RING_CODE(d->fold), RT_GPU_FOLD_SUM);
+    CHECK_EQ(RT_GPU_RING_NSRC(d->fold), RT_GPU_GIVEN_SRC);
+    change(d->dst, d->more[0], d->src);
+    dev.nchanges++;
+}
+
 static void add_in_ring(const struct rt_gpu_desc *d)
 {
     uint64_t place[RT_GPU_RING_PLACES] = { d->dst, d->src };
@@ -179,6 +198,10 @@ static void do_item(struct item *i)
     case FOLD:
         add(i->fold.src, i->fold.nsrc, i->fold.dst, i->fold.ndst, i->fold.count);
         store(i->fold.flag, i->fold.value);
+        break;
+    case ATOMIC:
+        change(i->atomic.dst, i->atomic.src, i->atomic.old);
+        store(i->atomic.flag, i->atomic.value);
         break;
     case LINGER:
         break;
@@ -240,7 +263,9 @@ bool dev_linger(int n)
         if (d->seq != linger_next || d->seq_too != linger_next)
             return true;
         dev.nnear += d->near != 0;
-        if (d->fold)
+        if (RT_GPU_RING_KIND(d->fold) == RT_GPU_RING_ATOMIC)
+            change_in_ring(d);
+        else if (d->fold)
             add_in_ring(d);
         else
             memcpy((void *)(uintptr_t)d->dst, (void *)(uintptr_t)d->src, d->len);
@@ -386,6 +411,8 @@ static cu_result launch_kernel(cu_function f, unsigned gx, unsigned gy, unsigned
         CHECK_EQ(bx, WEFT_LINGER_THREADS);
         dev.linger_grid = gx;
         dev.linger = push(s, LINGER)->linger = *(struct rt_gpu_linger *)params[0];
+    } else if (f->k == RT_GPU_ATOMIC) {
+        push(s, ATOMIC)->atomic = *(struct rt_gpu_atomic_args *)params[0];
     } else if (f->k >= RT_GPU_FOLD_BITS) {
         dev.fold_near = ((struct rt_gpu_fold_args *)params[0])->near;
         push(s, FOLD)->fold = *(struct rt_gpu_fold_args *)params[0];
@@ -457,6 +484,7 @@ static cu_result graph_set(cu_graph_exec exec, cu_graph_node node, const struct 
         [RT_GPU_PACK] = sizeof(struct rt_gpu_pack),
         [RT_GPU_FOLD_BITS] = sizeof(struct rt_gpu_fold_args),
         [RT_GPU_FOLD_4] = sizeof(struct rt_gpu_fold_args),
+        [RT_GPU_ATOMIC] = sizeof(struct rt_gpu_atomic_args),
     };
     ANSWER;
     CHECK(node == (cu_graph_node)(void *)&graph);

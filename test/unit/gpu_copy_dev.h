@@ -17,6 +17,7 @@ struct dev {
     bool batch_near, fold_near; /* whether it was marked as near; whether the last reduction was */
     unsigned batch_grid, linger_grid;
     int nfolds;                       /* reductions in the ring */
+    int nchanges;                     /* atomic changes in the ring */
     int nrecalled;                    /* recalled kernels */
     int nparted;                      /* batches of which only some blocks were recalled */
     int nnear;                        /* descriptors in the ring that are marked as near */

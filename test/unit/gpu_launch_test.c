@@ -342,6 +342,66 @@ static void reductions_after_a_late_kernel(void)
     finish(g);
 }
 
+static struct rt_gpu_recall *word_of(const struct move_recall *r)
+{
+    return (struct rt_gpu_recall *)(uintptr_t)r->word;
+}
+
+/* Adds 5 to the first word of `here`; the old value goes to the second word. */
+static void add_five(struct rt_gpu *g, int i)
+{
+    struct rt_gpu_atomic a = { .type = RT_GPU_I32,
+                               .code = RT_GPU_FOLD_SUM,
+                               .given = RT_GPU_GIVEN_SRC,
+                               .count = 1,
+                               .dst = (uintptr_t)here,
+                               .src = 5,
+                               .old = (uintptr_t)here + 4 };
+    ops[i].done = is_done;
+    rt_gpu_atomic(g, &a, &ops[i]);
+}
+
+/* An atomic change is posted while the polling kernel cannot start: it is carried out once, by a
+ * launch of its own, and not again by the kernel that starts late. */
+static void changes_after_a_late_kernel(void)
+{
+    struct rt_gpu *g = start();
+    memset(here, 0, 64);
+    ndone = 0;
+    add_five(g, 0);
+    for (int i = 0; i < 200000000 && !g->move->no_kernels; i++) {
+        rt_gpu_progress();
+        dev_step(DEV_NOW);
+    }
+    CHECK(g->move->no_kernels);
+    dev_settle();
+    CHECK_EQ(ndone, 1);
+    CHECK_EQ(dev.nrecalled, 1);
+    CHECK_EQ(dev.nchanges, 0);
+    CHECK_EQ(dev.nlaunch[RT_GPU_ATOMIC], 1);
+    CHECK_EQ(word(here), 5);
+    CHECK_EQ(word(here + 4), 0);
+    add_five(g, 0); /* by the polling kernel again */
+    dev_settle();
+    CHECK_EQ(dev.nchanges, 1);
+    CHECK_EQ(dev.nlaunch[RT_GPU_ATOMIC], 1);
+    CHECK_EQ(word(here), 10);
+    CHECK_EQ(word(here + 4), 5);
+
+    /* recalled although it has started: the kernel leaves before it has taken the second change */
+    struct move_linger *l = &g->move->linger;
+    dev_linger_leave();
+    add_five(g, 0);
+    word_of(&l->recall)->recalled = l->launch;
+    add_five(g, 1);
+    dev_settle();
+    CHECK_EQ(dev.nrecalled, 2);
+    CHECK_EQ(dev.nlaunch[RT_GPU_ATOMIC] + dev.nchanges, 4);
+    CHECK_EQ(word(here), 20);
+    CHECK_EQ(word(here + 4), 15);
+    finish(g);
+}
+
 static void a_late_polling_kernel(void) { late_kernels(true); }
 static void late_batches(void) { late_kernels(false); }
 
@@ -387,11 +447,6 @@ static void page_start(struct rt_gpu *g, unsigned i)
     lens[i] = 1 + random_below(PAGE);
     ops[i].done = page_done;
     rt_gpu_copy(g, dst, src, lens[i], &ops[i]);
-}
-
-static struct rt_gpu_recall *word_of(const struct move_recall *r)
-{
-    return (struct rt_gpu_recall *)(uintptr_t)r->word;
 }
 
 /* The host recalls a kernel, sees that it has started, and continues as before. */
@@ -486,6 +541,7 @@ int main(void)
     RUN(a_late_polling_kernel);
     RUN(late_batches);
     RUN(reductions_after_a_late_kernel);
+    RUN(changes_after_a_late_kernel);
     RUN(polling_recalled_at_random);
     RUN(batches_recalled_at_random);
     RUN(engines_when_told);
