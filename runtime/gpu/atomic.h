@@ -71,6 +71,20 @@ template <class U> __device__ __forceinline__ U replace_if(U *p, U expected, U v
 {
     return change(p, [=](U was) { return was == expected ? v : was; });
 }
+template <class W> __device__ __forceinline__ W replace_word_if(W *p, W expected, W v)
+{
+    return is_aligned(p) ? atomic_cas(p, expected, v)
+                         : change_bytes(p, [=](W was) { return was == expected ? v : was; });
+}
+template <>
+__device__ __forceinline__ uint32_t replace_if(uint32_t *p, uint32_t expected, uint32_t v)
+{
+    return replace_word_if(p, expected, v);
+}
+template <> __device__ __forceinline__ u64 replace_if(u64 *p, u64 expected, u64 v)
+{
+    return replace_word_if(p, expected, v);
+}
 
 template <class U> __device__ __forceinline__ U add(U *p, U v)
 {
@@ -254,6 +268,37 @@ __device__ __forceinline__ u64 value_of(u64 v, bool given, unsigned nbytes)
     if (nbytes == 2)
         return from<true>::load((const uint16_t *)v);
     return from<true>::load((const uint8_t *)v);
+}
+
+/* What one instruction changes, for the polling kernel: straight code, as is_plain() of
+ * fold_ring.h. The ring takes only aligned elements. */
+__device__ __forceinline__ bool is_instruction(unsigned type, unsigned code)
+{
+    unsigned nbytes = atomic_nbytes(type);
+
+    return nbytes >= 4 && (code == RT_GPU_FOLD_COPY || code == RT_GPU_ATOMIC_CAS ||
+                           (code == RT_GPU_FOLD_SUM && !is_real(type)));
+}
+
+template <class W>
+__device__ __forceinline__ void instruction_from_ring(uint32_t fold, u64 dst, u64 old, u64 value,
+                                                      u64 compare)
+{
+    const unsigned code = RT_GPU_RING_CODE(fold), given = RT_GPU_RING_NSRC(fold);
+    W v = (W)value, expected = (W)compare, was;
+
+    if (!(given & RT_GPU_GIVEN_SRC))
+        v = atomic_load((const W *)value);
+    if (code == RT_GPU_ATOMIC_CAS && !(given & RT_GPU_GIVEN_COMPARE))
+        expected = atomic_load((const W *)compare);
+    if (code == RT_GPU_ATOMIC_CAS)
+        was = atomic_cas((W *)dst, expected, v);
+    else if (code == RT_GPU_FOLD_COPY)
+        was = atomic_swap((W *)dst, v);
+    else
+        was = atomic_add((W *)dst, v);
+    if (old)
+        *(W *)old = was;
 }
 
 /* One thread, not inlined: registers are scarce in the polling kernel. */

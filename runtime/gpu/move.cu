@@ -332,9 +332,16 @@ __device__ __forceinline__ void reduce_alone(uint32_t v, uint32_t fold, uint64_t
     }
     uint64_t value = lane_words(v, 8), compare = lane_words(v, 10);
     uint32_t off = threadIdx.x * atomic_nbytes(RT_GPU_RING_TYPE(fold));
-    if (off < len)
-        atomic_from_ring(fold, dst + off, src ? src + off : 0,
-                         RT_GPU_RING_NSRC(fold) & RT_GPU_GIVEN_SRC ? value : value + off, compare);
+    if (off >= len)
+        return;
+    src = src ? src + off : 0;
+    value = RT_GPU_RING_NSRC(fold) & RT_GPU_GIVEN_SRC ? value : value + off;
+    if (!is_instruction(RT_GPU_RING_TYPE(fold), RT_GPU_RING_CODE(fold)))
+        atomic_from_ring(fold, dst + off, src, value, compare);
+    else if (atomic_nbytes(RT_GPU_RING_TYPE(fold)) == 8)
+        instruction_from_ring<u64>(fold, dst + off, src, value, compare);
+    else
+        instruction_from_ring<uint32_t>(fold, dst + off, src, value, compare);
 }
 
 /* Polls, does the shortest copies itself, and returns with a task for the block.  The time is read
