@@ -30,6 +30,13 @@ FORTRAN_BOTTOM = """#define MPI_Status_c2f(c_status, f_status) \\
 #define PMPI_Status_c2f(c_status, f_status) MPI_Status_c2f(c_status, f_status)
 #define PMPI_Status_f2c(f_status, c_status) MPI_Status_f2c(f_status, c_status)
 """
+NOTIFY_PROCS = """
+MPIX_Put_notify(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, int notification, MPI_Win win)
+MPIX_Put_notify_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, int notification, MPI_Win win)
+MPIX_Notify_wait(int notification, MPI_Count count, MPI_Win win)
+MPIX_Notify_test(int notification, MPI_Count count, int *flag, MPI_Win win)
+MPIX_Notify_get(int notification, MPI_Count *count, MPI_Win win)
+"""
 STREAM_PROCS = """
 MPIX_Info_set_hex(MPI_Info info, const char *key, const void *value, int value_size)
 MPIX_Stream_create(MPI_Info info, MPIX_Stream *stream)
@@ -59,11 +66,17 @@ MPIX_Alltoallv_enqueue(const void *sendbuf, const int sendcounts[], const int sd
 MPIX_Gatherv_enqueue(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm)
 MPIX_Scatterv_enqueue(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
 MPIX_Barrier_enqueue(MPI_Comm comm)
+MPIX_Put_enqueue(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Win win)
+MPIX_Put_enqueue_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win)
+MPIX_Put_notify_enqueue(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, int notification, MPI_Win win)
+MPIX_Put_notify_enqueue_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, int notification, MPI_Win win)
+MPIX_Notify_wait_enqueue(int notification, MPI_Count count, MPI_Win win)
+MPIX_Win_flush_enqueue(int rank, MPI_Win win)
 """
 
 
-def stream_prototypes():
-    procs = [p for p in STREAM_PROCS.splitlines() if p]
+def extension_prototypes(text):
+    procs = [p for p in text.splitlines() if p]
     return "".join(wrap("int %s%s;" % (prefix, p)) + "\n" for prefix in ("", "P") for p in procs)
 
 
@@ -133,6 +146,9 @@ STREAMS = """
 /* Communication in the order of a CUDA stream, with the names and parameters of MPICH. */
 typedef int MPIX_Stream;
 #define MPIX_STREAM_NULL ((MPIX_Stream)0)
+"""
+NOTIFY = """
+/* Puts that increment a counter of the target (MPIX_Put_notify(3)). */
 """
 BOTTOM = """
 #if defined(__cplusplus)
@@ -260,6 +276,8 @@ def mpi_h(table):
         + fortran(table)
         + EXTENSIONS
         + STREAMS
-        + stream_prototypes()
+        + extension_prototypes(STREAM_PROCS)
+        + NOTIFY
+        + extension_prototypes(NOTIFY_PROCS)
         + BOTTOM
     )

@@ -13,6 +13,7 @@ struct wm_domain;
 struct wm_attrs; /* cached attributes, mpi/base/attr.c */
 struct wm_bbuf;
 struct wm_topo; /* a virtual topology: mpi/topo/topo.h */
+struct wm_win;
 struct wm_check;
 struct wm_session; /* mpi/base/session.h */
 
@@ -66,7 +67,9 @@ struct wm_comm {
                            * else NULL */
     struct wm_xstream_comm *stream; /* of a stream communicator: mpi/stream/stream.h; else NULL */
     void (*stream_left)(struct wm_comm *c); /* with `stream`: the user frees the handle */
-    void (*destroy)(struct wm_comm *c);     /* called by the last wm_comm_unref() */
+    /* The same: a window is created on c. */
+    int (*stream_window)(struct wm_win *win, struct wm_comm *c);
+    void (*destroy)(struct wm_comm *c); /* called by the last wm_comm_unref() */
     char name[MPI_MAX_OBJECT_NAME];
 };
 

@@ -20,6 +20,10 @@ struct wm_win {
     int disp_unit, flavor, model;
     struct wm_comm *comm; /* hidden duplicate of the user's communicator; owned */
     struct wm_rma *rma;   /* state of one-sided communication: mpi/rma/rma.h; owned */
+    /* Of a window on a stream communicator: a hidden stream communicator, owned; and whether the
+     * stream has passed all work. */
+    struct wm_comm *stream;
+    bool (*stream_idle)(struct wm_win *w);
     char name[MPI_MAX_OBJECT_NAME];
 };
 

@@ -75,16 +75,19 @@ void wm_rma_ask(struct wm_rma *r, struct wm_rma_target *t, enum wm_want_kind kin
 static int head_of(struct wm_rma_op *op, enum wm_rma_code code, struct wm_rma_msg *m)
 {
     const struct wm_rma_side *t = &op->a.target;
-    int slot = wm_rma_slot(op->rma, op->t, &t->type->layout);
+    bool empty = !op->a.nbytes; /* a notification alone */
+    int slot = empty ? (int)WM_RMA_NO_SLOT : wm_rma_slot(op->rma, op->t, &t->type->layout);
     if (slot < 0)
         return slot;
     *m = (struct wm_rma_msg){ .code = (uint8_t)code,
                               .op = op->a.opcode,
                               .flags = op->a.fetches ? WM_RMA_FETCH : 0,
                               .id = op->obj.handle,
-                              .disp = op->a.disp,
+                              .disp = empty ? 0 : op->a.disp,
                               .count = slot == WM_RMA_NO_SLOT ? op->a.nbytes : t->count,
                               .slot = (uint16_t)slot };
+    if (op->a.what == WM_RMA_DO_PUT)
+        m->note = op->a.note;
     if (op->a.what == WM_RMA_DO_ACC || op->a.what == WM_RMA_DO_CAS) {
         m->elem = t->type->basic->layout.elem;
         m->esize = (uint16_t)t->type->basic->layout.size;
@@ -99,16 +102,17 @@ static int send_data(struct wm_rma_op *op, struct wm_rma_msg *m, int64_t pos, in
     char *msg = wm_rma_scratch(sizeof *m + (size_t)len);
     if (!msg)
         return -RT_ENOMEM;
-    m->pos = pos;
+    if (op->a.what != WM_RMA_DO_PUT)
+        m->pos = pos;
     m->len = (uint32_t)len;
     memcpy(msg, m, sizeof *m);
     if (rt_unlikely(op->a.on_device & WM_RMA_ORIGIN)) {
         int err = wm_rma_pack(&o->type->layout, o->count, o->buf, pos, msg + sizeof *m, len);
         if (err < 0)
             return err;
-    } else if (o->type && o->type->layout.contig)
+    } else if (o->type && len && o->type->layout.contig)
         memcpy(msg + sizeof *m, o->buf + pos, (size_t)len);
-    else if (o->type)
+    else if (o->type && len)
         rt_layout_pack(&o->type->layout, o->count, o->buf, pos, msg + sizeof *m, len);
     else
         len = 0; /* MPI_NO_OP */

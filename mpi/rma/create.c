@@ -12,6 +12,7 @@
 #include "mpi/base/attr.h"
 #include "mpi/core/commnew.h"
 #include "mpi/coll/exch.h"
+#include "mpi/core/comm.h"
 #include "mpi/core/ctx.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/info.h"
@@ -117,7 +118,7 @@ static int exchange_sizes(struct wm_rma *r, struct wm_rma_host *h, const struct 
     h->share = calloc((size_t)r->nmembers, sizeof *h->share);
     if (!h->share)
         return -RT_ENOMEM;
-    struct wm_rma_share mine = { p->allocates ? p->nbytes : 0, p->align };
+    struct wm_rma_share mine = { p->allocates ? p->nbytes : 0, p->align, r->nnotes };
     struct wm_exch x = {
         .comm = r->comm, .ranks = h->ranks, .n = r->nmembers, .me = h->me, .tag = WM_TAG_COMM
     };
@@ -203,10 +204,13 @@ static int share(struct wm_rma *r, const struct wm_rma_plan *p, struct wm_rma_ho
     int err = find_members(r, h);
     if (err < 0)
         return err;
-    r->ctl_nbytes = wm_rma_ctl_nbytes(rt_node.size);
     err = exchange_sizes(r, h, p);
     if (err < 0)
         return err;
+    for (int i = 0; i < r->nmembers; i++)
+        if (h->share[i].nnotes < r->nnotes)
+            r->nnotes = (int)h->share[i].nnotes;
+    r->ctl_nbytes = wm_rma_ctl_nbytes(rt_node.size, r->nnotes);
     int64_t nbytes = place(r, h, p, &off);
     err = open_file(r, h, (size_t)nbytes);
     if (!err)
@@ -246,7 +250,7 @@ static int take_device(struct wm_rma *r, struct wm_rma_plan *p)
 struct vote {
     int32_t err;    /* error class; 0: none */
     int32_t forced; /* the setting rma_path of a process is not auto */
-    int64_t min_nbytes, max_nbytes, min_unit, max_unit;
+    int64_t min_nbytes, max_nbytes, min_unit, max_unit, min_nnotes;
 };
 
 static void merge(void *inout, const void *in)
@@ -259,6 +263,7 @@ static void merge(void *inout, const void *in)
     a->max_nbytes = a->max_nbytes > b->max_nbytes ? a->max_nbytes : b->max_nbytes;
     a->min_unit = a->min_unit < b->min_unit ? a->min_unit : b->min_unit;
     a->max_unit = a->max_unit > b->max_unit ? a->max_unit : b->max_unit;
+    a->min_nnotes = a->min_nnotes < b->min_nnotes ? a->min_nnotes : b->min_nnotes;
 }
 
 static int agree(struct wm_rma *r, int failed)
@@ -268,7 +273,8 @@ static int agree(struct wm_rma *r, int failed)
                       .min_nbytes = (int64_t)r->nbytes,
                       .max_nbytes = (int64_t)r->nbytes,
                       .min_unit = r->unit,
-                      .max_unit = r->unit };
+                      .max_unit = r->unit,
+                      .min_nnotes = r->nnotes };
     struct wm_exch x = wm_exch_all(r->comm, WM_TAG_COMM);
     int err = wm_exch_combine(&x, &v, sizeof v, merge);
     if (err < 0)
@@ -280,6 +286,7 @@ static int agree(struct wm_rma *r, int failed)
     r->serves = r->nmembers < r->comm->size || (is_private(r) && r->comm->size > 1) || v.forced;
     r->same_nbytes = v.min_nbytes == v.max_nbytes ? v.min_nbytes : -1;
     r->same_unit = v.min_unit == v.max_unit ? v.min_unit : -1;
+    r->nnotes = (int)v.min_nnotes;
     return MPI_SUCCESS;
 }
 
@@ -306,6 +313,7 @@ static struct wm_rma *rma_new(struct wm_win *w, struct wm_comm *c, const struct 
     r->base = p->base;
     r->nbytes = (uint64_t)p->nbytes;
     r->unit = p->unit;
+    r->nnotes = wm_rma_notes_wanted(p->info);
     r->file.fd = -1;
     rt_list_init(&r->wants);
     rt_list_init(&r->busy);
@@ -382,6 +390,9 @@ static void dispose(struct wm_win *w)
     rt_unlock(&c->dom->lock);
     w->comm = NULL;
     w->rma = NULL;
+    if (w->stream)
+        wm_comm_free(w->stream);
+    w->stream = NULL;
 }
 
 int wm_rma_create(struct wm_comm *comm, const struct wm_rma_plan *p, int failed,
@@ -406,6 +417,8 @@ int wm_rma_create(struct wm_comm *comm, const struct wm_rma_plan *p, int failed,
     rt_unlock(&hidden->dom->lock);
     if (!err)
         err = wm_rma_set_hints(w->rma, p->info);
+    if (!err && comm->stream)
+        err = comm->stream_window(w, comm);
     if (err) {
         dispose(w);
         wm_win_destroy(w);
@@ -426,6 +439,12 @@ static bool has_served(struct wm_rma *r, struct wm_rma_target *t)
     return !r->nserving && !r->pumping;
 }
 
+static bool stream_is_idle(void *win)
+{
+    struct wm_win *w = win;
+    return w->stream_idle(w);
+}
+
 int wm_api_win_free(struct wm_win *win)
 {
     struct wm_rma *r = win->rma;
@@ -438,6 +457,8 @@ int wm_api_win_free(struct wm_win *win)
         return err;
     rt_lock(&r->dom->lock);
     err = wm_rma_flush(r, NULL, WM_UNTIL_TARGET);
+    if (win->stream && !err)
+        err = wm_rma_until(r, stream_is_idle, win);
     int e = wm_rma_barrier(r);
     if (!e)
         rt_store_release(&r->ctl->left, 1u);

@@ -18,7 +18,7 @@ struct wm_rma_plan {
 
 /* What each process of a host sends to the others. */
 struct wm_rma_share {
-    int64_t nbytes, align;
+    int64_t nbytes, align, nnotes;
 };
 struct wm_rma_host { /* of one creation */
     int *ranks, me;  /* ranks of the window on this host; index of this process */

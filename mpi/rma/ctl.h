@@ -73,13 +73,30 @@ struct wm_rma_ctl {
     uint32_t left; /* 1: the owner has passed the barrier of MPI_Win_free */
     _Alignas(RT_CACHE_LINE) struct wm_rma_node node[WM_RMA_NODES];
     struct wm_rma_stripe stripe[WM_RMA_STRIPES];
-    _Alignas(RT_CACHE_LINE) uint64_t posted[]; /* a bit for each local rank that has posted to this
-                                                  process */
+    /* A bit for each local rank that has posted to this process; behind these words, the
+     * notifications. */
+    _Alignas(RT_CACHE_LINE) uint64_t posted[];
 };
 
-static inline size_t wm_rma_ctl_nbytes(int nlocal)
+/* Notifications of puts: for each number, how many have arrived and have not been taken, apart for
+ * MPIX_Put_notify and for enqueued calls that the host carries out. */
+#define WM_RMA_NOTES_DEFAULT 64
+#define WM_RMA_NOTES_MOST 1024
+struct wm_rma_note {
+    uint32_t here, on_stream;
+};
+
+static inline size_t wm_rma_posted_words(int nlocal) { return ((size_t)nlocal + 63) / 64; }
+
+static inline struct wm_rma_note *wm_rma_notes_of(struct wm_rma_ctl *c, int nlocal)
 {
-    size_t n = sizeof(struct wm_rma_ctl) + ((size_t)nlocal + 63) / 64 * sizeof(uint64_t);
+    return (struct wm_rma_note *)(void *)(c->posted + wm_rma_posted_words(nlocal));
+}
+
+static inline size_t wm_rma_ctl_nbytes(int nlocal, int nnotes)
+{
+    size_t n = sizeof(struct wm_rma_ctl) + wm_rma_posted_words(nlocal) * sizeof(uint64_t) +
+               (size_t)nnotes * sizeof(struct wm_rma_note);
     return (n + 4095) & ~(size_t)4095;
 }
 

@@ -128,8 +128,12 @@ static int accumulate(struct wm_rma_acc *c, const struct wm_rma_args *a)
 
 int wm_rma_execute(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rma_args *a)
 {
-    if (rt_likely(a->what == WM_RMA_DO_PUT || a->what == WM_RMA_DO_GET))
-        return wm_rma_copy(t, a);
+    if (rt_likely(a->what == WM_RMA_DO_PUT || a->what == WM_RMA_DO_GET)) {
+        int err = rt_likely(a->nbytes) ? wm_rma_copy(t, a) : 0;
+        if (rt_unlikely(a->note) && !err)
+            wm_rma_notify_target(r, t, a->note);
+        return err;
+    }
     const struct wm_type *basic = a->target.type->basic;
     struct wm_rma_acc c; /* field by field: clearing it first costs as much as a short accumulate */
     c.ctl = t->ctl;
@@ -144,7 +148,6 @@ int wm_rma_execute(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rm
     c.esize = basic->layout.size;
     c.pos = 0;
     c.len = a->nbytes;
-    (void)r;
     if (a->what == WM_RMA_DO_ACC)
         return accumulate(&c, a);
     c.origin = a->origin.buf;

@@ -28,6 +28,7 @@ static const struct {
     [WM_MOVE_OPERATION] = { IN(OPEN) | IN(FENCE) | IN(START) | PASSIVE, ANY,
                             "a communication call" },
     [WM_MOVE_REQUEST] = { PASSIVE, ANY, "a communication call with a request" },
+    [WM_MOVE_ENQUEUE] = { PASSIVE, ANY, "an enqueued call" },
     [WM_MOVE_FREE] = { CLOSED, NOT_EXPOSED, "MPI_Win_free" },
 };
 

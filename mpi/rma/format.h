@@ -43,7 +43,10 @@ struct wm_rma_msg {
         int64_t value;
     };
     int64_t count; /* elements of the layout at the target; bytes if it is contiguous */
-    int64_t pos;
+    union {
+        int64_t pos;
+        int64_t note; /* of a put: struct wm_rma_args.note */
+    };
     uint32_t len; /* packed bytes of data that this message carries or requests */
     uint16_t slot;
     uint16_t esize; /* packed bytes of a basic element */

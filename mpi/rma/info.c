@@ -5,6 +5,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/core/info.h"
 #include "mpi/core/session.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +38,17 @@ static bool is_ordering(const char *v)
 }
 
 bool wm_rma_is_device_kind(const char *v) { return !strcmp(v, "cuda:device"); }
+
+static bool is_notes(const char *v)
+{
+    return is_number(v) && strtoll(v, NULL, 10) >= 1 && strtoll(v, NULL, 10) <= WM_RMA_NOTES_MOST;
+}
+
+int wm_rma_notes_wanted(const struct wm_info *info)
+{
+    const char *v = info ? wm_info_find(info, "weft_notifications") : NULL;
+    return v && is_notes(v) ? (int)strtoll(v, NULL, 10) : WM_RMA_NOTES_DEFAULT;
+}
 
 enum { ALL_FLAVORS, SHARED_ONLY, ALLOCATED_ONLY };
 
@@ -81,7 +93,9 @@ int wm_rma_set_hints(struct wm_rma *r, const struct wm_info *info)
         if (v && applies(r, i))
             err = wm_info_put(r->hints, hints[i].key, v);
     }
-    return err;
+    char nnotes[16];
+    snprintf(nnotes, sizeof nnotes, "%d", r->nnotes);
+    return err ? err : wm_info_put(r->hints, "weft_notifications", nnotes);
 }
 
 /* What was fixed at creation is not changed later. */

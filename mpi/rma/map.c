@@ -92,7 +92,7 @@ void wm_rma_maps_free(struct wm_rma_target *t)
 static struct wm_rma_map *map_of(struct wm_rma_target *t, struct rt_gpu *g)
 {
     /* a context has been released: its mappings are invalid */
-    if (rt_unlikely(t->map_era != rt_gpu_era) && !t->ncopies) {
+    if (rt_unlikely(t->map_era != rt_gpu_era) && !t->ncopies && !t->streamed) {
         maps_free(&t->maps);
         t->map_era = rt_gpu_era;
     }
@@ -161,6 +161,19 @@ char *wm_rma_map_reach(struct wm_rma *r, struct wm_rma_target *t, const struct r
     return m->att->ptr;
 }
 
+char *wm_rma_map_for_stream(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rma_args *a,
+                            const struct rt_gpu_ptr *near)
+{
+    bool atomic;
+    if (t->path != WM_PATH_DEVICE || !a->target.type->layout.contig)
+        return NULL;
+    char *there = wm_rma_map_reach(r, t, near, &atomic);
+    if (!there)
+        return NULL;
+    t->streamed = true;
+    return there + a->disp * t->unit;
+}
+
 static void copied(struct rt_gpu_op *copy, int err)
 {
     struct wm_rma_op *op = rt_container(copy, struct wm_rma_op, copy);
@@ -172,6 +185,8 @@ static void copied(struct rt_gpu_op *copy, int err)
     if (op->stage)
         rt_gpu_stage_give(op->stage);
     op->stage = NULL;
+    if (op->a.note && !err)
+        wm_rma_notify_target(op->rma, op->t, op->a.note);
     wm_rma_op_done(op, err);
 }
 
@@ -230,7 +245,7 @@ int wm_rma_map_start(struct wm_rma_op *op)
 {
     struct rt_gpu_ptr near;
     char *here;
-    if (!op->a.target.type->layout.contig)
+    if (!op->a.target.type->layout.contig || !op->a.nbytes)
         return -RT_ENOTSUP;
     int err = origin_of(op->rma, op, &near, &here);
     if (err >= 0)

@@ -321,8 +321,8 @@ static int start_locked(struct wm_rma *r, struct wm_rma_args *a, MPI_Request *re
     if (rt_unlikely(err))
         return err;
     if (rt_likely(!wm_rma_sends(t) && rt_list_empty(&t->queue) && wm_rma_ready(r, t)) ||
-        !a->nbytes) {
-        int e = rt_likely(a->nbytes) ? wm_rma_execute(r, t, a) : 0;
+        (!a->nbytes && !a->note)) {
+        int e = rt_likely(a->nbytes || a->note) ? wm_rma_execute(r, t, a) : 0;
         if (rt_unlikely(e < 0))
             return wm_err_rt(e, "memory of rank %d", t->rank);
         if (request)
@@ -364,6 +364,7 @@ static inline void describe(struct wm_rma_args *a, enum wm_rma_what what, int ra
     a->fetches = result.type != NULL;
     a->on_device = 0;
     a->rank = rank;
+    a->note = 0;
     a->disp = disp;
     a->origin = origin;
     a->result = result;
@@ -431,6 +432,41 @@ int wm_api_rput(const void *origin_addr, MPI_Count origin_count, struct wm_type 
              side(origin_addr, origin_count, origin_datatype), side(NULL, 0, NULL), target_count,
              target_datatype);
     return put_or_get(win, &a, request);
+}
+
+void wm_rma_put_args(struct wm_rma_args *a, const void *origin_addr, MPI_Count origin_count,
+                     struct wm_type *origin_datatype, int target_rank, MPI_Aint target_disp,
+                     MPI_Count target_count, struct wm_type *target_datatype)
+{
+    describe(a, WM_RMA_DO_PUT, target_rank, target_disp,
+             side(origin_addr, origin_count, origin_datatype), side(NULL, 0, NULL), target_count,
+             target_datatype);
+}
+
+/* Other hosts, and a setting that forces messages, get their locks with the first operation. */
+int wm_rma_put_check(struct wm_rma *r, struct wm_rma_args *a, struct wm_rma_target **out)
+{
+    int err = check_sizes(a, is_dynamic(r->win));
+    if (!err)
+        err = wm_rma_named(r, a->rank, out);
+    if (!err)
+        err = wm_rma_may_with(r, WM_MOVE_ENQUEUE, *out);
+    if (!err)
+        err = check_range(r, *out, a);
+    return err || !(*out)->by_ctl ? err : wm_rma_await_ready(r, *out);
+}
+
+int wm_rma_put_start(struct wm_rma *r, struct wm_rma_args *a) { return start_locked(r, a, NULL); }
+
+int wm_rma_put(const void *origin_addr, MPI_Count origin_count, struct wm_type *origin_datatype,
+               int target_rank, MPI_Aint target_disp, MPI_Count target_count,
+               struct wm_type *target_datatype, struct wm_win *win, int note)
+{
+    struct wm_rma_args a;
+    wm_rma_put_args(&a, origin_addr, origin_count, origin_datatype, target_rank, target_disp,
+                    target_count, target_datatype);
+    a.note = note;
+    return put_or_get(win, &a, NULL);
 }
 
 int wm_api_get(void *origin_addr, MPI_Count origin_count, struct wm_type *origin_datatype,

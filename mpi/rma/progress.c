@@ -100,8 +100,8 @@ void wm_rma_target_run(struct wm_rma *r, struct wm_rma_target *t)
 
 struct wait {
     struct wm_rma *r;
-    struct wm_rma_target *t;
-    wm_rma_cond *cond;
+    bool (*cond)(void *arg);
+    void *arg;
     unsigned npolls;
     uint64_t nsleeps, next_ns;
 };
@@ -129,7 +129,7 @@ static void look_for_dead(struct wait *w)
 static bool wait_ended(void *arg)
 {
     struct wait *w = arg;
-    if (w->cond(w->r, w->t))
+    if (w->cond(w->arg))
         return true;
     look_for_dead(w);
     return w->r->dead;
@@ -140,13 +140,38 @@ int wm_rma_dead(const struct wm_rma *r)
     return wm_err_rt(-RT_EPEER, "process %d of the job, which is in the window", r->dead - 1);
 }
 
-int wm_rma_wait(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond)
+int wm_rma_until(struct wm_rma *r, bool (*cond)(void *arg), void *arg)
 {
-    struct wait w = { .r = r, .t = t, .cond = cond, .nsleeps = r->dom->stats.sleeps };
-    if (cond(r, t))
+    struct wait w = { .r = r, .cond = cond, .arg = arg, .nsleeps = r->dom->stats.sleeps };
+    if (cond(arg))
         return MPI_SUCCESS;
     wm_domain_until(r->dom, wait_ended, &w);
-    if (cond(r, t))
+    if (cond(arg))
         return MPI_SUCCESS;
     return wm_rma_dead(r);
+}
+
+struct target_wait {
+    struct wm_rma *r;
+    struct wm_rma_target *t;
+    wm_rma_cond *cond;
+};
+
+static bool target_met(void *arg)
+{
+    const struct target_wait *w = arg;
+    return w->cond(w->r, w->t);
+}
+
+int wm_rma_wait(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond)
+{
+    struct target_wait w = { r, t, cond };
+    return wm_rma_until(r, target_met, &w);
+}
+
+static bool is_ready(struct wm_rma *r, struct wm_rma_target *t) { return wm_rma_ready(r, t); }
+
+int wm_rma_await_ready(struct wm_rma *r, struct wm_rma_target *t)
+{
+    return wm_rma_wait(r, t, is_ready);
 }

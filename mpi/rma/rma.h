@@ -75,6 +75,7 @@ struct wm_rma_target {
     struct wm_rma_map *shown;   /* DEVICE: the mapping that MPI_Win_shared_query returned */
     uint32_t map_era;           /* rt_gpu_era when `maps` were made */
     unsigned ncopies;           /* operations of a device on `maps` in progress */
+    bool streamed;              /* so may streams and graphs of the application be */
     unsigned nfolds;            /* long accumulates that are not complete; others wait */
     unsigned nchanges; /* the same of short ones by a device of this process: acc_origin.c */
 };
@@ -118,6 +119,7 @@ struct wm_rma {
     uint64_t nbytes;
     int64_t unit;
     int64_t same_unit, same_nbytes; /* of all ranks; -1: they differ */
+    int nnotes;                     /* numbers of notifications; the same at all ranks */
     struct wm_rma_region *region;   /* sorted by address; owned */
     int nregions, cap_regions;
 
@@ -179,6 +181,8 @@ struct wm_rma_args {
     /* buffers in device memory: WM_RMA_ORIGIN ...; always 0 without a device */
     uint8_t on_device;
     int rank;
+    /* of a put: the target's notification to send when the data are there (notify.c); 0: none */
+    int note;
     MPI_Aint disp;
     struct wm_rma_side origin, result, target; /* target.buf is not used */
     const void *compare;
@@ -260,6 +264,10 @@ void wm_rma_maps_free(struct wm_rma_target *t);
 char *wm_rma_map_reach(struct wm_rma *r, struct wm_rma_target *t, const struct rt_gpu_ptr *near,
                        bool *atomic);
 
+/* The same for the data of a put by a stream of the application, until the window ends. */
+char *wm_rma_map_for_stream(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rma_args *a,
+                            const struct rt_gpu_ptr *near);
+
 /* acc_origin.c: accumulates of a few elements by a device of the origin. */
 /* Whether a device of the origin may carry out accumulates on this target.  Their operands then may
  * stay in device memory. */
@@ -285,6 +293,7 @@ enum wm_rma_move {
     WM_MOVE_FLUSH,
     WM_MOVE_OPERATION,
     WM_MOVE_REQUEST, /* an operation with a request */
+    WM_MOVE_ENQUEUE, /* a call that puts work on the window's stream */
     WM_MOVE_FREE,
     WM_MOVES
 };
@@ -353,6 +362,19 @@ int wm_rma_copy(const struct wm_rma_target *t, const struct wm_rma_args *a);
 int wm_rma_execute(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rma_args *a);
 
 /* op.c */
+/* The arguments of a put. */
+void wm_rma_put_args(struct wm_rma_args *a, const void *origin_addr, MPI_Count origin_count,
+                     struct wm_type *origin_datatype, int target_rank, MPI_Aint target_disp,
+                     MPI_Count target_count, struct wm_type *target_datatype);
+/* Checks a put that a stream of this process is to carry out, and waits until its lock is held.
+ * MPI_SUCCESS or an error class. */
+int wm_rma_put_check(struct wm_rma *r, struct wm_rma_args *a, struct wm_rma_target **out);
+/* Starts a put whose sizes have been checked.  MPI_SUCCESS or an error class. */
+int wm_rma_put_start(struct wm_rma *r, struct wm_rma_args *a);
+/* MPI_Put; `note` as in struct wm_rma_args. */
+int wm_rma_put(const void *origin_addr, MPI_Count origin_count, struct wm_type *origin_datatype,
+               int target_rank, MPI_Aint target_disp, MPI_Count target_count,
+               struct wm_type *target_datatype, struct wm_win *win, int note);
 /* Where the elements at a target begin and end: bytes relative to the first element's address. */
 void wm_rma_span(const struct rt_layout *l, int64_t count, int64_t *low, int64_t *high);
 /* The origin's buffers are free; with err, the operation has failed. */
@@ -423,6 +445,10 @@ void wm_rma_target_run(struct wm_rma *r, struct wm_rma_target *t);
  * gone. */
 typedef bool wm_rma_cond(struct wm_rma *r, struct wm_rma_target *t);
 int wm_rma_wait(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond);
+/* The same until cond(arg). */
+int wm_rma_until(struct wm_rma *r, bool (*cond)(void *arg), void *arg);
+/* Until wm_rma_ready(). */
+int wm_rma_await_ready(struct wm_rma *r, struct wm_rma_target *t);
 int wm_rma_dead(const struct wm_rma *r); /* the error class of that, with its text */
 /* Whether a process of this host has passed the barrier of MPI_Win_free.  All that others need from
  * the process has been sent, and the process may end. */
@@ -445,6 +471,26 @@ void wm_rma_activate(struct wm_rma *r, struct wm_rma_target *t); /* t has to be 
 /* Notes an error of an operation, for the next call that completes operations. */
 void wm_rma_note(struct wm_rma_target *t, int rt_err);
 
+/* notify.c: puts with notification. */
+/* struct wm_rma_args.note */
+enum wm_rma_note_kind { WM_RMA_NOTE_HERE, WM_RMA_NOTE_ON_STREAM };
+static inline int wm_rma_note_of(int number, enum wm_rma_note_kind kind)
+{
+    return 1 + 2 * number + (int)kind;
+}
+/* The data of a put are in the memory of the process with this control block: counts there. */
+void wm_rma_notify(struct wm_rma_ctl *ctl, int note);
+/* The same for a target of this host; wakes it. */
+void wm_rma_notify_target(struct wm_rma *r, const struct wm_rma_target *t, int note);
+/* Checks a number that the user gave.  MPI_SUCCESS or an error class. */
+int wm_rma_note_check(const struct wm_rma *r, const char *arg, int number);
+/* Notifications that have arrived at this process and have not been taken. */
+uint32_t wm_rma_note_count(const struct wm_rma *r, int note);
+/* Waits until `count` of them have arrived, and takes them; or takes them if they have arrived.
+ * MPI_SUCCESS, or an error class if a process of the window has gone. */
+int wm_rma_note_await(struct wm_rma *r, int note, uint32_t count);
+int wm_rma_note_poll(struct wm_rma *r, int note, uint32_t count, bool *came);
+
 /* sync.c */
 int wm_rma_barrier(struct wm_rma *r); /* MPI_SUCCESS or an error class */
 
@@ -453,6 +499,7 @@ void wm_rma_helper_join(struct wm_rma *r); /* after the hints are set */
 void wm_rma_helper_leave(struct wm_rma *r);
 
 /* info.c */
+int wm_rma_notes_wanted(const struct wm_info *info); /* hint weft_notifications, or the default */
 /* MPI_SUCCESS or an error class. */
 int wm_rma_set_hints(struct wm_rma *r, const struct wm_info *info);
 bool wm_rma_is_device_kind(const char *v); /* a value of the hint weft_memory_kind */

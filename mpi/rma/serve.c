@@ -32,6 +32,7 @@ struct transfer {
     struct wm_peer *peer;
     uint32_t id;
     bool put;
+    int note; /* of a put */
     int err;
     struct rt_layout layout;
     void *discard; /* buffer for data that are out of range */
@@ -157,13 +158,16 @@ static char *room_for(int64_t len)
 
 static int on_put(struct job *j)
 {
+    int err = 0;
     if (rt_unlikely(j->device))
-        return wm_rma_unpack(j->layout, j->count, j->base, 0, j->data, j->m->len);
-    if (j->layout->contig)
+        err = wm_rma_unpack(j->layout, j->count, j->base, 0, j->data, j->m->len);
+    else if (j->layout->contig && j->m->len)
         memcpy(j->base, j->data, j->m->len);
-    else
+    else if (j->m->len)
         rt_layout_unpack(j->layout, j->count, j->base, 0, j->data, j->m->len);
-    return 0;
+    if (j->m->note && !err)
+        wm_rma_notify(j->r->ctl, (int)j->m->note);
+    return err;
 }
 
 static int on_get(struct job *j)
@@ -228,6 +232,8 @@ static int on_cas(struct job *j)
 static void transfer_end(struct transfer *x, int err)
 {
     err = x->err ? x->err : err;
+    if (x->note && !err)
+        wm_rma_notify(x->r->ctl, x->note);
     if (x->put || err)
         wm_rma_send(x->r, x->peer, WM_RMA_DONE, x->id, err);
     x->r->nserving--;
@@ -265,7 +271,12 @@ static void on_bulk(struct job *j, int err)
     struct transfer *x = calloc(1, sizeof *x);
     if (!x)
         rt_boot_abort(1, "out of memory for a transfer of a window");
-    *x = (struct transfer){ .r = j->r, .peer = j->o->peer, .id = j->m->id, .put = put, .err = err };
+    *x = (struct transfer){ .r = j->r,
+                            .peer = j->o->peer,
+                            .id = j->m->id,
+                            .put = put,
+                            .note = j->m->code == WM_RMA_PUT_BULK ? (int)j->m->note : 0,
+                            .err = err };
     if (err)
         discard(j, x, nbytes);
     else

@@ -119,13 +119,11 @@ int wm_api_win_start(struct wm_group *group, int assert, struct wm_win *win)
     return err;
 }
 
-static bool is_ready(struct wm_rma *r, struct wm_rma_target *t) { return wm_rma_ready(r, t); }
-
 /* The operations on one target are complete or, where a message notifies the target, have been
  * sent. */
 static int complete_one(struct wm_rma *r, struct wm_rma_target *t)
 {
-    int err = wm_rma_wait(r, t, is_ready);
+    int err = wm_rma_await_ready(r, t);
     int e = err ? err : wm_rma_flush(r, t, t->by_ctl ? WM_UNTIL_TARGET : WM_UNTIL_EXECUTED);
     t->in_start = false;
     t->post_seen = false;
@@ -282,7 +280,7 @@ int wm_api_win_lock(int lock_type, int rank, int assert, struct wm_win *win)
         else if (!t->nocheck)
             wm_rma_ask(r, t, kind);
         if (is_prompt(r, t))
-            err = wm_rma_wait(r, t, is_ready);
+            err = wm_rma_await_ready(r, t);
     }
     rt_unlock(&r->dom->lock);
     return err;
@@ -308,7 +306,7 @@ static bool unask(struct wm_rma *r, struct wm_rma_target *t)
 
 static int unlock_by_message(struct wm_rma *r, struct wm_rma_target *t)
 {
-    int err = wm_rma_wait(r, t, is_ready);
+    int err = wm_rma_await_ready(r, t);
     int e = err ? err : wm_rma_flush(r, t, WM_UNTIL_EXECUTED);
     err = err ? err : e;
     if (unask(r, t)) {
@@ -320,7 +318,7 @@ static int unlock_by_message(struct wm_rma *r, struct wm_rma_target *t)
 
 static int unlock_by_ctl(struct wm_rma *r, struct wm_rma_target *t)
 {
-    int err = wm_rma_wait(r, t, is_ready);
+    int err = wm_rma_await_ready(r, t);
     int e = err ? err : wm_rma_flush(r, t, WM_UNTIL_TARGET);
     rt_fence(); /* stores to the target's memory before the release */
     if (t->want.state == WM_WANT_HELD)
@@ -367,7 +365,7 @@ static int lock_prompt(struct wm_rma *r)
         if (!err)
             wm_rma_ask(r, t, WM_WANT_SHARED);
         if (!err)
-            err = wm_rma_wait(r, t, is_ready);
+            err = wm_rma_await_ready(r, t);
     }
     return err;
 }

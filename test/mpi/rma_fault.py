@@ -54,4 +54,9 @@ def never_posts():
     survivors("pscw", f"complete {GONE}", f"wait {GONE}")
 
 
-main([holds_a_lock, holds_lock_all, owes_an_answer, misses_a_fence, never_posts])
+def never_notifies():
+    """The others wait for a notification."""
+    survivors("notify", f"notify {GONE}", f"free {GONE}")
+
+
+main([holds_a_lock, holds_lock_all, owes_an_answer, misses_a_fence, never_posts, never_notifies])

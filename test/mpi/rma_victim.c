@@ -73,6 +73,8 @@ static void survive(void)
         rc = rc ? rc : MPI_Win_flush(victim, win);
         report("answer", rc);
         MPI_Win_unlock_all(win);
+    } else if (is("notify")) {
+        report("notify", MPIX_Notify_wait(0, 1, win));
     } else if (is("fence")) {
         report("fence", MPI_Win_fence(0, win));
     } else if (is("pscw")) {
