@@ -254,17 +254,19 @@ struct note {
     char key[COLL_DEV_KEY];
     uint64_t words;     /* address of the process's words */
     uint32_t can, cuda; /* cuda: the process passed a CUDA stream */
+    uint32_t adds;      /* the process's device may add to all blocks */
     int32_t err;        /* error class of a process that has failed */
 };
 
 static const char *cannot(const struct wm_xstream_comm *s)
 {
     const struct coll_team *t = &s->comm->team;
-    return !s->g                    ? "a process passed no CUDA stream"
-           : !rt_gpu_can_meet(s->g) ? "this build has no kernels for the device"
-           : s->way                 ? NULL
-           : !t->ops->dev_describe  ? "device memory cannot be shared between processes"
-                                    : NULL;
+    return !s->g                              ? "a process passed no CUDA stream"
+           : !rt_gpu_can_meet(s->g)           ? "this build has no kernels for the device"
+           : s->way                           ? NULL
+           : s->comm->size > WM_XSTREAM_RANKS ? "there are too many processes"
+           : !t->ops->dev_describe            ? "device memory cannot be shared between processes"
+                                              : NULL;
 }
 
 static int clear_block(struct wm_xstream_comm *s)
@@ -326,15 +328,18 @@ static int attach(const struct wm_xstream_comm *s, int rank, const void *key,
     return err;
 }
 
-static const char *attach_all(struct wm_xstream_comm *s, const struct note *notes)
+static const char *attach_all(struct wm_xstream_comm *s, const struct note *notes,
+                              struct note *mine)
 {
     const struct wm_comm *c = s->comm;
+    mine->adds = 1;
     for (int r = 0; r < c->size; r++) {
         s->words_at[r] = notes[r].words;
         if (r == c->rank)
             s->peer[r].ptr = s->block->p;
         else if (attach(s, r, notes[r].key, &s->peer[r]) < 0)
             return "the devices of its processes cannot access each other's memory";
+        mine->adds &= rt_gpu_atomics_reach(s->g, s->peer[r].ptr);
     }
     return NULL;
 }
@@ -357,16 +362,20 @@ static int connect(struct wm_xstream_comm *s, int err)
         err = err ? err : notes[r].err;
     }
     if (rc >= 0 && can && !s->way) {
-        why = attach_all(s, notes);
+        why = attach_all(s, notes, &mine);
         mine.can = !why;
         rc = wm_exch_allgather(&x, &mine, sizeof mine, notes);
-        for (int r = 0; r < n && rc >= 0; r++)
+        s->adds = true;
+        for (int r = 0; r < n && rc >= 0; r++) {
             can = can && notes[r].can;
+            s->adds = s->adds && notes[r].adds;
+        }
     }
     free(notes);
     if (rc < 0)
         return wm_err_rt(rc, "setting up a stream communicator among %d processes", n);
     s->mapped = can && !s->way;
+    s->adds = s->mapped && s->adds;
     s->proxied = can && s->way;
     if (!can && !err && s->g)
         log_info(
@@ -402,6 +411,7 @@ static int state_make(struct wm_comm *c, struct wm_comm *ctl, struct wm_comm *wa
     s->stream = stream;
     c->stream = s;
     c->stream_left = comm_left;
+    c->stream_window = wm_xstream_window;
     wm_life_at_rest[WM_REST_STREAM] = at_rest;
     if (stream)
         wm_xstream_ref(stream);
@@ -418,7 +428,7 @@ static int state_make(struct wm_comm *c, struct wm_comm *ctl, struct wm_comm *wa
 }
 
 /* `err`: this process's arguments are wrong; all processes are notified. */
-static int comm_create(struct wm_comm *comm, struct wm_xstream *stream, int err,
+static int comm_create(struct wm_comm *comm, struct wm_xstream *stream, int err, bool proxies,
                        struct wm_comm **out)
 {
     struct wm_comm *c, *ctl = NULL, *way = NULL;
@@ -426,7 +436,7 @@ static int comm_create(struct wm_comm *comm, struct wm_xstream *stream, int err,
     if (rc)
         return rc;
     rc = wm_comm_create_from(comm, comm->group, &ctl);
-    if (!rc && wm_proxy_serves(c))
+    if (!rc && proxies && wm_proxy_serves(c))
         rc = wm_comm_create_from(comm, comm->group, &way);
     if (rc) {
         if (ctl)
@@ -440,6 +450,14 @@ static int comm_create(struct wm_comm *comm, struct wm_xstream *stream, int err,
     else
         *out = c;
     return err ? err : rc;
+}
+
+int wm_xstream_again(struct wm_comm *comm, struct wm_comm **out)
+{
+    int err = comm_create(comm, comm->stream->stream, MPI_SUCCESS, false, out);
+    if (!err)
+        (*out)->no_handle = true;
+    return err;
 }
 
 static int check_stream(MPIX_Stream h, struct wm_xstream **out)
@@ -474,7 +492,7 @@ WM_EXPORT int PMPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI_Co
                                     "communicators are made of intracommunicators"),
                              call);
     int err = check_stream(stream, &s);
-    err = comm_create(c, s, err, &made);
+    err = comm_create(c, s, err, true, &made);
     if (err)
         return wm_raise_comm(c, err, call);
     *newcomm = wm_comm_handle(made);

@@ -43,6 +43,7 @@
 #include "mpi/coll/call.h"
 #include "mpi/base/comm.h"
 #include "mpi/datatype/type.h"
+#include "mpi/rma/rma.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/stream_ops.h"
 
@@ -67,6 +68,9 @@ struct wm_xstream_block {
     uint32_t received[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS]; /* by source */
     uint32_t ready[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS];    /* from the sender: data may be read */
     uint32_t done[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS];     /* from the receiver: data read */
+    /* Of a window's hidden communicator, by number of a notification. */
+    uint32_t taken[WM_RMA_NOTES_MOST], pad3[16]; /* by this process, */
+    uint32_t came[WM_RMA_NOTES_MOST];            /* from all processes */
 };
 
 /* A buffer of another process, mapped until the stream has passed a ticket. */
@@ -98,6 +102,7 @@ struct wm_xstream_comm {
     struct rt_gpu *g;           /* NULL: no CUDA stream */
     bool mapped;                /* the same on all processes: devices synchronise, */
     bool proxied;               /* or proxy threads do; neither: hosts wait for streams */
+    bool adds;                  /* mapped, and any device may add to any block */
     bool all_cuda;              /* every process has passed a CUDA stream */
     bool captured, left;        /* work is in a graph; the handle has been freed */
     bool starts;                /* the proxy thread is starting a call, without the lock */
@@ -185,6 +190,10 @@ void wm_xstream_sweep(struct wm_xstream_comm *s);
 /* Keeps `h` (malloc'ed) until the stream has passed the work enqueued so far. */
 void wm_xstream_hold(struct wm_xstream_call *k, struct wm_xstream_held *h);
 
+/* Makes another communicator of the same processes on the same stream, without a handle and without
+ * proxy threads.  Collective. */
+int wm_xstream_again(struct wm_comm *comm, struct wm_comm **out);
+
 /* ---- turn.c: one order of the collectives of all communicators ---- */
 struct wm_xstream_turn { /* lives in a call */
     struct rt_list link;
@@ -232,5 +241,13 @@ int wm_xstream_irecv(void *buf, MPI_Count count, struct wm_type *t, int source, 
 /* `i`: index in an array of requests, for the error text.  The failed request's communicator is
  * attached. */
 int wm_xstream_wait(MPI_Request *request, MPI_Status *status, int i);
+
+/* ---- window.c: one-sided calls of windows on stream communicators ---- */
+/* A window has been created on `comm`. */
+int wm_xstream_window(struct wm_win *w, struct wm_comm *comm);
+/* A put with checked arguments; `number`: of its notification; -1: none. */
+int wm_xstream_put(struct wm_win *w, struct wm_rma_args *a, int number);
+int wm_xstream_flush(struct wm_win *w, int rank);
+int wm_xstream_notify_wait(struct wm_win *w, int number, uint32_t count);
 
 #endif

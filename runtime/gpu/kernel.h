@@ -241,7 +241,8 @@ struct rt_gpu_meet {
     uint64_t runs;          /* the same: launches so far, captured ones too */
     uint64_t poison, words; /* words: struct rt_gpu_meet_words */
     uint32_t step, nsignal, nwait, npoison;
-    uint32_t ticket, behind; /* stored to words->ended at the end; 0: not stored */
+    uint32_t ticket, behind; /* ticket: stored to words->ended at the end; 0: not stored */
+    uint32_t adds, pad;      /* adds: 1 is added to every signal[] instead, atomically */
     uint64_t signal[RT_GPU_MEET_MAX], wait[RT_GPU_MEET_MAX], poison_of[RT_GPU_MEET_MAX];
 };
 struct rt_gpu_meet_words { /* pinned host memory */

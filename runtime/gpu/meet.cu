@@ -47,7 +47,9 @@ extern "C" __global__ void __launch_bounds__(32)
         host_store(p.words + offsetof(struct rt_gpu_meet_words, begun), run);
     }
     fence_system(); /* the stream's earlier work, before the signals */
-    if (lane < p.nsignal)
+    if (lane < p.nsignal && p.adds)
+        atomic_add((uint32_t *)p.signal[lane], 1u);
+    else if (lane < p.nsignal)
         host_store(p.signal[lane], e);
     if (lane < p.nwait)
         came = wait_for(p, p.wait[lane], e - p.behind);

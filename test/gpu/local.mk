@@ -7,7 +7,7 @@ gputest = test/gpu/exchange.h test/gpu/gputest.h test/gpu/gputest.c test/gpu/cud
 gputest_ldadd = libmpi_abi.la -ldl
 gpu_programs = test/gpu/border test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_calls test/gpu/p2p_random test/gpu/p2p_fault test/gpu/p2p_devices \
 	test/gpu/p2p_rdma test/gpu/p2p_capture test/gpu/p2p_busy test/gpu/p2p_nccl test/gpu/p2p_stalls test/gpu/p2p_victim test/gpu/p2p_huge test/gpu/p2p_threads test/gpu/p2p_leaks test/gpu/pack_kinds \
-	test/gpu/coll_device test/gpu/coll_random test/gpu/coll_bits test/gpu/coll_huge \
+	test/gpu/coll_device test/gpu/coll_random test/gpu/coll_bits test/gpu/coll_huge test/gpu/rma_enqueue \
 	test/gpu/coll_types test/gpu/coll_bounce test/gpu/coll_capture test/gpu/coll_many test/gpu/queries \
 	test/gpu/coll_faults test/gpu/coll_void test/gpu/coll_late test/gpu/coll_victim \
 	test/gpu/stream_order test/gpu/stream_faults test/gpu/stream_proxy test/gpu/io_device test/gpu/io_storage test/gpu/rma_device \
@@ -103,6 +103,9 @@ test_gpu_coll_bounce_LDFLAGS = $(mpi_ldflags)
 test_gpu_coll_capture_SOURCES = test/gpu/coll_capture.c test/gpu/capture.h $(gputest)
 test_gpu_coll_capture_LDADD = $(gputest_ldadd) -lpthread
 test_gpu_coll_capture_LDFLAGS = $(mpi_ldflags)
+test_gpu_rma_enqueue_SOURCES = test/gpu/rma_enqueue.c test/mpi/mpitest.h $(gputest)
+test_gpu_rma_enqueue_LDADD = $(gputest_ldadd)
+test_gpu_rma_enqueue_LDFLAGS = $(mpi_ldflags)
 test_gpu_coll_many_SOURCES = test/gpu/coll_many.c test/gpu/collsum.h $(gputest)
 test_gpu_coll_many_LDADD = $(gputest_ldadd)
 test_gpu_coll_many_LDFLAGS = $(mpi_ldflags)

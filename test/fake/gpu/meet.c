@@ -37,6 +37,18 @@ static int store(cu_ctx c, uint64_t addr, uint32_t v)
     return 0;
 }
 
+static int add(cu_ctx c, uint64_t addr)
+{
+    struct fake_phys *phys;
+    char *p = addr & 3 ? NULL : fake_pin(c, addr, 4, FAKE_BY_KERNEL, &phys);
+
+    if (!p)
+        return CU_ERROR_ILLEGAL_ADDRESS;
+    __atomic_fetch_add((uint32_t *)(void *)p, 1u, __ATOMIC_RELEASE);
+    fake_unpin(phys);
+    return 0;
+}
+
 static int store_all(struct meeting *m, const uint64_t *addr, uint32_t n, uint32_t v)
 {
     int err = 0;
@@ -95,7 +107,9 @@ static int meet(struct meeting *m)
     *m->count = e;
     *m->runs = run;
     __atomic_store_n(&m->words->begun, run, __ATOMIC_RELEASE);
-    err = store_all(m, k->signal, k->nsignal, e);
+    err = k->adds ? 0 : store_all(m, k->signal, k->nsignal, e);
+    for (i = 0; k->adds && i < k->nsignal && !err; i++)
+        err = add(m->ctx, k->signal[i]);
     for (i = 0; i < k->nwait && !err; i++)
         came = wait_for(m, m->wait[i], e - k->behind) && came;
     if (!came) {
