@@ -19,23 +19,24 @@
 #define BENCH_NO_DEVICE 3 /* exit status: device memory was requested and is not available */
 
 enum bench_flags {
-    BENCH_TWO = 1,         /* exactly two ranks */
-    BENCH_PAIRS = 2,       /* an even number of ranks, or -p */
-    BENCH_THREADS = 4,     /* needs MPI_THREAD_MULTIPLE; -t counts threads */
-    BENCH_NOSIZE = 8,      /* one row, no message sizes */
-    BENCH_WINDOW = 16,     /* sends windows of messages: -W, -b */
-    BENCH_REDUCES = 32,    /* adds numbers: MPI_INT by default, no MPI_CHAR */
-    BENCH_OVERLAP = 64,    /* nonblocking: -t counts calls of MPI_Test */
-    BENCH_SEND_ALL = 128,  /* the send buffer holds a block for every rank */
-    BENCH_RECV_ALL = 256,  /* the receive buffer holds a block for every rank */
-    BENCH_RATE = 512,      /* has -R, the message rate column */
-    BENCH_DDT = 1024,      /* sends through pair.c: -D */
-    BENCH_COLL = 2048,     /* a collective that may be in place: -l */
-    BENCH_NCCL = 4096,     /* calls NCCL: buffers are on devices without being asked for */
-    BENCH_COMPUTES = 8192, /* computes on the CPU or on the device: -r */
-    BENCH_RMA = 16384,     /* one-sided: -w, -s */
-    BENCH_ACTIVE = 32768,  /* of these, only where both ranks synchronise: fence, pscw */
-    BENCH_ONE = 65536      /* one row, of one element */
+    BENCH_TWO = 1,          /* exactly two ranks */
+    BENCH_PAIRS = 2,        /* an even number of ranks, or -p */
+    BENCH_THREADS = 4,      /* needs MPI_THREAD_MULTIPLE; -t counts threads */
+    BENCH_NOSIZE = 8,       /* one row, no message sizes */
+    BENCH_WINDOW = 16,      /* sends windows of messages: -W, -b */
+    BENCH_REDUCES = 32,     /* adds numbers: MPI_INT by default, no MPI_CHAR */
+    BENCH_OVERLAP = 64,     /* nonblocking: -t counts calls of MPI_Test */
+    BENCH_SEND_ALL = 128,   /* the send buffer holds a block for every rank */
+    BENCH_RECV_ALL = 256,   /* the receive buffer holds a block for every rank */
+    BENCH_RATE = 512,       /* has -R, the message rate column */
+    BENCH_DDT = 1024,       /* sends through pair.c: -D */
+    BENCH_COLL = 2048,      /* a collective that may be in place: -l */
+    BENCH_NCCL = 4096,      /* calls NCCL: buffers are on devices without being asked for */
+    BENCH_COMPUTES = 8192,  /* computes on the CPU or on the device: -r */
+    BENCH_RMA = 16384,      /* one-sided: -w, -s */
+    BENCH_ACTIVE = 32768,   /* of these, only where both ranks synchronise: fence, pscw */
+    BENCH_ONE = 65536,      /* one row, of one element */
+    BENCH_NOTIFIES = 131072 /* the origin may notify the target */
 };
 
 enum bench_win { BENCH_WIN_ALLOCATE, BENCH_WIN_CREATE, BENCH_WIN_DYNAMIC };
@@ -45,7 +46,8 @@ enum bench_sync {
     BENCH_SYNC_LOCK,
     BENCH_SYNC_LOCK_ALL,
     BENCH_SYNC_PSCW,
-    BENCH_SYNC_FENCE
+    BENCH_SYNC_FENCE,
+    BENCH_SYNC_NOTIFY
 };
 
 /* What a data type and an operation of the command line are good for. */

@@ -281,10 +281,9 @@ static int parse_win(const struct parse *p, const char *s)
 
 static int parse_sync(const struct parse *p, const char *s)
 {
-    static const char *const words[] = {
-        "flush", "flush_local", "lock", "lock_all", "pscw", "fence"
-    };
-    int i = find_word(s, words, 6);
+    static const char *const words[] = { "flush", "flush_local", "lock",  "lock_all",
+                                         "pscw",  "fence",       "notify" };
+    int i = find_word(s, words, 7);
 
     if (!(p->spec->flags & BENCH_RMA))
         return wrong(p, "-s", s, "a one-sided benchmark, which this one is not");
@@ -292,6 +291,8 @@ static int parse_sync(const struct parse *p, const char *s)
         return wrong(p, "-s", s, "pscw or fence, in which both ranks are origins");
     if (i < 0)
         return wrong(p, "-s", s, "flush, flush_local, lock, lock_all, pscw or fence");
+    if (i == BENCH_SYNC_NOTIFY && !(p->spec->flags & BENCH_NOTIFIES))
+        return wrong(p, "-s", s, "another word: only osu_put_latency notifies");
     p->o->sync = (enum bench_sync)i;
     return 0;
 }
@@ -440,7 +441,9 @@ static void help(const struct bench_spec *s)
         printf("  -w, --win-option KIND         allocate, create or dynamic (allocate)\n"
                "  -s, --sync-option KIND        %s\n",
                f & BENCH_ACTIVE ? "pscw or fence (pscw)"
-                                : "flush, flush_local, lock, lock_all, pscw or fence (flush)");
+               : f & BENCH_NOTIFIES
+                   ? "flush, flush_local, lock, lock_all, pscw, fence or notify (flush)"
+                   : "flush, flush_local, lock, lock_all, pscw or fence (flush)");
     if (f & BENCH_COMPUTES)
         printf("  -r, --compute cpu|gpu         where the computation beside runs (cpu)\n");
     printf(

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The one-sided benchmarks: rank 0 is the origin, rank 1 the target; in osu_put_bibw, and in the
  * latency of epochs that both ranks take part in, each is both.  A latency is the time of an
- * operation with its synchronisation, half a round trip where the ranks take turns (fence, pscw).
+ * operation with its synchronisation, half a round trip where the ranks take turns (fence, pscw,
+ * notify).
  * -c checks one more epoch, whose data rank 0 makes, so that --fault is seen in all of them. */
 #include "test/bench/rma.h"
 #include "test/bench/bench.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Other libraries do not have them. */
+#pragma weak MPIX_Put_notify
+#pragma weak MPIX_Notify_wait
 
 enum { TAG_DATA = 110, TAG_BASE = 111 };
 
@@ -188,12 +194,38 @@ static void run_pscw(struct rma *x, int n)
     }
 }
 
+static void put_notify(struct rma *x)
+{
+    struct bench *b = x->b;
+
+    MPIX_Put_notify(b->sbuf, x->count, b->type, b->peer, x->disp, x->count, b->type, 0, x->win);
+}
+
+static void run_notify(struct rma *x, int n)
+{
+    if (!MPIX_Put_notify || !MPIX_Notify_wait) {
+        fprintf(stderr, "-s notify: this MPI library has no MPIX_Put_notify\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    MPI_Win_lock(MPI_LOCK_SHARED, x->b->peer, 0, x->win);
+    for (int i = 0; i < n; i++) {
+        if (!x->b->rank)
+            put_notify(x);
+        MPIX_Notify_wait(0, 1, x->win);
+        if (x->b->rank)
+            put_notify(x);
+    }
+    MPI_Win_unlock(x->b->peer, x->win);
+}
+
 static void work(struct bench *b, void *arg, int n)
 {
     if (b->opt.sync == BENCH_SYNC_FENCE)
         run_fence(arg, n);
     else if (b->opt.sync == BENCH_SYNC_PSCW)
         run_pscw(arg, n);
+    else if (b->opt.sync == BENCH_SYNC_NOTIFY)
+        run_notify(arg, n);
     else
         run_passive(arg, n);
 }
@@ -265,7 +297,7 @@ static void values(const struct rma *x, const struct bench_times *t, double *v)
 {
     enum bench_sync sync = x->b->opt.sync;
     double mb = (double)x->nbytes * x->window * (x->kind->both ? 2 : 1) / 1e6;
-    double us = sync == BENCH_SYNC_FENCE || sync == BENCH_SYNC_PSCW ? 1e6 / 2 : 1e6;
+    double us = sync >= BENCH_SYNC_PSCW ? 1e6 / 2 : 1e6;
 
     v[0] = x->kind->bandwidth ? mb / t->avg : t->avg * us;
     v[1] = x->kind->bandwidth ? mb / t->max : t->min * us;
@@ -324,8 +356,8 @@ static const struct rma_kind kinds[] = {
     { DO_PUT,
       false,
       false,
-      { SPEC("put_latency", "MPI_Put Latency Test", "time of MPI_Put and its synchronisation.", 0,
-             LIMIT_COPY),
+      { SPEC("put_latency", "MPI_Put Latency Test", "time of MPI_Put and its synchronisation.",
+             BENCH_NOTIFIES, LIMIT_COPY),
         LATENCY } },
     { DO_GET,
       false,

@@ -42,7 +42,8 @@ static const char *const syncs[] = { "MPI_Win_flush",
                                      "MPI_Win_lock/unlock",
                                      "MPI_Win_lock_all/unlock_all",
                                      "MPI_Win_post/start/complete/wait",
-                                     "MPI_Win_fence" };
+                                     "MPI_Win_fence",
+                                     "MPIX_Put_notify/MPIX_Notify_wait" };
 
 static const char *kind_name(char kind)
 {
