@@ -143,14 +143,15 @@ static void add_need(struct walk *w, const struct abi_object *by, const char *na
     out->needs[out->n++] = need;
     if (out->kind == ABI_NONE)
         out->kind = need.kind;
-    if (is_renamed(name) && out->trouble == ABI_FINE)
+    if (out->trouble != ABI_FINE)
+        return;
+    if (is_renamed(name))
         out->trouble = ABI_BUNDLED;
-    else if (need.kind != out->kind && out->trouble == ABI_FINE)
+    else if (need.kind != out->kind)
         out->trouble = ABI_TWO;
-    else if (need.kind == ABI_MPICH && uses_classes(name, by) && out->trouble == ABI_FINE)
+    else if (need.kind == ABI_MPICH && uses_classes(name, by))
         out->trouble = ABI_CXX;
-    if (out->trouble != ABI_FINE && !out->at)
-        out->at = out->n - 1;
+    out->at = out->n - 1;
 }
 
 static void follow(struct walk *w, const struct abi_object *by, const char *name)
