@@ -26,12 +26,12 @@
 #define DIRECT_MIN_LONG (64u << 10)
 /* If ranks outnumber cores, shared memory keeps the data in a cache, and two copies in user space
  * cost less than process_vm_readv, which looks up every page: measured among 8 ranks on 2 cores
- * (Zen 5), in us through shared memory and directly: an alltoall of blocks of 128 KiB 250 and 460,
- * a gather 6.5 and 16, a broadcast of 256 KiB 11 to 20 and 34 to 61.  The exceptions are calls in
- * which one rank copies all blocks while the others wait, from this sum of the blocks on: a gather
- * of 8 MiB, which fills the halves several times, 174 and 134; a scatter of 1 MiB 20 and 18.  Where
- * a system call costs less, or the ranks share no cache, shorter blocks would be faster
- * directly. */
+ * (Zen 5), mean of the ranks in us through shared memory and directly: an alltoall of blocks of
+ * 128 KiB 253 and 464, a gather of blocks of 128 KiB 6.4 and 16.4, a broadcast of 256 KiB 11
+ * and 34. The exceptions are calls in which one rank copies all blocks while the others wait, from
+ * this sum of the blocks on: a gather of 8 MiB, which fills the halves several times, 174 and 134;
+ * a scatter of 1 MiB 20 and 18.  Where a system call costs less, or the ranks share no cache,
+ * shorter blocks would be faster directly. */
 #define DIRECT_MIN_GATHER (6u << 20)
 #define DIRECT_MIN_SCATTER (1u << 20)
 #define NEVER (INT64_MAX / 2)
