@@ -58,8 +58,13 @@ int wm_api_init_thread(int *argc, char ***argv, int required, int *provided)
     if (err)
         return err;
     err = start_world(level);
-    if (!err && wm_init_parent)
+    if (!err && wm_init_parent) {
         err = wm_init_parent();
+        if (err) {
+            wm_state.phase = WM_BEFORE_INIT;
+            wm_comm_fini();
+        }
+    }
     if (err)
         wm_life_leave("MPI_Init");
     else

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+int (*wm_inter_meet)(const struct wm_exch *x);
+
 /* Orders of agreements between two groups lie above those of MPI_Comm_idup. */
 #define ORDER_BASE 0xc0000000u
 
@@ -26,6 +28,8 @@ struct hello {
     uint32_t ctx;   /* of the local communicator */
     uint32_t first; /* rank in its job of the first process of its group */
     uint64_t order; /* of the agreement; only to the own group */
+    uint32_t mixed; /* there may be processes that have not met; only to the own group */
+    uint32_t zero;
 };
 
 static uint64_t order_of(const struct hello *a, const struct hello *b)
@@ -46,6 +50,14 @@ static int overlap(const struct wm_group *a, const struct rt_name *b, int n)
                               "must have no process in common",
                               i);
     return MPI_SUCCESS;
+}
+
+static bool several_jobs(const struct rt_name *names, int n, uint64_t job)
+{
+    for (int i = 0; i < n; i++)
+        if (names[i].job != job)
+            return true;
+    return false;
 }
 
 /* The two leaders' part: *names (malloc'ed) are the processes of the other group.  Returns an error
@@ -69,13 +81,18 @@ static int meet(const struct wm_exch *x, const struct wm_group *group, struct he
         err = wm_exch_swap(x, own, group->size * (int64_t)sizeof **names, *names,
                            his.n * (int64_t)sizeof **names);
     }
-    free(own);
+    if (err || !ok || !his_ok)
+        free(own);
     if (err)
         return wm_err_rt(err, "exchanging groups with the other leader");
     if (!ok || !his_ok)
         return wm_err(MPI_ERR_NO_MEM, "no memory for the groups at a leader");
     hello->n = his.n;
     hello->order = order_of(&mine, &his);
+    hello->mixed = x->across->ctx != WM_CTX_BRIDGE && /* else mpi/dynamic has just met them */
+                   (several_jobs(*names, his.n, own[0].job) ||
+                    several_jobs(own, mine.n, own[0].job));
+    free(own);
     return overlap(group, *names, his.n);
 }
 
@@ -102,9 +119,31 @@ static int find_procs(const struct rt_name *names, int n, struct rt_proc **procs
         if (rt_boot_proc(names[i], &(*procs)[i]) < 0)
             return wm_err(MPI_ERR_GROUP,
                           "rank %d of the remote group is a process of another job that this "
-                          "process has not met; connect the two jobs first (MPI_Comm_connect)",
+                          "process has not met",
                           i);
     return MPI_SUCCESS;
+}
+
+static void merge_flags(void *inout, const void *in)
+{
+    *(uint32_t *)inout |= *(const uint32_t *)in;
+}
+
+/* If processes of the groups have not met, all of both groups meet now. */
+static int acquaint(const struct wm_exch *x, const struct rt_name *names, int n)
+{
+    uint32_t unknown = 0;
+    for (int i = 0; i < n; i++)
+        unknown |= rt_boot_proc(names[i], &(struct rt_proc){ 0 }) < 0;
+    int err = wm_exch_combine(x, &unknown, sizeof unknown, merge_flags);
+    if (err)
+        return wm_err_rt(err, "finding processes that have not met");
+    if (!unknown || !wm_inter_meet)
+        return MPI_SUCCESS;
+    rt_unlock(&x->comm->dom->lock);
+    err = wm_inter_meet(x);
+    rt_lock(&x->comm->dom->lock);
+    return err;
 }
 
 /* Both groups exchange their processes and agree on the ids; *procs is malloc'ed.  The names come
@@ -135,7 +174,11 @@ static int introduce(const struct wm_exch *x, const struct wm_group *group, stru
     if (!names)
         RT_BUG("out of memory: the names of %d processes", h->n);
     berr = wm_exch_bcast(x, names, h->n * (int64_t)sizeof *names);
-    s.err = berr ? wm_err_rt(berr, "receiving the remote group") : find_procs(names, h->n, procs);
+    s.err = berr       ? wm_err_rt(berr, "receiving the remote group")
+            : h->mixed ? acquaint(x, names, h->n)
+                       : MPI_SUCCESS;
+    if (!s.err)
+        s.err = find_procs(names, h->n, procs);
     free(names);
     return wm_ctx_find(x, &s, ctx);
 }
@@ -192,8 +235,6 @@ static bool local_is_lower(const struct wm_comm *c)
     return a.job != b.job ? a.job < b.job : a.rank < b.rank;
 }
 
-static void merge_bits(void *inout, const void *in) { *(uint32_t *)inout |= *(const uint32_t *)in; }
-
 /* Whether the local group comes first.  The processes combine four bits.  Bit 0: a process of the
  * lower group passes high = false; bit 1: a process of that group passes true; bits 2 and 3: the
  * same for the other group. */
@@ -203,7 +244,7 @@ static int local_first(struct wm_comm *c, int high, bool *first)
     uint32_t bits = 1u << ((high ? 1 : 0) + (lower ? 0 : 2));
     struct wm_exch x = wm_exch_all(c, WM_TAG_COMM);
     rt_lock(&c->dom->lock);
-    int err = wm_exch_combine(&x, &bits, sizeof bits, merge_bits);
+    int err = wm_exch_combine(&x, &bits, sizeof bits, merge_flags);
     rt_unlock(&c->dom->lock);
     if (err)
         return wm_err_rt(err, "exchanging the values of high");

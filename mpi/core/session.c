@@ -12,6 +12,7 @@
 #include "mpi/p2p/domain.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,14 +142,20 @@ bool wm_memory_kinds_known(const char *list)
     return true;
 }
 
+static char world_kinds[256];
+
+static void fill_world_kinds(void)
+{
+    wm_memory_kinds(cfg.memory_alloc_kinds, world_kinds, sizeof world_kinds);
+}
+
 const char *wm_session_kinds(const struct wm_session *s)
 {
-    static char world[256];
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (s)
         return s->kinds;
-    if (!world[0])
-        wm_memory_kinds(cfg.memory_alloc_kinds, world, sizeof world);
-    return world;
+    pthread_once(&once, fill_world_kinds);
+    return world_kinds;
 }
 
 /* ---- opening and closing ---- */

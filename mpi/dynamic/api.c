@@ -28,18 +28,20 @@ int wm_api_close_port(const char *port_name) { return wm_port_close(port_name); 
 
 static int dial_accept(const struct wm_dial *how, int *fd)
 {
-    return wm_port_accept(wm_main_domain, how->name, how->stop, how->arg, fd);
+    return wm_port_accept(wm_main_domain, how, fd);
 }
 
 static int dial_connect(const struct wm_dial *how, int *fd)
 {
-    return wm_port_connect(wm_main_domain, how->name, fd);
+    return wm_port_connect(wm_main_domain, how, fd);
 }
 
 int wm_dyn_accept(const char *name, int root, struct wm_comm *comm, int (*stop)(void *arg),
                   void *arg, struct wm_comm **out)
 {
-    struct wm_dial how = { dial_accept, true, name, stop, arg, -1 };
+    struct wm_dial how = {
+        .dial = dial_accept, .accepts = true, .name = name, .stop = stop, .arg = arg
+    };
     return wm_link(comm, root, &how, out);
 }
 

@@ -14,6 +14,7 @@ struct wm_dial {
     int (*stop)(void *arg);
     void *arg;
     int fd;
+    int limit_s; /* to wait for the other side, if it is not 0 */
 };
 
 /* Collective over the intracommunicator `comm`; `how` counts at the root.  Closes the connection.

@@ -11,8 +11,10 @@
  * connection is closed when PENDING_MAX are held. */
 #include "mpi/dynamic/port.h"
 #include "mpi/base/err.h"
+#include "mpi/dynamic/link.h"
 #include "mpi/p2p/domain.h"
 #include "runtime/base/cfg.h"
+#include "runtime/base/atomic.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/hmac.h"
@@ -272,7 +274,7 @@ int wm_port_close(const char *name)
     struct port **at = find(name), *p = *at;
     if (p) {
         *at = p->next;
-        p->closed = true;
+        rt_store_release(&p->closed, true); /* pairs with past(), without the mutex */
     }
     bool idle = p && !p->busy;
     pthread_mutex_unlock(&mutex);
@@ -422,13 +424,24 @@ static int answer_one(struct port *p)
     return -1;
 }
 
-int wm_port_accept(struct wm_domain *d, const char *name, int (*stop)(void *arg), void *arg,
-                   int *fd)
+/* Whether the accept is over; it has no connection yet. */
+static int past(const struct port *p, const struct wm_dial *how, uint64_t until)
 {
+    int err = how->stop ? how->stop(how->arg) : MPI_SUCCESS;
+    if (!err && rt_load_acquire(&p->closed))
+        err = wm_err(MPI_ERR_PORT, "the port was closed while this call waited");
+    if (!err && until && rt_now_ns() > until)
+        err = wm_err(MPI_ERR_PORT, "no process has connected within %d seconds", how->limit_s);
+    return err;
+}
+
+int wm_port_accept(struct wm_domain *d, const struct wm_dial *how, int *fd)
+{
+    uint64_t until = how->limit_s ? rt_now_ns() + (uint64_t)how->limit_s * 1000000000u : 0;
     struct pollfd f[PENDING_MAX + 1];
     unsigned quiet = 0;
     struct port *p = NULL;
-    int err = acquire(name, &p);
+    int err = acquire(how->name, &p);
     if (err)
         return err;
     do {
@@ -439,9 +452,7 @@ int wm_port_accept(struct wm_domain *d, const char *name, int (*stop)(void *arg)
         *fd = answer_one(p);
         if (*fd >= 0)
             break;
-        err = stop ? stop(arg) : MPI_SUCCESS;
-        if (!err && p->closed)
-            err = wm_err(MPI_ERR_PORT, "the port was closed while this call waited");
+        err = past(p, how, until);
         f[0] = (struct pollfd){ .fd = p->fd, .events = POLLIN };
         for (int i = 0; i < p->npending; i++)
             f[i + 1] = (struct pollfd){ .fd = p->pending[i].fd, .events = POLLIN };
@@ -532,27 +543,29 @@ static int malformed(const char *name)
                   name);
 }
 
-static int refused(const char *list, int err, int rc)
+static int refused(const char *list, int limit_s, int err, int rc)
 {
     if (rc == -RT_ETIMEOUT)
         return wm_err(MPI_ERR_PORT,
                       "no process has called MPI_Comm_accept at %.200s within %d seconds "
                       "(WEFT_CONNECT_S)",
-                      list, cfg.connect_s);
+                      list, limit_s);
     return wm_err(MPI_ERR_PORT, "the port at %.200s cannot be reached, or is closed: %s", list,
                   rc == -RT_EINVAL  ? "another program, or another port, is there"
                   : rc == -RT_EPEER ? "the other side has closed the connection"
                                     : strerror(err));
 }
 
-int wm_port_connect(struct wm_domain *d, const char *name, int *fd)
+int wm_port_connect(struct wm_domain *d, const struct wm_dial *how, int *fd)
 {
+    const char *name = how->name;
+    int limit_s = how->limit_s ? how->limit_s : cfg.connect_s;
     uint8_t secret[SECRET_LEN];
     const size_t head = strlen(PREFIX) + 2 * SECRET_LEN;
     if (strncmp(name, PREFIX, strlen(PREFIX)) || strnlen(name, head + 2) < head + 2 ||
         name[head] != '@' || unhex(name + strlen(PREFIX), secret) < 0)
         return malformed(name);
-    uint64_t limit = (uint64_t)cfg.connect_s * 1000000000u, until = limit ? rt_now_ns() + limit : 0;
+    uint64_t limit = (uint64_t)limit_s * 1000000000u, until = limit ? rt_now_ns() + limit : 0;
     struct sockaddr_storage a;
     socklen_t len;
     bool bad = false;
@@ -571,5 +584,5 @@ int wm_port_connect(struct wm_domain *d, const char *name, int *fd)
         if (rc == -RT_ETIMEOUT)
             break;
     }
-    return bad ? malformed(name) : refused(list, err, rc);
+    return bad ? malformed(name) : refused(list, limit_s, err, rc);
 }

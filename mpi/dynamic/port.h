@@ -10,6 +10,7 @@
 #include "mpi/base/mpi_int.h"
 
 struct wm_domain;
+struct wm_dial; /* link.h: how->name, stop, limit_s */
 
 /* Waits for events of n descriptors for a short time, and makes progress; *quiet (0 at first) grows
  * while nothing happens.  Without the domain's lock. */
@@ -21,9 +22,8 @@ int wm_port_open(char *name);
 int wm_port_close(const char *name);
 /* The descriptor of a connection whose other end knows the port's secret.  Return MPI_SUCCESS or
  * what wm_err() returned. */
-int wm_port_accept(struct wm_domain *d, const char *name, int (*stop)(void *arg), void *arg,
-                   int *fd);
-int wm_port_connect(struct wm_domain *d, const char *name, int *fd);
+int wm_port_accept(struct wm_domain *d, const struct wm_dial *how, int *fd);
+int wm_port_connect(struct wm_domain *d, const struct wm_dial *how, int *fd);
 /* Sends n_out bytes and receives n_in bytes at the same time.  0, -RT_EPEER, -RT_ETIMEOUT: nothing
  * moved for a minute. */
 int wm_port_swap(struct wm_domain *d, int fd, const void *out, size_t n_out, void *in, size_t n_in);

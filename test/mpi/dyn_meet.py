@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Jobs that meet by ports: two mpiruns, singletons, several clients, a client that dies, a wrong secret, a port that is closed."""
+"""Jobs that meet by ports: two mpiruns, singletons, several clients, a client that dies, a wrong secret, a port that is closed,
+a side that fails before it connects, jobs of two users."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,18 +19,25 @@ from patience import Stopwatch
 victim = os.path.join(builddir, "test/mpi/dyn_victim")
 rsh = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../launch/rsh_here")
 LIMIT = 30
+OTHER_USER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
-def start(ranks, *args):
-    """Ranks 0: without mpirun; a list of hosts with slots: ranks on all of them, which this machine plays."""
+def start(ranks, mode, *args):
+    """Ranks 0: without mpirun; a list of hosts with slots: ranks on all of them, which this machine plays.  The mode may begin with
+    settings, NAME=VALUE, and with @: as another user."""
     hosts = ["--rsh", rsh, "-H", ranks] if isinstance(ranks, str) else []
-    command = ([mpirun, *hosts] + (["-n", str(ranks)] if not hosts else []) if ranks else []) + [victim, *args]
+    command = ([mpirun, *hosts] + (["-n", str(ranks)] if not hosts else []) if ranks else []) + [victim]
+    *settings, mode = mode.split()
+    if "@" in settings:
+        command = [*OTHER_USER, *command]
+    command = ["env", *[s for s in settings if s != "@"], *command, mode, *args]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def together(*jobs, status=None):
     """Runs jobs (ranks, mode, more arguments) that share a port; all end with 0, or as `status` says."""
     with tempfile.TemporaryDirectory(prefix="weft-meet-") as folder:
+        os.chmod(folder, 0o755)  # for the other user
         file = os.path.join(folder, "port")
         running = [start(ranks, mode, file, *map(str, more)) for ranks, mode, *more in jobs]
         watch = Stopwatch()
@@ -102,4 +111,27 @@ def closed_while_waiting():
     together((1, "late"), (2, "failing"))
 
 
-main([two_mpiruns, without_shared_memory, singletons, many_times, many_clients, client_dies, client_dies_in_collective, client_dies_in_collective_of_hosts, wrong_secret, closed_while_waiting])
+def one_side_fails():
+    """It has no transport that reaches other jobs; the other side learns it at once."""
+    together((0, "WEFT_BTL=self in-vain"), (2, "failing"))
+    together((1, "in-vain"), (0, "WEFT_BTL=self failing-here"))
+
+
+def other_users():
+    """Refused on both sides, unless both permit it."""
+    allow = "WEFT_CONNECT_ANY_USER=1"
+    if os.geteuid() or not shutil.which("setpriv") or subprocess.run([*OTHER_USER, "test", "-x", victim]).returncode:
+        print("# skipped: other_users needs root, setpriv, and a build folder that others may read")
+        return
+    together((1, "in-vain"), (0, "@ failing"))
+    together((1, "in-vain"), (0, f"@ {allow} failing"))
+    together((2, f"{allow} DYN_APART=1 accept"), (0, f"@ {allow} DYN_APART=1 connect"))
+
+
+def failed_init():
+    """MPI_Init, which fails to connect to the parent, leaves nothing behind."""
+    together((0, "WEFT_INITIAL_ERRHANDLER=mpi_errors_return orphan"))
+
+
+main([two_mpiruns, without_shared_memory, singletons, many_times, many_clients, client_dies, client_dies_in_collective,
+      client_dies_in_collective_of_hosts, wrong_secret, closed_while_waiting, one_side_fails, other_users, failed_init])

@@ -31,6 +31,8 @@ static inline int sharing(void)
 static inline bool shm_is_on(void)
 {
     const char *btl = getenv("WEFT_BTL");
+    if (getenv("DYN_APART")) /* the other job belongs to another user */
+        return false;
     return !btl || strstr(btl, "shm");
 }
 

@@ -64,6 +64,16 @@ static void talk(MPI_Comm inter, bool parent)
     OK(MPI_Comm_free(&merged));
 }
 
+/* Two jobs that only their common parent has met become an intercommunicator: the parents and the
+ * first job against the second job. */
+static void join_strangers(MPI_Comm group, MPI_Comm peer, bool first)
+{
+    MPI_Comm inter = MPI_COMM_NULL;
+    OK(MPI_Intercomm_create(group, 0, peer, 0, 4, &inter));
+    talk(inter, first);
+    OK(MPI_Comm_free(&inter));
+}
+
 /* ---- children ---- */
 
 static int child(int argc, char **argv)
@@ -87,6 +97,13 @@ static int child(int argc, char **argv)
     mt_size = n;
     if (!strcmp(what, "talk")) {
         talk(parent, false);
+    } else if (!strcmp(what, "stranger-1")) {
+        MPI_Comm merged;
+        OK(MPI_Intercomm_merge(parent, 1, &merged));
+        join_strangers(merged, MPI_COMM_NULL, true);
+        OK(MPI_Comm_disconnect(&merged));
+    } else if (!strcmp(what, "stranger-2")) {
+        join_strangers(MPI_COMM_WORLD, parent, false);
     } else if (!strcmp(what, "report")) { /* argument and number of the command, to parent 0 */
         OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &number, &flag));
         CHECK(flag);
@@ -158,6 +175,18 @@ static void by_each_rank(void)
     spawn("talk", 1, 0, MPI_COMM_SELF, &inter);
     talk(inter, true);
     OK(MPI_Comm_disconnect(&inter));
+}
+
+static void strangers(void)
+{
+    MPI_Comm one = MPI_COMM_NULL, two = MPI_COMM_NULL, merged;
+    spawn("stranger-1", 2, 0, mt_comm, &one);
+    spawn("stranger-2", 2, 0, mt_comm, &two);
+    OK(MPI_Intercomm_merge(one, 0, &merged));
+    join_strangers(merged, two, true);
+    OK(MPI_Comm_disconnect(&merged));
+    OK(MPI_Comm_disconnect(&one));
+    OK(MPI_Comm_disconnect(&two));
 }
 
 static void several_commands(void)
@@ -351,6 +380,7 @@ int main(int argc, char **argv)
     MT_RUN(one_child);
     MT_RUN(three_children);
     MT_RUN(by_each_rank);
+    MT_RUN(strangers);
     MT_RUN(several_commands);
     MT_RUN(info_keys);
     MT_RUN(wrong_requests);

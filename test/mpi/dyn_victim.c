@@ -8,7 +8,11 @@
  *     left FILE         accepts, and gets an error in that collective
  *     wrong FILE        connects with another secret, which the acceptor refuses
  *     late FILE         accepts nothing: opens a port, writes FILE, closes it after a while
- *     failing FILE      connects to that port and expects MPI_ERR_PORT */
+ *     failing FILE      connects to that port and expects MPI_ERR_PORT
+ *     failing-here FILE connects, and gets another error
+ *     in-vain FILE      accepts, and gets an error
+ *     orphan FILE       MPI_Init fails, because the port of the parent is wrong, and then succeeds
+ */
 #include "test/descriptors.h"
 #include "test/mpi/dyn_meet.h"
 #include "test/mpi/dyn_path.h"
@@ -115,16 +119,30 @@ static void wrong(void)
     *digit = *digit == '0' ? '1' : '0';
 }
 
+/* Started with a setting that returns errors from MPI_Init. */
+static void orphan(void)
+{
+    int flag = -1;
+    setenv("WEFT_PARENT_PORT", "weft1:wrong", 1);
+    FAILS(MPI_Init(NULL, NULL), MPI_ERR_PORT);
+    OK(MPI_Initialized(&flag));
+    CHECK_EQ(flag, 0);
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 2 ? argv[1] : "", *file = argc > 2 ? argv[2] : "";
     int n = argc > 3 ? atoi(argv[3]) : 1;
-    MPI_Init(NULL, NULL);
+    if (!strcmp(what, "orphan"))
+        orphan();
+    OK(MPI_Init(NULL, NULL));
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    bool serves = !strcmp(what, "accept") || !strcmp(what, "survive") || !strcmp(what, "late") ||
-                  !strcmp(what, "left");
+    if (!strcmp(what, "orphan"))
+        return MPI_Finalize();
+    bool serves = !strcmp(what, "accept") || !strcmp(what, "in-vain") || !strcmp(what, "survive") ||
+                  !strcmp(what, "late") || !strcmp(what, "left");
     serves ? publish(file) : find(file);
     if (!strcmp(what, "accept") || !strcmp(what, "connect"))
         meet(serves, n);
@@ -139,6 +157,10 @@ int main(int argc, char **argv)
     else if (!strcmp(what, "failing"))
         FAILS(MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &(MPI_Comm){ 0 }),
               MPI_ERR_PORT);
+    else if (!strcmp(what, "failing-here"))
+        CHECK(MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &(MPI_Comm){ 0 }));
+    else if (!strcmp(what, "in-vain"))
+        CHECK(MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &(MPI_Comm){ 0 }));
     else if (!strcmp(what, "late"))
         usleep(300000);
     if (serves && rank == 0 && *port)

@@ -4,6 +4,8 @@
  * check.h is not for threads. */
 #include "test/mpi/mpitest.h"
 #include <pthread.h>
+#include <string.h>
+#include <unistd.h>
 
 enum { THREADS = 4, ROUNDS = 200, BIG = 100000 };
 
@@ -286,6 +288,45 @@ static void handlers(void)
     OK(MPI_Comm_set_errhandler(mt_comm, MPI_ERRORS_RETURN));
 }
 
+/* The first use of a text that all threads share. */
+static void *world_info(void *arg)
+{
+    struct job *j = arg;
+    MPI_Info info;
+    char kinds[64] = "";
+    int len = sizeof kinds, flag = 0;
+    j->errors += MPI_Comm_get_info(MPI_COMM_WORLD, &info) != MPI_SUCCESS;
+    j->errors += MPI_Info_get_string(info, "mpi_memory_alloc_kinds", &len, kinds, &flag);
+    j->errors += !flag || !strstr(kinds, "system");
+    MPI_Info_free(&info);
+    return NULL;
+}
+
+static void infos(void) { run_threads(world_info, NULL); }
+
+static char port[MPI_MAX_PORT_NAME];
+
+static void *accept_in_vain(void *arg)
+{
+    MPI_Comm c;
+    *(int *)arg = MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &c);
+    return NULL;
+}
+
+/* Whether the other thread waits already, or calls too late, makes no difference to the error. */
+static void closed_port(void)
+{
+    pthread_t t;
+    int err = MPI_SUCCESS;
+    OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+    OK(MPI_Open_port(MPI_INFO_NULL, port));
+    CHECK_EQ(pthread_create(&t, NULL, accept_in_vain, &err), 0);
+    usleep(50000);
+    OK(MPI_Close_port(port));
+    CHECK_EQ(pthread_join(t, NULL), 0);
+    FAILS(err, MPI_ERR_PORT);
+}
+
 int main(int argc, char **argv)
 {
     int provided = -1;
@@ -297,6 +338,7 @@ int main(int argc, char **argv)
         MPI_Finalize();
         return 1;
     }
+    MT_RUN(infos); /* first */
     MT_RUN(own_tags);
     MT_RUN(own_communicators);
     MT_RUN(blocking_calls);
@@ -305,6 +347,7 @@ int main(int argc, char **argv)
     MT_RUN(matched_probe);
     MT_RUN(handed_requests);
     MT_RUN(collectives);
+    MT_RUN(closed_port);
     MT_RUN(handlers);
     MT_RUN(thread_main);
     return mt_end();
