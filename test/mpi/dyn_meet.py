@@ -29,14 +29,14 @@ def start(ranks, mode, *args):
     command = ([mpirun, *hosts] + (["-n", str(ranks)] if not hosts else []) if ranks else []) + [victim]
     *settings, mode = mode.split()
     if "@" in settings:
-        command = [*OTHER_USER, *command]
+        command = ["TMPDIR=/tmp", "WEFT_SHM_DIR=/dev/shm", *OTHER_USER, *command]  # folders of the tests are private
     command = ["env", *[s for s in settings if s != "@"], *command, mode, *args]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def together(*jobs, status=None):
     """Runs jobs (ranks, mode, more arguments) that share a port; all end with 0, or as `status` says."""
-    with tempfile.TemporaryDirectory(prefix="weft-meet-") as folder:
+    with tempfile.TemporaryDirectory(prefix="weft-meet-", dir="/tmp") as folder:
         os.chmod(folder, 0o755)  # for the other user
         file = os.path.join(folder, "port")
         running = [start(ranks, mode, file, *map(str, more)) for ranks, mode, *more in jobs]
