@@ -83,7 +83,7 @@ struct btl_up {
     void (*recv)(void *arg, struct btl_peer *from, const struct btl_hdr *h, const void *data,
                  size_t len);
     /* The peer is lost.  Called once; every op of the peer has been or will be completed with an
-     * error. */
+     * error.  err 0: it has ended normally, with no op in progress. */
     void (*down)(void *arg, struct btl_peer *peer, int err);
     void *arg;
 };

@@ -24,15 +24,17 @@ static void close_all(struct tcp_peer *p)
     p->retry_ns = p->losing_ns = 0;
 }
 
-void tcp_peer_notify(struct tcp_peer *p)
+static void notify(struct tcp_peer *p, int err)
 {
     struct btl_tcp *b = tcp_instance(p);
     if (p->notified)
         return;
     p->notified = true;
     if (p->base.up && !b->closing)
-        b->up.down(b->up.arg, &p->base, -RT_EPEER);
+        b->up.down(b->up.arg, &p->base, err);
 }
+
+void tcp_peer_notify(struct tcp_peer *p) { notify(p, -RT_EPEER); }
 
 void tcp_peer_lost(struct tcp_peer *p, const char *why)
 {
@@ -56,10 +58,9 @@ void tcp_peer_left(struct tcp_peer *p)
     bool wanted = !rt_list_empty(&p->xfers) || p->out.tail > p->out.head || p->awaited;
     p->lost = true;
     close_all(p);
-    if (wanted) {
+    if (wanted)
         log_info(BTL, "tcp: rank %u ended while messages were incomplete", p->base.proc.rank);
-        tcp_peer_notify(p);
-    }
+    notify(p, wanted ? -RT_EPEER : 0);
 }
 
 void tcp_peer_losing(struct tcp_peer *p, int err)

@@ -202,10 +202,10 @@ void launch_show_programs(struct launch_job *job, FILE *out)
         struct launch_app *app = &job->opts->apps[i];
         const struct app_of_job both = { job, app };
         const struct abi_env env = { value_for, &both, app->wdir };
-        const char *search = value_of(job, app, "PATH");
+        char *search = search_list(job, app);
         int why;
-        app->path = seen_from(app->wdir, find_program(app->argv.v[0], app->wdir,
-                                                      search ? search : "/usr/bin:/bin", &why));
+        app->path = seen_from(app->wdir, find_program(app->argv.v[0], app->wdir, search, &why));
+        free(search);
         if (app->path)
             launch_show_foreign(job, app, &env, out);
     }

@@ -632,6 +632,8 @@ uint64_t family_kill_at_ns(const struct launch_job *job)
     return at;
 }
 
+bool family_is_member(const struct launch_job *job) { return job->family->has_up; }
+
 bool family_active(const struct launch_job *job) { return job->family->members != NULL; }
 
 void family_fini(struct launch_job *job)

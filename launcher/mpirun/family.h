@@ -45,6 +45,8 @@ void family_end_all(struct launch_job *job, bool now);
 void family_signal(struct launch_job *job, int sig);
 /* Time at which an adopted process is to be killed; 0: none is. */
 uint64_t family_kill_at_ns(const struct launch_job *job);
+/* Whether this mpirun runs a job that another mpirun's job has spawned. */
+bool family_is_member(const struct launch_job *job);
 /* Whether a member runs. */
 bool family_active(const struct launch_job *job);
 /* Frees the family.  Members that still run end when their sockets close. */

@@ -63,7 +63,9 @@ static void reap(struct loop *l)
     launch_report_dead(l->job, launch_end_exited);
 }
 
-/* SIGINT and similar signals: the first one sends SIGTERM to the ranks, the second one SIGKILL. */
+/* SIGINT and similar signals: the first one sends SIGTERM to the ranks, the second one SIGKILL.  A
+ * spawned job gets the first one as a message, so its mpirun counts a signal while the job is
+ * ending as the second one. */
 static void interrupt(struct loop *l, int sig)
 {
     if (l->job->nrunning == 0 && family_active(l->job)) {
@@ -77,11 +79,12 @@ static void interrupt(struct loop *l, int sig)
         l->job->exit_code = 128 + sig;
         return;
     }
-    if (l->interrupts++ == 0 && !l->job->ending) {
+    bool first = l->interrupts++ == 0;
+    if (first && !l->job->ending) {
         launch_report(l->job, "%s: ending %d rank%s; a second signal kills at once", strsignal(sig),
                       l->job->nrunning, l->job->nrunning == 1 ? "" : "s");
         launch_end_begin(l->job, 128 + sig);
-    } else if (l->interrupts > 1) {
+    } else if (!first || family_is_member(l->job)) {
         launch_end_kill(l->job);
     }
 }

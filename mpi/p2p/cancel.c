@@ -45,11 +45,9 @@ static bool take_back(struct wm_preq *q)
     return true;
 }
 
-/* A send that has failed because its target has gone counts as cancelled, if the target had
- * published before that it receives no more. */
-static void forgive(struct wm_preq *q)
+void wm_cancel_forgive(struct wm_preq *q, const struct wm_peer *peer)
 {
-    if (q->r.err != -RT_EPEER || !q->peer || !wm_peer_is_last(q->peer))
+    if (q->r.err != -RT_EPEER || !peer || !wm_peer_is_last(peer))
         return;
     q->r.err = 0;
     q->r.status.cancelled = true;
@@ -76,7 +74,7 @@ int wm_cancel_send(struct wm_preq *q)
     struct wm_domain *d = q->dom;
     struct wm_fin f = { .req = q->r.obj.handle };
     if (rt_req_done(&q->r)) {
-        forgive(q);
+        wm_cancel_forgive(q, q->peer);
         return 0;
     }
     if (take_back(q) || q->state != WM_ANNOUNCED)

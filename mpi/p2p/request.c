@@ -31,6 +31,8 @@ static int preq_cancel(struct rt_req *r)
     struct wm_preq *q = (struct wm_preq *)r;
     if (q->kind == WM_PREQ_SEND)
         return wm_cancel_send(q);
+    if (rt_req_done(r) && q->peer_rank >= 0)
+        wm_cancel_forgive(q, q->comm->peers[q->peer_rank]);
     if (q->state != WM_POSTED)
         return 0; /* matched: it completes normally (MPI-5.0 section 3.8.4) */
     wm_match_unpost(&q->dom->match, &q->posted);

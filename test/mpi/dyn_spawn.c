@@ -97,6 +97,10 @@ static int child(int argc, char **argv)
     mt_size = n;
     if (!strcmp(what, "talk")) {
         talk(parent, false);
+    } else if (!strcmp(what, "leave")) { /* without what the parent waits for */
+        OK(MPI_Recv(&n, 1, MPI_INT, 0, 5, parent, MPI_STATUS_IGNORE));
+        MPI_Finalize();
+        return check_failed_case;
     } else if (!strcmp(what, "stranger-1")) {
         MPI_Comm merged;
         OK(MPI_Intercomm_merge(parent, 1, &merged));
@@ -187,6 +191,27 @@ static void strangers(void)
     OK(MPI_Comm_disconnect(&merged));
     OK(MPI_Comm_disconnect(&one));
     OK(MPI_Comm_disconnect(&two));
+}
+
+/* A receive from a process that is in MPI_Finalize or has ended fails, and one that is cancelled
+ * does not. */
+static void child_that_leaves(void)
+{
+    MPI_Comm inter = MPI_COMM_NULL;
+    int x = 0, flag = 0;
+    MPI_Request r;
+    MPI_Status s;
+    spawn("leave", 1, 0, mt_comm, &inter);
+    if (mt_rank == 0) {
+        OK(MPI_Irecv(&x, 1, MPI_INT, 0, 6, inter, &r));
+        OK(MPI_Send(&x, 1, MPI_INT, 0, 5, inter));
+        FAILS(MPI_Recv(&x, 1, MPI_INT, 0, 7, inter, MPI_STATUS_IGNORE), MPI_ERR_PROC_ABORTED);
+        OK(MPI_Cancel(&r));
+        OK(MPI_Wait(&r, &s));
+        OK(MPI_Test_cancelled(&s, &flag));
+        CHECK(flag);
+    }
+    OK(MPI_Comm_free(&inter));
 }
 
 static void several_commands(void)
@@ -381,6 +406,7 @@ int main(int argc, char **argv)
     MT_RUN(three_children);
     MT_RUN(by_each_rank);
     MT_RUN(strangers);
+    MT_RUN(child_that_leaves);
     MT_RUN(several_commands);
     MT_RUN(info_keys);
     MT_RUN(wrong_requests);
