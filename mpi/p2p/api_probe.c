@@ -31,14 +31,15 @@ static void describe(const struct wm_stored *s, MPI_Status *status)
     wm_status_set(status, s->unex.key.src, s->unex.key.tag, wm_stored_len(s), false);
 }
 
-/* Connects to a named source, so that a process that has never sent anything is polled, too. */
-static int prepare(struct wm_comm *c, int source)
+/* Connects to a named source, so that a process that has never sent anything is polled, too.  Of a
+ * lost source, only what has arrived can be found. */
+static int prepare(struct wm_comm *c, int source, int tag)
 {
     struct wm_peer *p;
     if (source < 0)
         return MPI_SUCCESS;
     int err = wm_comm_peer(c, source, &p);
-    if (err >= 0)
+    if (err >= 0 && p->err && !find(c, source, tag))
         err = p->err;
     return err < 0 ? wm_err_rt(err, "could not look for a message from rank %d", source)
                    : MPI_SUCCESS;
@@ -101,7 +102,7 @@ static int probe(int source, int tag, struct wm_comm *comm, int *flag, MPI_Messa
     }
     rt_lock(&comm->dom->lock);
     struct wm_stored *s = NULL;
-    int err = prepare(comm, source);
+    int err = prepare(comm, source, tag);
     if (!err)
         s = flag ? look(comm, source, tag) : wait_for(comm, source, tag);
     if (s && message)
@@ -109,7 +110,7 @@ static int probe(int source, int tag, struct wm_comm *comm, int *flag, MPI_Messa
     else if (s)
         describe(s, status);
     else if (!flag && !err)
-        err = prepare(comm, source); /* the error of the lost source */
+        err = prepare(comm, source, tag); /* the error of the lost source */
     if (flag)
         *flag = s && !err;
     rt_unlock(&comm->dom->lock);

@@ -331,11 +331,16 @@ int wm_p2p_irecv(const struct wm_msg *m, struct rt_req **out)
     int64_t nbytes = wm_nbytes(m->count, m->layout);
     if (nbytes < 0)
         return (int)nbytes;
-    if (m->peer >= 0) { /* connects, and finds a lost peer before the wait */
+    struct wm_key key = { .ctx = wm_ctx(c, m->coll),
+                          .src = m->peer,
+                          .tag = m->tag == MPI_ANY_TAG ? WM_MATCH_ANY : m->tag };
+    if (m->peer >= 0) { /* connects; of a lost peer, only what has arrived can be received */
         struct wm_peer *p;
         int err = wm_comm_peer(c, m->peer, &p);
-        if (err < 0 || p->err)
-            return err < 0 ? err : p->err;
+        if (err >= 0 && p->err && !wm_match_find(&d->match, &key))
+            err = p->err;
+        if (err < 0)
+            return err;
     }
     struct wm_preq *q = wm_preq_new(d, WM_PREQ_RECV);
     if (!q)
@@ -349,9 +354,7 @@ int wm_p2p_irecv(const struct wm_msg *m, struct rt_req **out)
     q->count = m->count;
     q->layout = m->layout;
     q->nbytes = nbytes;
-    q->posted.key = (struct wm_key){ .ctx = wm_ctx(c, m->coll), .src = m->peer, .tag = m->tag };
-    if (m->tag == MPI_ANY_TAG)
-        q->posted.key.tag = WM_MATCH_ANY;
+    q->posted.key = key;
     if (rt_unlikely(m->on_device || wm_on_device(m->buf, m->count, m->layout, nbytes))) {
         int err = wm_dev_open(q);
         if (err < 0) {

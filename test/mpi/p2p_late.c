@@ -5,11 +5,12 @@
  *   p2p_late freed   a correct one: long messages, whose requests are freed, end in MPI_Finalize
  *   p2p_late asked   a correct one: a rank that was only asked for messages, and never sent any,
  *                    has ended: on other hosts there is no connection to it, and none is wanted
+ *   p2p_late gone    a correct one over TCP: messages of a process that has ended since
  *   p2p_late never   an erroneous one: messages without a receive, their requests freed */
 #include "test/mpi/mpitest.h"
 
 /* Longer than MPI_Finalize waits for the messages of an erroneous program. */
-enum { MESSAGES = 300, TAG = 21, AWAY_MS = 7000, END_MS = 2000, BIG = 1 << 20 };
+enum { MESSAGES = 300, TAG = 21, AWAY_MS = 7000, END_MS = 2000, GONE_MS = 20000, BIG = 1 << 20 };
 
 static void late_sender(void)
 {
@@ -49,6 +50,34 @@ static void asked_in_vain(void)
     OK(MPI_Iprobe(1, TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
     CHECK(!flag);
     mt_sleep_ms(END_MS);
+}
+
+/* Rank 0 receives only when it knows that rank 1 has ended. */
+static void sender_gone(void)
+{
+    int v[2] = { 5, 6 }, flag, err = MPI_SUCCESS, class;
+    MPI_Request r;
+
+    if (mt_rank == 1) {
+        OK(MPI_Send(&v[0], 1, MPI_INT, 0, TAG, MPI_COMM_WORLD));
+        OK(MPI_Send(&v[1], 1, MPI_INT, 0, TAG, MPI_COMM_WORLD));
+        return;
+    }
+    for (int ms = 0; ms < GONE_MS && err == MPI_SUCCESS; ms++) {
+        err = MPI_Iprobe(1, TAG + 1, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+        mt_sleep_ms(1);
+    }
+    OK(MPI_Error_class(err, &class));
+    CHECK_EQ(class, MPI_ERR_PROC_ABORTED);
+    OK(MPI_Probe(1, MPI_ANY_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    v[0] = v[1] = 0;
+    OK(MPI_Recv(&v[0], 1, MPI_INT, 1, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    OK(MPI_Irecv(&v[1], 1, MPI_INT, 1, MPI_ANY_TAG, MPI_COMM_WORLD, &r));
+    OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
+    CHECK_EQ(v[0], 5);
+    CHECK_EQ(v[1], 6);
+    OK(MPI_Error_class(MPI_Recv(v, 1, MPI_INT, 1, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE), &class));
+    CHECK_EQ(class, MPI_ERR_PROC_ABORTED);
 }
 
 static void never_received(void)
@@ -104,6 +133,8 @@ int main(int argc, char **argv)
         never_received();
     else if (argc > 1 && !strcmp(argv[1], "asked"))
         asked_in_vain();
+    else if (argc > 1 && !strcmp(argv[1], "gone"))
+        sender_gone();
     else if (freed)
         freed_requests();
     else if (mt_rank == 0)
