@@ -189,11 +189,3 @@ void pump_close(struct pump *p)
         input_close(&p->job->ranks[i]);
     }
 }
-
-void pump_fini(struct pump *p)
-{
-    free(p->polled);
-    free(p->in);
-    p->polled = NULL;
-    p->in = NULL;
-}

@@ -40,6 +40,5 @@ bool pump_idle(const struct pump *p);
 /* Closes streams that are still open: children that have left the process groups of the ranks may
  * keep them open. */
 void pump_close(struct pump *p);
-void pump_fini(struct pump *p);
 
 #endif

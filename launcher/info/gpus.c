@@ -48,7 +48,11 @@ const struct info_gpus *info_gpus(void)
     return &gpus;
 }
 
-const char *info_pairs(info_pair_test *in, const void *arg, char *text, size_t len)
+/* Ordered pairs (i, j) of devices, as text: "0-1, 1-0"; "all" for all with i != j, "same device"
+ * for all with i == j. */
+typedef bool pair_test(int i, int j, const void *arg);
+
+static const char *pairs_of(pair_test *in, const void *arg, char *text, size_t len)
 {
     const struct info_gpus *g = info_gpus();
     int n[2] = { 0 }; /* pairs of different devices, and of one device */
@@ -196,7 +200,7 @@ static void print_shared(const struct info_gpus *g)
             if (!is_first(&l, p / g->n, p % g->n))
                 continue;
             snprintf(name, sizeof name, "%s, by %s", info_share_names[k], how[k]);
-            printf("  %-28s %-17s %s%s\n", name, info_pairs(is_like, &l, pairs, sizeof pairs),
+            printf("  %-28s %-17s %s%s\n", name, pairs_of(is_like, &l, pairs, sizeof pairs),
                    l.s->works ? "works" : "refused: ", l.s->works ? "" : l.s->why);
         }
     }
@@ -248,7 +252,7 @@ static void print_pair(unsigned key)
     snprintf(rest + rest_at, sizeof rest - rest_at, "%s", rest_at ? "others" : "managed, others");
     if (!at)
         snprintf(rest, sizeof rest, "any");
-    info_pairs(has_key, &key, pairs, sizeof pairs);
+    pairs_of(has_key, &key, pairs, sizeof pairs);
     if (at)
         print_row(shared, "device", pairs, INFO_DIRECT, link);
     /* Pieces are cudaMalloc memory. */
@@ -318,7 +322,7 @@ void info_gpu_paths(void)
     }
     printf("\nBetween ranks on    copies of device memory by\n");
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-        info_pairs(is_reach, &rows[r].reach, pairs, sizeof pairs);
+        pairs_of(is_reach, &rows[r].reach, pairs, sizeof pairs);
         if (pairs[0])
             printf("  %-17s %s%s\n", pairs, rows[r].reach.access ? "" : "through pinned memory: ",
                    info_switch_points(rows[r].link, points, sizeof points));

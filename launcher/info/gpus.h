@@ -54,12 +54,5 @@ double info_predict_us(enum info_path path, enum rt_gpu_link link, size_t len);
 const char *info_switch_points(enum rt_gpu_link link, char *text, size_t len);
 /* Which process copies between devices, by length, for buffers in large pages and others. */
 const char *info_sides(bool large_pages, char *text, size_t len);
-/* The method for a copy of this length. */
-enum rt_gpu_way info_way(enum rt_gpu_link link, size_t len);
-
-/* Ordered pairs (i, j) of devices, as text: "0-1, 1-0"; "all" for all with i != j, "same device"
- * for all with i == j. */
-typedef bool info_pair_test(int i, int j, const void *arg);
-const char *info_pairs(info_pair_test *in, const void *arg, char *text, size_t len);
 
 #endif

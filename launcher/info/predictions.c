@@ -26,7 +26,8 @@ const char *const info_path_names[] = {
     [INFO_FROM_HOST] = "in pieces of pinned memory",
 };
 
-enum rt_gpu_way info_way(enum rt_gpu_link link, size_t len)
+/* The method for a copy of this length. */
+static enum rt_gpu_way way_of(enum rt_gpu_link link, size_t len)
 {
     bool kernels = rt_gpu_images[0].name != NULL && !cfg.gpu_engines;
     /* on a device that ranks share, their contexts run in turn, so there is no polling kernel */
@@ -36,7 +37,7 @@ enum rt_gpu_way info_way(enum rt_gpu_link link, size_t len)
 
 static double copy_ns(enum rt_gpu_link link, size_t len)
 {
-    return (double)rt_gpu_cost_ns(info_way(link, len), link, len);
+    return (double)rt_gpu_cost_ns(way_of(link, len), link, len);
 }
 
 /* Two pieces overlap, so a message is cut into at least two; mpi/p2p does the same. */
@@ -81,10 +82,10 @@ static const char *side_name(enum rt_gpu_link side)
 /* The longest copy below `high` that uses the same method as a copy of length `low`. */
 static size_t last_of(enum rt_gpu_link link, size_t low, size_t high)
 {
-    enum rt_gpu_way way = info_way(link, low);
+    enum rt_gpu_way way = way_of(link, low);
     while (high - low > 1) {
         size_t mid = low + (high - low) / 2;
-        if (info_way(link, mid) == way)
+        if (way_of(link, mid) == way)
             low = mid;
         else
             high = mid;
@@ -107,14 +108,14 @@ const char *info_switch_points(enum rt_gpu_link link, char *text, size_t len)
     char size[32];
     text[0] = '\0';
     for (; n < LEN_MAX; n *= 2) {
-        enum rt_gpu_way way = info_way(link, n);
-        if (way == info_way(link, 2 * n))
+        enum rt_gpu_way way = way_of(link, n);
+        if (way == way_of(link, 2 * n))
             continue;
         size_t last = last_of(link, n, 2 * n);
         at += (size_t)snprintf(text + at, len - at, "up to %s %s, ", about(last, size, sizeof size),
                                rt_gpu_way_names[way]);
     }
-    snprintf(text + at, len - at, "%s%s", at ? "then " : "", rt_gpu_way_names[info_way(link, n)]);
+    snprintf(text + at, len - at, "%s%s", at ? "then " : "", rt_gpu_way_names[way_of(link, n)]);
     return text;
 }
 

@@ -102,7 +102,8 @@ static unsigned key_of(const char *name)
     return key;
 }
 
-int launch_hosts_find(const struct launch_hosts *h, const char *name)
+/* Index of the host with that name; -1: none. */
+static int find(const struct launch_hosts *h, const char *name)
 {
     unsigned mask = 2 * (unsigned)h->cap - 1;
     for (unsigned at = key_of(name); h->table && h->table[at & mask]; at++)
@@ -145,7 +146,7 @@ static bool grow(struct launch_hosts *h)
 
 int launch_hosts_add(struct launch_hosts *h, const char *name)
 {
-    int i = launch_hosts_find(h, name);
+    int i = find(h, name);
     if (i >= 0)
         return i;
     if (h->n == h->cap && !grow(h))
@@ -162,7 +163,7 @@ int launch_hosts_add(struct launch_hosts *h, const char *name)
     return h->n++;
 }
 
-void launch_hosts_fini(struct launch_hosts *h)
+static void hosts_fini(struct launch_hosts *h)
 {
     for (int i = 0; i < h->n; i++)
         free(h->v[i].name);
@@ -240,7 +241,7 @@ static int settle_user(struct choice *c, int host, const char *name)
 static int pick_name(void *arg, const char *name)
 {
     struct choice *c = arg;
-    int host = c->base ? launch_hosts_find(c->hosts, name) : launch_hosts_add(c->hosts, name);
+    int host = c->base ? find(c->hosts, name) : launch_hosts_add(c->hosts, name);
     if (host >= 0) {
         int code = settle_user(c, host, name);
         return code ? code : pick(c, host);
@@ -353,7 +354,7 @@ static int filter(struct launch_hosts *hosts, const struct choice *c)
         h->slots_given |= p->slots > 0;
         h->max_slots = p->max_slots;
     }
-    launch_hosts_fini(hosts);
+    hosts_fini(hosts);
     *hosts = kept;
     return 0;
 }

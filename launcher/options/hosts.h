@@ -52,11 +52,8 @@ struct in6_addr;
 bool launch_is_address(const char *name, struct in6_addr *addr);
 /* Whether a name or address means this host. */
 bool launch_is_self(const char *name);
-/* Index of the host with that name; -1: none. */
-int launch_hosts_find(const struct launch_hosts *h, const char *name);
-/* The same, but adds a new host.  -1: out of memory. */
+/* Index of the host with that name, which is added if it is new.  -1: out of memory. */
 int launch_hosts_add(struct launch_hosts *h, const char *name);
-void launch_hosts_fini(struct launch_hosts *h);
 /* Called when the command line has been read: sets opts->hosts from the allocation, --hostfile and
  * --host; none of these: no hosts.  Returns 0 or an exit code after a message. */
 int launch_choose_hosts(struct launch_opts *o);

@@ -120,7 +120,8 @@ static int send_to(struct tree_child *c, const void *frame, size_t len)
     return err;
 }
 
-struct tree_child *tree_find(struct tree *t, uint32_t node)
+/* The child whose subtree contains `node`, or NULL. */
+static struct tree_child *find(struct tree *t, uint32_t node)
 {
     for (int i = 0; i < t->n; i++)
         if (node >= (uint32_t)t->children[i].first && node < (uint32_t)t->children[i].end)
@@ -131,7 +132,7 @@ struct tree_child *tree_find(struct tree *t, uint32_t node)
 int tree_send(struct tree *t, uint32_t node, const void *frame, size_t len)
 {
     if (node != FRAME_ALL) {
-        struct tree_child *c = tree_find(t, node);
+        struct tree_child *c = find(t, node);
         return c ? send_to(c, frame, len) : -RT_ENOENT;
     }
     for (int i = 0; i < t->n; i++)

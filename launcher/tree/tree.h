@@ -74,8 +74,6 @@ int tree_start(struct tree *t, int first, int end, int self);
 /* Queues a frame to the subtree of `node`, or to all.  For one node returns 0; -RT_ENOENT: no child
  * is on the path; -RT_EPEER: the child does not run; -RT_ENOMEM. */
 int tree_send(struct tree *t, uint32_t node, const void *frame, size_t len);
-/* The child whose subtree contains `node`, or NULL. */
-struct tree_child *tree_find(struct tree *t, uint32_t node);
 /* For poll(): at most 3 descriptors for each child, and the time until the next timer; -1: none. */
 int tree_fds(struct tree *t, struct pollfd *fds);
 int tree_timeout_ms(const struct tree *t);

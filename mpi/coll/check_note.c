@@ -75,13 +75,13 @@ static struct seq seq_of(const struct wm_type *t)
 
 static bool packed(const struct wm_type *t) { return t->basic == wm_type_get(MPI_PACKED); }
 
-struct check_sig check_sig_of(const struct wm_type *t, int64_t count)
+static struct check_sig sig_of(const struct wm_type *t, int64_t count)
 {
     return (struct check_sig){ packed(t) ? 0 : repeat(seq_of(t), count).hash,
                                count * t->layout.size };
 }
 
-struct check_sig check_sig_of_counts(const struct wm_type *t, const int64_t *counts, int n)
+static struct check_sig sig_of_counts(const struct wm_type *t, const int64_t *counts, int n)
 {
     struct check_sig all = { packed(t) ? 0 : repeat(seq_of(t), 1).hash, 0 };
     for (int i = 0; i < n; i++) {
@@ -123,7 +123,7 @@ static void fill(struct check_sig *to, const struct wm_type *t, struct wm_type *
                  const int64_t *counts, int n)
 {
     for (int i = 0; i < n; i++)
-        to[i] = check_sig_of(types ? types[i] : t, counts[i]);
+        to[i] = sig_of(types ? types[i] : t, counts[i]);
 }
 
 /* Data that differ from pair to pair; with MPI_IN_PLACE, a rank sends what it expects. */
@@ -140,14 +140,14 @@ static void fill_pairs(struct check_note *a, const struct wm_call *call)
         memcpy(a->vec, recvs, (size_t)a->n * sizeof *recvs);
     if (!all && call->stype && !g->scounts) {
         a->has |= CHECK_SEND;
-        a->send = check_sig_of(call->stype, g->scount);
+        a->send = sig_of(call->stype, g->scount);
     } else if (g->kind == COLL_ALLGATHERV) {
         a->has |= CHECK_SEND;
         a->send = recvs[call->comm->rank];
     }
     if (g->kind == COLL_SCATTERV && call->rtype) {
         a->has |= CHECK_RECV;
-        a->recv = check_sig_of(call->rtype, g->rcount);
+        a->recv = sig_of(call->rtype, g->rcount);
     }
 }
 
@@ -158,12 +158,12 @@ static void fill_uniform(struct check_note *a, const struct wm_call *call)
     if (call->rtype) {
         a->has |= CHECK_RECV;
         a->recv = g->kind == COLL_REDUCE_SCATTER
-                      ? check_sig_of_counts(call->rtype, g->rcounts, call->comm->size)
-                      : check_sig_of(call->rtype, g->rcount);
+                      ? sig_of_counts(call->rtype, g->rcounts, call->comm->size)
+                      : sig_of(call->rtype, g->rcount);
     }
     if (call->stype) {
         a->has |= CHECK_SEND;
-        a->send = check_sig_of(call->stype, g->scount);
+        a->send = sig_of(call->stype, g->scount);
     }
 }
 

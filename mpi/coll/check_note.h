@@ -11,8 +11,6 @@ struct check_sig {
     uint64_t hash;
     int64_t nbytes;
 };
-struct check_sig check_sig_of(const struct wm_type *t, int64_t count);
-struct check_sig check_sig_of_counts(const struct wm_type *t, const int64_t *counts, int n);
 static inline bool check_sig_same(struct check_sig a, struct check_sig b)
 {
     return a.nbytes == b.nbytes && (a.hash == b.hash || !a.hash || !b.hash || !a.nbytes);

@@ -5,9 +5,6 @@
 
 #include "mpi/base/mpi_int.h"
 
-/* Fills the table of predefined types; idempotent, called before main() by the library. */
-void wm_type_init(void);
-
 /* Fortran's default kinds (MPI-5.0 chapter 20): whether Weft has the kind with `nbytes` bytes; and
  * setting the size of a kind, with the types that depend on it (MPI_INTEGER, MPI_2INTEGER ...).
  * Sizes are set before other types are derived from these. */

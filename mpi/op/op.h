@@ -36,8 +36,6 @@ MPI_Op wm_op_handle(const struct wm_op *o);
 /* Gives an operation that is not in use yet a function with a state of its own. */
 void wm_op_set_x(struct wm_op *o, MPIX_User_function_x *fn, MPIX_Destructor_function *destroy,
                  void *state);
-/* Fills the table of predefined operations; idempotent, called before main() by the library. */
-void wm_op_init(void);
 
 /* Nonblocking and persistent reductions hold a reference, so that MPI_Op_free does not end the
  * operation. */

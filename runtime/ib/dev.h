@@ -68,8 +68,6 @@ int rt_ib_list_gids(struct ibv_context *c, const char *dev, uint8_t port, int ta
 /* Chooses the GID of this port: cfg.ib_gid_index, or the best. */
 void rt_ib_choose_gid(struct ibv_context *c, const char *dev, uint8_t port, bool roce,
                       int table_len, struct rt_ib_gid *out);
-bool rt_ib_gid_is_v4(const union ibv_gid *gid);
-bool rt_ib_gid_is_zero(const union ibv_gid *gid);
 
 /* ---- the host: location.c ---- */
 

@@ -14,13 +14,13 @@
 
 #define TABLE_MAX 4096 /* entries, for all ports of a device */
 
-bool rt_ib_gid_is_v4(const union ibv_gid *gid)
+static bool is_v4(const union ibv_gid *gid)
 {
     static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
     return !memcmp(gid->raw, mapped, sizeof mapped);
 }
 
-bool rt_ib_gid_is_zero(const union ibv_gid *gid)
+static bool is_zero(const union ibv_gid *gid)
 {
     static const union ibv_gid zero;
     return !memcmp(gid, &zero, sizeof zero);
@@ -28,11 +28,11 @@ bool rt_ib_gid_is_zero(const union ibv_gid *gid)
 
 int rt_ib_gid_score(const union ibv_gid *gid, bool v2, enum rt_ib_if state)
 {
-    if (rt_ib_gid_is_zero(gid) || state == RT_IB_IF_DOWN)
+    if (is_zero(gid) || state == RT_IB_IF_DOWN)
         return -1;
     int score = state == RT_IB_IF_UP ? 1000 : state == RT_IB_IF_UNKNOWN ? 500 : 0;
     score += v2 ? 100 : 0;
-    if (rt_ib_gid_is_v4(gid))
+    if (is_v4(gid))
         return score + 40;
     if (gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80)
         return score + 10; /* link-local */
@@ -42,7 +42,7 @@ int rt_ib_gid_score(const union ibv_gid *gid, bool v2, enum rt_ib_if state)
 /* Whether `a` is the GID's address. */
 static bool is_address(const struct ifaddrs *a, const union ibv_gid *gid)
 {
-    if (a->ifa_addr->sa_family == AF_INET && rt_ib_gid_is_v4(gid)) {
+    if (a->ifa_addr->sa_family == AF_INET && is_v4(gid)) {
         const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)a->ifa_addr;
         return !memcmp(&in->sin_addr, gid->raw + 12, 4);
     }
@@ -103,7 +103,7 @@ static int list_by_entry(struct ibv_context *c, const char *dev, uint8_t port,
     for (int i = 0; i < max; i++) {
         char file[64], text[64];
         union ibv_gid gid;
-        if (rt_ib->query_gid(c, port, i, &gid) || rt_ib_gid_is_zero(&gid))
+        if (rt_ib->query_gid(c, port, i, &gid) || is_zero(&gid))
             continue;
         snprintf(file, sizeof file, "ports/%u/gid_attrs/types/%d", port, i);
         bool v2 = rt_ib_sysfs(dev, file, text, sizeof text) && !strcmp(text, "RoCE v2");
