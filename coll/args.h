@@ -12,6 +12,7 @@
 #include "runtime/reduce/reduce.h"
 
 struct coll_team;
+struct rt_gpu_ptr;
 
 enum coll_kind {
 #define KIND(kind, name, send, recv, bytes, traits) COLL_##kind,
@@ -72,6 +73,7 @@ struct coll_neighbors {
  * scatter; alltoall forms in place use the receive arguments for both sides. */
 struct coll_args {
     enum coll_kind kind;
+    enum rt_memkind mem;
     const void *sbuf; /* COLL_IN_PLACE for MPI_IN_PLACE */
     void *rbuf;
     int64_t scount, rcount;
@@ -82,7 +84,9 @@ struct coll_args {
      * layout per rank. */
     const int64_t *scounts, *sdispls, *rcounts, *rdispls;
     const struct rt_layout *const *stypes, *const *rtypes;
-    enum rt_memkind mem;
+    /* [2], by enum coll_side: the allocations that the caller has found the buffers in (`g` NULL:
+     * not found).  Used by coll_start() only; NULL: nothing is known. */
+    const struct rt_gpu_ptr *found;
     /* Neighbourhood collectives: the vectors above have one entry per neighbour.  Borrowed until
      * the call ends. */
     const struct coll_neighbors *neighbors;

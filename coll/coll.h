@@ -63,7 +63,8 @@ struct coll_team_ops {
     int (*peer_read)(struct coll_team *t, int rank, void *to, uint64_t from, size_t nbytes);
     int (*peer_write)(struct coll_team *t, int rank, uint64_t to, const void *from, size_t nbytes);
     /* Device memory; either all of these are NULL or none is.  dev_describe: registers [p, p + len)
-     * and returns a key that every rank of the team can attach; -RT_ENOTSUP: host memory, memory
+     * and returns a key that every rank of the team can attach; out->at: the allocation, if the
+     * caller has found it (`g` NULL: not); -RT_ENOTSUP: host memory, memory
      * that cannot be shared, or a rank to which the descriptor of the memory cannot be sent;
      * -RT_EADDR: the buffer is invalid.  dev_attach: maps a rank's range for g's device, from a
      * cache; -RT_ENOTSUP, -RT_EUNREACH: no such mapping is possible; -RT_EPEER, -RT_EGPU. */

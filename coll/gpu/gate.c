@@ -159,6 +159,7 @@ struct coll_gpu_call *coll_gpu_call_take(struct coll_gpu *g, struct coll_task *k
     c->gate = g;
     c->task = k;
     c->next = NULL;
+    c->found = NULL;
     c->device = k->args.mem != RT_MEM_HOST || coll_gpu_has_nothing(k->team, &k->args);
     c->voted = c->booked = c->maps.far = false;
     c->run.failed_at = 0;
@@ -309,6 +310,7 @@ int coll_gpu_start(struct coll_task *k)
     begin_call(c);
     k->alg = c->device ? &coll_gpu_alg : NULL;
     bool alone = !g->first;
+    c->found = k->args.found;
     /* vetoed without waiting: errors are those of the host call */
     if (alone && vote(c) && !c->on.yes) {
         call_give(c);
@@ -321,6 +323,7 @@ int coll_gpu_start(struct coll_task *k)
     g->last = &c->next;
     if (!alone)
         vote(c);
+    c->found = NULL;
     if (c->on.yes && alone)
         coll_gpu_wait_a_moment(c, 0);
     return 0;

@@ -97,7 +97,8 @@ struct coll_gpu_call {
                                          * structs */
     int (*go)(struct coll_gpu_call *c); /* current step function; as coll_task.step */
     struct coll_board_call on;
-    bool device; /* this rank may vote yes */
+    const struct rt_gpu_ptr *found; /* coll_args.found, while the call is started; NULL */
+    bool device;                    /* this rank may vote yes */
     bool voted;
     bool booked; /* part of a schedule: not in the queue of undecided calls, decided in any order */
     struct {     /* of a vote on a schedule: the task's fields after all have voted yes */

@@ -219,7 +219,10 @@ static int describe_range(struct coll_gpu_call *c, int w, struct coll_gpu_post *
 {
     struct coll_team *t = c->gate->board.team;
     struct coll_dev_mem *m = &c->maps.mem[w];
-    m->at.g = NULL;
+    if (c->found)
+        m->at = c->found[w];
+    else
+        m->at.g = NULL;
     int err = c->maps.far ? coll_gpu_engine->query(c->maps.own.at[w], c->maps.own.len[w], &m->at)
                           : t->ops->dev_describe(t, c->maps.own.at[w], c->maps.own.len[w], m);
     if (c->maps.far ? err >= 0 : err == -RT_ENOTSUP && m->at.g)

@@ -253,6 +253,7 @@ static int start_request(struct wm_call *call)
     if (persistent) {
         q->task.req.flags = RT_REQ_PERSISTENT;
         q->task.req.done = 1;
+        call->args.found = NULL; /* the call is started later */
         coll_prepare(&call->comm->team, &call->args, &q->task);
     } else {
         err = coll_start(&call->comm->team, &call->args, &q->task);
@@ -336,6 +337,7 @@ int wm_call_run(struct wm_call *call)
 {
     struct wm_comm *c = call->comm;
     const char *name = coll_kind_names[call->args.kind];
+    struct rt_gpu_ptr at[2];
     int err;
     err = apart(&call->args) ? MPI_SUCCESS : check_call(call);
     if (rt_unlikely(err)) {
@@ -347,7 +349,7 @@ int wm_call_run(struct wm_call *call)
     rt_lock(&c->dom->lock);
     wm_flow_before_coll(c->dom);
     if (rt_unlikely(rt_gpu_watch))
-        err = wm_coll_look(call);
+        err = wm_coll_look(call, at);
     if (call->form != WM_BLOCKING && err >= 0) {
         err = start_request(call);
     } else {

@@ -57,30 +57,39 @@ struct run {
 
 static int check_side(const struct coll_args *a, const struct coll_team *t, enum coll_side which)
 {
-    struct rt_gpu_ptr at;
-    bool scattered;
+    struct wm_mem mem;
     int err = 0;
     for (int i = 0, n = coll_args_uses(t, a, which); i < n && err >= 0; i++) {
         struct coll_block b = coll_args_use(t, a, which, i).b;
-        if (wm_block_on_device(&b))
-            err = wm_dev_query(b.at, b.n, b.l, &at, &scattered);
+        err = wm_block_resolve(&b, &mem);
     }
     return err;
+}
+
+/* Whether a buffer is not host memory. */
+static bool find(const void *buf, struct rt_gpu_ptr *at)
+{
+    int rc = rt_gpu_find(buf, 0, at);
+    if (rc <= 0)
+        at->g = NULL;
+    return rc != 0;
 }
 
 /* Shortcuts for the most frequent calls, whose data are contiguous and start at the buffers'
  * addresses.  Each buffer is looked at once, the receive buffer first.  If neither is device
  * memory, this process need not find out which of them it uses.  If every rank has a receive buffer
  * and this one is device memory, the send buffer does not matter. */
-int wm_coll_look(struct wm_call *call)
+int wm_coll_look(struct wm_call *call, struct rt_gpu_ptr *at)
 {
     struct coll_args *a = &call->args;
     const struct coll_team *t = &call->comm->team;
     bool plain = !a->rcounts && (!a->rtype || a->rtype->contig);
-    bool recv = plain && rt_gpu_is_device(a->rbuf);
+    at[COLL_SEND].g = at[COLL_RECV].g = NULL;
+    a->found = at;
+    bool recv = plain && find(a->rbuf, &at[COLL_RECV]);
     if (a->kind == COLL_BARRIER ||
         (rt_likely(plain && !recv && !a->scounts && (!a->stype || a->stype->contig)) &&
-         !rt_gpu_is_device(a->sbuf)))
+         !find(a->sbuf, &at[COLL_SEND])))
         return 0;
     if (recv && !coll_is(a->kind, COLL_IS_TO_ROOT | COLL_IS_NEIGHBOR) && a->rtype &&
         a->rcount * a->rtype->size > 0) {
@@ -117,14 +126,13 @@ static bool lies_on(const struct coll_args *a, const struct coll_team *t, enum c
 {
     for (int i = 0, n = coll_args_uses(t, a, which); i < n; i++) {
         struct coll_block b = coll_args_use(t, a, which, i).b;
-        struct rt_gpu_ptr at;
-        bool scattered;
+        struct wm_mem mem;
         if (!coll_block_nbytes(&b))
             continue;
-        if (!wm_block_on_device(&b) || wm_dev_query(b.at, b.n, b.l, &at, &scattered) < 0 ||
-            scattered || (*g && *g != at.g))
+        if (wm_block_resolve(&b, &mem) < 0 || mem.kind != WM_MEMORY_DEVICE ||
+            (*g && *g != mem.at.g))
             return false;
-        *g = at.g;
+        *g = mem.at.g;
         *nbytes += coll_block_nbytes(&b);
     }
     return true;
@@ -388,10 +396,13 @@ int wm_coll_reduce_local(const struct rt_op *op, const void *in, void *inout, in
     struct coll_args here = a;
     struct wm_stage *s;
     struct rt_lock *lock = &wm_main_domain->lock;
-    int64_t nbytes = count * l->size;
-    if (!wm_on_device(in, count, l, nbytes) && !wm_on_device(inout, count, l, nbytes))
+    if (rt_likely(!rt_gpu_watch))
         return rt_reduce_apply(op, in, inout, count, l);
     rt_lock(lock);
+    if (!wm_side_on_device(&a, NULL, COLL_SEND) && !wm_side_on_device(&a, NULL, COLL_RECV)) {
+        rt_unlock(lock); /* the operation may be a user function */
+        return rt_reduce_apply(op, in, inout, count, l);
+    }
     int err = reduce_on_device(&a);
     if (err != -RT_ENOTSUP) {
         rt_unlock(lock);
@@ -407,7 +418,7 @@ int wm_coll_reduce_local(const struct rt_op *op, const void *in, void *inout, in
     s->user.sbuf = COLL_IN_PLACE; /* the result's buffer is also input */
     wm_stage_copy(s, COLL_RECV, true);
     err = copies_wait(s);
-    rt_unlock(lock); /* the operation may be a user function */
+    rt_unlock(lock);
     if (err >= 0)
         err = rt_reduce_apply(op, here.sbuf, here.rbuf, count, here.rtype);
     rt_lock(lock);

@@ -6,9 +6,9 @@
 #include "mpi/coll/call.h"
 
 /* Sets args.mem to device memory if a buffer that this process uses in the call is device memory;
- * called only if rt_gpu_watch is set.  -RT_EADDR: a neighbourhood collective, which is not staged,
- * has an invalid buffer. */
-int wm_coll_look(struct wm_call *call);
+ * called only if rt_gpu_watch is set.  at[2]: room for args.found.  -RT_EADDR: a neighbourhood
+ * collective, which is not staged, has an invalid buffer. */
+int wm_coll_look(struct wm_call *call, struct rt_gpu_ptr *at);
 /* The operations `stage` (0 or -RT_E...) and `device` (NULL: there is none) of struct
  * coll_team_ops. */
 int wm_coll_stage(struct coll_team *t, struct coll_task *k);

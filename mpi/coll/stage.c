@@ -48,20 +48,22 @@ struct wm_stage_piece {
     bool in;
 };
 
-bool wm_block_on_device(const struct coll_block *b)
+int wm_block_resolve(const struct coll_block *b, struct wm_mem *out)
 {
-    return b->l && wm_on_device(b->at, b->n, b->l, coll_block_nbytes(b));
+    out->kind = WM_MEMORY_HOST;
+    return b->l ? wm_resolve(b->at, b->n, b->l, coll_block_nbytes(b), out) : 0;
 }
 
-/* The side's first block in device memory, or -1.  One block represents the whole buffer; with
- * absolute addresses, blocks may lie in several buffers. */
+/* The side's first block in device memory, of which *mem and *err are set, or -1.  One block
+ * represents the whole buffer; with absolute addresses, blocks may lie in several buffers. */
 static int first_on_device(const struct coll_args *a, const struct coll_team *t,
-                           enum coll_side which)
+                           enum coll_side which, struct wm_mem *mem, int *err)
 {
     bool absolute = !(which == COLL_RECV ? a->rbuf : a->sbuf);
     for (int i = 0, n = coll_args_uses(t, a, which); i < n; i++) {
         struct coll_block b = coll_args_use(t, a, which, i).b;
-        if (wm_block_on_device(&b))
+        *err = wm_block_resolve(&b, mem);
+        if (*err < 0 || mem->kind != WM_MEMORY_HOST)
             return i;
         if (coll_block_nbytes(&b) && !absolute)
             return -1;
@@ -71,7 +73,9 @@ static int first_on_device(const struct coll_args *a, const struct coll_team *t,
 
 bool wm_side_on_device(const struct coll_args *a, const struct coll_team *t, enum coll_side which)
 {
-    return first_on_device(a, t, which) >= 0;
+    struct wm_mem mem;
+    int err;
+    return first_on_device(a, t, which, &mem, &err) >= 0;
 }
 
 /* ---- host memory ---- */
@@ -135,22 +139,15 @@ static int alloc_side(struct wm_stage *s, enum coll_side which, int n)
                : -RT_ENOMEM;
 }
 
-/* Queries the block and sets its place in host memory; `found`: the caller has just found it in
- * device memory; *g: a context that can copy, if there is one. */
-static int place_block(struct wm_stage_side *side, int i, const struct coll_block *b, bool found,
-                       struct rt_gpu **g)
+/* Sets the place in host memory of a block in `mem`; *g: a context that can copy, if there is
+ * one. */
+static void place_block(struct wm_stage_side *side, int i, const struct coll_block *b,
+                        const struct wm_mem *mem, struct rt_gpu **g)
 {
     struct wm_stage_piece *p = &side->pieces[i];
     int64_t nbytes = coll_block_nbytes(b);
-    if (found || wm_block_on_device(b)) {
-        struct rt_gpu_ptr at;
-        bool scattered;
-        int err = wm_dev_query(b->at, b->n, b->l, &at, &scattered);
-        if (err < 0)
-            return err;
-        p->memory = scattered ? WM_MEMORY_SCATTERED : WM_MEMORY_DEVICE;
-        p->g = scattered ? NULL : at.g;
-    }
+    p->memory = mem->kind;
+    p->g = mem->kind == WM_MEMORY_DEVICE ? mem->at.g : NULL;
     p->s->in_parts = p->s->in_parts || (nbytes && !p->g);
     *g = p->g ? p->g : *g;
     p->off = (int64_t)side->len;
@@ -163,22 +160,26 @@ static int place_block(struct wm_stage_side *side, int i, const struct coll_bloc
         side->displs[i] = nbytes ? p->off / b->l->size : 0;
     }
     side->len = (size_t)(p->off + nbytes);
-    return 0;
 }
 
-/* Stages the side if it has device memory, or if `always` is set.  first_on_device() has classified
- * its block already, so place_block() does not classify that block again. */
+/* Stages the side if it has device memory, or if `always` is set. */
 static int make_side(struct wm_stage *s, enum coll_side which, bool always, struct rt_gpu **g)
 {
     struct wm_stage_side *side = &s->side[which];
-    int first = first_on_device(&s->user, s->team, which);
+    struct wm_mem mem;
+    int err = 0, first = first_on_device(&s->user, s->team, which, &mem, &err);
     int n = first >= 0 || always ? coll_args_uses(s->team, &s->user, which) : 0;
-    int err = n ? alloc_side(s, which, n) : 0;
+    if (n && err >= 0)
+        err = alloc_side(s, which, n);
     for (int i = 0; i < n && !err; i++) {
         struct coll_block b = coll_args_use(s->team, &s->user, which, i).b;
         side->pieces[i].s = s;
-        err = place_block(side, i, &b, i == first, g);
-        if (!err && needs_mirror(&s->user))
+        if (i > 0 || first != 0)
+            err = wm_block_resolve(&b, &mem);
+        if (err < 0)
+            break;
+        place_block(side, i, &b, &mem, g);
+        if (needs_mirror(&s->user))
             err = make_mirror(side, &b);
         else if (b.l)
             side->l = packed_layout(b.l);

@@ -36,8 +36,9 @@ struct wm_stage {
     int err;                              /* of a failed copy */
 };
 
-/* Whether the block, or any block of a side, is device memory. */
-bool wm_block_on_device(const struct coll_block *b);
+/* Resolves a block. */
+int wm_block_resolve(const struct coll_block *b, struct wm_mem *out);
+/* Whether any block of a side is device memory. */
 bool wm_side_on_device(const struct coll_args *a, const struct coll_team *t, enum coll_side which);
 
 /* Finds and checks the buffers and allocates memory.  0, -RT_EADDR, -RT_ENOMEM or -RT_EGPU. */

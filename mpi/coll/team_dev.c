@@ -117,11 +117,17 @@ static int describe(struct described *d, struct btl_peer *self)
     return err;
 }
 
+/* Whether the caller has found the allocation. */
+static bool is_found(const struct rt_gpu_ptr *at, const void *p, size_t len)
+{
+    return at->g && (uintptr_t)p - at->base < at->len && len <= at->base + at->len - (uintptr_t)p;
+}
+
 int wm_team_dev_describe(struct coll_team *t, const void *p, size_t len, struct coll_dev_mem *out)
 {
     struct btl_peer *self;
     struct described *d = place_of(t, p, len);
-    int err = rt_gpu_query(p, len, &out->at);
+    int err = is_found(&out->at, p, len) ? 0 : rt_gpu_query(p, len, &out->at);
     if (err == -RT_ENOENT || err == -RT_EINVAL)
         return -RT_ENOTSUP; /* host memory, or several allocations: staging reports errors */
     if (err < 0)

@@ -85,23 +85,18 @@ static int convert_part(struct wm_iop *op, char *image, int64_t first, int64_t l
     return err;
 }
 
-/* Device memory is reached under the domain's lock; user functions expect memory of the host. */
+/* User functions expect memory of the host. */
 static int convert_some(struct wm_iop *op, char *image, int64_t first, int64_t n, int64_t got)
 {
-    bool device = wm_on_device(op->buf, op->count, op->mem, op->count * op->mem->size);
     int64_t whole = op->write ? n : got / op->item, rest = op->write ? 0 : got % op->item;
-    if (device && op->view->rep->extent && !is_identity(op))
+    if (op->where.kind != WM_MEMORY_HOST && op->view->rep->extent && !is_identity(op))
         return -RT_ENOTSUP;
-    if (device)
-        wm_file_lock(op->file);
     int err = convert(op, image, first, whole);
     if (err >= 0 && rest) {
         char *part = image + whole * op->item;
         memset(part + rest, 0, (size_t)(op->item - rest));
         err = convert_part(op, part, first + whole, rest);
     }
-    if (device)
-        wm_file_unlock(op->file);
     return err < 0 ? err : 0;
 }
 

@@ -11,7 +11,6 @@
 
 struct pipe {
     struct wm_iop *op;
-    struct rt_gpu_ptr at;
     struct rt_gpu *g;
     int64_t end; /* of the data to be moved next: [op->moved, end) */
     struct wm_staging rooms;
@@ -109,7 +108,7 @@ static bool storage_may(const struct pipe *p)
 {
     struct wm_iop *op = p->op;
     return op->nbytes >= WM_STORAGE_LEAST && op->mem->contig && op->view->file->contig &&
-           rt_gpu_lies_on(p->g, &p->at) &&
+           rt_gpu_lies_on(p->g, &op->where.at) &&
            rt_io_gds_ready(&op->file->gds, op->file->fd, &op->file->fs);
 }
 
@@ -153,15 +152,24 @@ static int by_device(struct pipe *p, struct wm_rooms *r)
     return err ? err : by_pipe(p, r, p->op->nbytes);
 }
 
+static int move(struct wm_iop *op, char *room, int64_t n)
+{
+    wm_file_lock(op->file);
+    int err = wm_move(&op->where, &(struct wm_packing){ op->mem, op->count, op->buf, op->moved,
+                                                        room, n, op->write });
+    wm_file_unlock(op->file);
+    return err;
+}
+
 /* Data on several devices, or no pinned memory is left: piece by piece, without a pipeline. */
 static int by_pieces(struct wm_iop *op, struct wm_rooms *r, char *room, int64_t room_len)
 {
     while (op->moved < op->nbytes) {
         int64_t n = op->nbytes - op->moved < room_len ? op->nbytes - op->moved : room_len;
-        int err = op->write ? wm_pack_any(op->mem, op->count, op->buf, op->moved, room, n) : 0;
+        int err = op->write ? move(op, room, n) : 0;
         int64_t got = err ? err : wm_indep_move(op, r, room, op->pos + op->moved, n);
         if (got > 0 && !op->write) {
-            err = wm_unpack_any(op->mem, op->count, op->buf, op->moved, room, got);
+            err = move(op, room, got);
             got = err ? err : got;
         }
         if (got < 0)
@@ -173,15 +181,13 @@ static int by_pieces(struct wm_iop *op, struct wm_rooms *r, char *room, int64_t 
     return 0;
 }
 
-static int open_pipe(struct pipe *p, bool *scattered)
+static int open_pipe(struct pipe *p)
 {
     struct wm_iop *op = p->op;
+    p->g = op->where.at.g;
     wm_file_lock(op->file);
-    int err = wm_dev_query(op->buf, op->count, op->mem, &p->at, scattered);
-    p->g = p->at.g;
-    if (err >= 0 && !*scattered)
-        err = wm_staging_pinned(&p->rooms, p->g, RT_GPU_STAGE_LARGE, 2);
-    if (err >= 0 && !*scattered && p->rooms.n < 2)
+    int err = wm_staging_pinned(&p->rooms, p->g, RT_GPU_STAGE_LARGE, 2);
+    if (err >= 0 && p->rooms.n < 2)
         err = -RT_ENOMEM;
     wm_file_unlock(op->file);
     return err < 0 ? err : 0;
@@ -199,10 +205,10 @@ static void close_pipe(struct pipe *p)
 int wm_indep_device(struct wm_iop *op, struct wm_rooms *r)
 {
     struct pipe p = { .op = op };
-    bool scattered = false;
+    bool scattered = op->where.kind == WM_MEMORY_SCATTERED;
     int64_t room_len;
     char *room = wm_rooms_image(r, &room_len);
-    int err = open_pipe(&p, &scattered);
+    int err = scattered ? 0 : open_pipe(&p);
     if (scattered || err == -RT_ENOMEM)
         err = by_pieces(op, r, room, room_len);
     else if (!err)

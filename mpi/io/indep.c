@@ -218,7 +218,7 @@ static int run(struct wm_iop *op)
     const struct wm_view *v = op->view;
     if (v->rep)
         return wm_datarep_run(op);
-    if (wm_on_device(op->buf, op->count, op->mem, op->nbytes))
+    if (op->where.kind != WM_MEMORY_HOST)
         return with_rooms(op, true);
     if (op->mem->contig && (op->write || !worth_sieving(v, op->pos, op->nbytes))) {
         int64_t got = wm_indep_move(op, NULL, op->buf, op->pos, op->nbytes);

@@ -87,6 +87,24 @@ static int claim(const struct wm_access *a, struct wm_iop *op, int err)
     return err;
 }
 
+int wm_iop_error(const struct wm_iop *op, int rt_err)
+{
+    if (rt_err == -RT_EADDR)
+        return wm_dev_fault();
+    return wm_err_rt(rt_err, "could not %s %lld bytes at offset %lld of file %s",
+                     op->write ? "write" : "read", (long long)op->nbytes,
+                     (long long)wm_view_offset(op->view, op->pos), op->file->name);
+}
+
+/* Resolves the user's buffer.  MPI_SUCCESS or an error class. */
+static int resolve(struct wm_iop *op)
+{
+    wm_file_lock(op->file);
+    int err = wm_resolve(op->buf, op->count, op->mem, op->count * op->mem->size, &op->where);
+    wm_file_unlock(op->file);
+    return err < 0 ? wm_iop_error(op, err) : MPI_SUCCESS;
+}
+
 /* Fills in the operation. */
 static int prepare(const struct wm_access *a, struct wm_iop *op)
 {
@@ -104,19 +122,12 @@ static int prepare(const struct wm_access *a, struct wm_iop *op)
     int err = check_mode(a);
     if (!err)
         err = measure(a, op);
+    if (rt_unlikely(rt_gpu_watch) && !err)
+        err = resolve(op);
     err = claim(a, op, err);
     if (err)
         wm_view_unref(op->view);
     return err;
-}
-
-int wm_iop_error(const struct wm_iop *op, int rt_err)
-{
-    if (rt_err == -RT_EADDR)
-        return wm_dev_fault();
-    return wm_err_rt(rt_err, "could not %s %lld bytes at offset %lld of file %s",
-                     op->write ? "write" : "read", (long long)op->nbytes,
-                     (long long)wm_view_offset(op->view, op->pos), op->file->name);
 }
 
 int wm_io_run(const struct wm_access *a, MPI_Status *status)
@@ -217,7 +228,7 @@ bool wm_iop_may_be_a_job(const struct wm_iop *op)
 {
     if (op->view->rep)
         return false;
-    return !wm_on_device(op->buf, op->count, op->mem, op->nbytes) || wm_life_threads();
+    return op->where.kind == WM_MEMORY_HOST || wm_life_threads();
 }
 
 /* Under the lock, as launch(). */

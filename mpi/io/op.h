@@ -5,6 +5,7 @@
 
 #include "mpi/io/file.h"
 #include "mpi/io/view.h"
+#include "mpi/p2p/resolve.h"
 
 /* What a call of the API says. */
 enum wm_where { WM_AT, WM_OWN, WM_SHARED, WM_ORDERED }; /* explicit offset; file pointers */
@@ -25,6 +26,7 @@ struct wm_iop {
     char *buf; /* user memory: `count` elements of `mem` */
     const struct rt_layout *mem;
     int64_t count;
+    struct wm_mem where;  /* user memory: resolved where the call begins */
     struct wm_type *type; /* of the memory, for conversions */
     int64_t item;         /* bytes of an element in the file */
     int64_t pos, nbytes;  /* in the view, bytes of data */

@@ -98,9 +98,11 @@ static void agree_and_end(struct wm_cop *c) { agree(c, ended); }
 
 /* ---- messages to aggregators ---- */
 
-static int pack(const struct wm_iop *op, const struct part *part, char *to)
+/* Between the user's buffer and `packed`, which the operation reads or writes. */
+static int move(const struct wm_iop *op, int64_t pos, char *packed, int64_t len)
 {
-    return part->len ? wm_pack_now(op->mem, op->count, op->buf, part->pos, to, part->len) : 0;
+    return wm_move(&op->where, &(struct wm_packing){ op->mem, op->count, op->buf, pos, packed, len,
+                                                     op->write });
 }
 
 /* The message to aggregator number i, for its window [from, to). */
@@ -117,7 +119,7 @@ static void fill_one(struct wm_cop *c, int i, int64_t from, int64_t to, int64_t 
         rc = wm_room_grow(&x->send, *used + part->len);
     wm_cop_fail(c, WM_COP_MEMORY, rc);
     if (rc >= 0 && op->write) {
-        wm_cop_fail(c, WM_COP_COPY, pack(op, part, x->send.p + *used));
+        wm_cop_fail(c, WM_COP_COPY, move(op, part->pos, x->send.p + *used, part->len));
         *used += part->len;
     }
     int peer = c->plan.agg[i];
@@ -315,13 +317,13 @@ static void deliver(struct wm_cop *c)
     int rc = 0;
     for (int i = 0; i < c->plan.naggs && rc >= 0; i++) {
         const struct part *part = &x->part[i];
-        const char *answer = t->room.p + t->displ[c->plan.agg[i]];
+        char *answer = t->room.p + t->displ[c->plan.agg[i]];
         int64_t got;
         if (!part->len)
             continue;
         memcpy(&got, answer, sizeof got);
         if (got)
-            rc = wm_unpack_now(op->mem, op->count, op->buf, part->pos, answer + 8, got);
+            rc = move(op, part->pos, answer + 8, got);
         if (got < part->len && part->pos + got < x->end)
             x->end = part->pos + got;
     }

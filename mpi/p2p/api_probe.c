@@ -165,14 +165,11 @@ static int start(void *buf, MPI_Count count, struct wm_type *t, struct wm_messag
         q->type = t;
         wm_type_ref(t);
     }
-    if (rt_unlikely(wm_on_device(buf, count, q->layout, nbytes))) {
-        int err = wm_dev_open(q);
-        if (err < 0) {
-            wm_comm_ref(m->comm); /* stays with the message */
-            wm_req_release(&q->r);
-            return err == -RT_EADDR ? wm_dev_fault()
-                                    : wm_err_rt(err, "could not receive the message");
-        }
+    int err = wm_dev_resolve(q, NULL);
+    if (rt_unlikely(err < 0)) {
+        wm_comm_ref(m->comm); /* stays with the message */
+        wm_req_release(&q->r);
+        return err == -RT_EADDR ? wm_dev_fault() : wm_err_rt(err, "could not receive the message");
     }
     rt_slab_free(&message_slab, m);
     wm_deliver(q, s->from, s->kind, &s->unex.key, s->data, s->len);

@@ -85,26 +85,32 @@ static __attribute__((noinline, cold)) int hot_error(struct wm_preq *q)
     return wm_req_error(&q->r);
 }
 
+static inline const struct wm_mem *not_host(const void *buf, MPI_Count count,
+                                            const struct wm_type *t, struct wm_mem *room)
+{
+    return wm_resolve_now(buf, count, &t->layout, count * t->layout.size, room);
+}
+
 /* One thread: the request lives in this frame and is matched before the tables are searched. */
 int wm_api_recv(void *buf, MPI_Count count, struct wm_type *datatype, int source, int tag,
                 struct wm_comm *comm, MPI_Status *status)
 {
     struct wm_domain *d = comm->dom;
     struct wm_peer *p = NULL;
-    bool dev = false;
+    struct wm_mem room;
+    const struct wm_mem *mem = NULL;
     if (rt_likely(!rt_threaded && source >= 0))
         p = comm->peers[source];
-    if (rt_unlikely(
-            rt_threaded || (!p && source != MPI_ANY_SOURCE) || (p && p->err) ||
-            (((uint64_t)count | (uint64_t)datatype->layout.size) >> 31) != 0 ||
-            (dev = wm_on_device(buf, count, &datatype->layout, count * datatype->layout.size)))) {
+    if (rt_unlikely(rt_threaded || (!p && source != MPI_ANY_SOURCE) || (p && p->err) ||
+                    (((uint64_t)count | (uint64_t)datatype->layout.size) >> 31) != 0 ||
+                    (mem = not_host(buf, count, datatype, &room)))) {
         struct wm_msg m = { .buf = buf,
                             .count = count,
                             .layout = &datatype->layout,
                             .comm = comm,
                             .peer = source,
                             .tag = tag,
-                            .on_device = dev };
+                            .mem = mem };
         return recv_general(&m, datatype, status);
     }
     struct wm_preq q;
@@ -142,15 +148,15 @@ int wm_api_recv(void *buf, MPI_Count count, struct wm_type *datatype, int source
 
 /* One thread, a known source, nothing unexpected: the request is filled from the arguments. */
 static inline struct wm_preq *irecv_now(void *buf, MPI_Count count, struct wm_type *t, int source,
-                                        int tag, struct wm_comm *c, bool *dev)
+                                        int tag, struct wm_comm *c, struct wm_mem *room,
+                                        const struct wm_mem **mem)
 {
     struct wm_domain *d = c->dom;
     if (rt_unlikely(rt_threaded || source < 0 || d->match.nunex || !t->predefined ||
                     (((uint64_t)count | (uint64_t)t->layout.size) >> 31) != 0))
         return NULL;
     struct wm_peer *p = c->peers[source];
-    if (rt_unlikely(!p || p->err ||
-                    (*dev = wm_on_device(buf, count, &t->layout, count * t->layout.size))))
+    if (rt_unlikely(!p || p->err || (*mem = not_host(buf, count, t, room))))
         return NULL;
     struct wm_preq *q = wm_preq_new(d, WM_PREQ_RECV);
     if (rt_unlikely(!q))
@@ -175,8 +181,9 @@ static inline struct wm_preq *irecv_now(void *buf, MPI_Count count, struct wm_ty
 int wm_api_irecv(void *buf, MPI_Count count, struct wm_type *datatype, int source, int tag,
                  struct wm_comm *comm, MPI_Request *request)
 {
-    bool dev = false;
-    struct wm_preq *q = irecv_now(buf, count, datatype, source, tag, comm, &dev);
+    struct wm_mem room;
+    const struct wm_mem *mem = NULL;
+    struct wm_preq *q = irecv_now(buf, count, datatype, source, tag, comm, &room, &mem);
     if (rt_likely(q)) {
         *request = wm_req_handle(&q->r);
         return MPI_SUCCESS;
@@ -187,7 +194,7 @@ int wm_api_irecv(void *buf, MPI_Count count, struct wm_type *datatype, int sourc
                         .comm = comm,
                         .peer = source,
                         .tag = tag,
-                        .on_device = dev };
+                        .mem = mem };
     struct rt_req *r;
     rt_lock(&comm->dom->lock);
     int err = start(&m, datatype, &r);

@@ -80,7 +80,8 @@ static int send_start(const struct wm_msg *m, enum wm_mode mode, struct wm_type 
 
 /* One small contiguous message, one thread: straight into the transport. */
 static inline bool send_now(const void *buf, MPI_Count count, const struct wm_type *t, int dest,
-                            int tag, struct wm_comm *c, bool *dev)
+                            int tag, struct wm_comm *c, struct wm_mem *room,
+                            const struct wm_mem **mem)
 {
     if (rt_unlikely(dest < 0 || rt_threaded))
         return false;
@@ -89,7 +90,7 @@ static inline bool send_now(const void *buf, MPI_Count count, const struct wm_ty
                     (((uint64_t)count | (uint64_t)t->layout.size) >> 31) != 0))
         return false;
     size_t len = (size_t)count * (size_t)t->layout.size;
-    if (len > p->eager_max || (*dev = wm_on_device(buf, count, &t->layout, (int64_t)len)))
+    if (len > p->eager_max || (*mem = wm_resolve_contig(buf, (int64_t)len, room)))
         return false;
     struct btl_hdr hdr = wm_hdr(WM_EAGER, c->ctx, tag, c->rank);
     if (rt_unlikely(p->send(p->eager, &hdr, buf, len) != 0))
@@ -102,11 +103,12 @@ static inline bool send_now(const void *buf, MPI_Count count, const struct wm_ty
 int wm_api_send(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
                 struct wm_comm *comm)
 {
-    bool dev = false;
-    if (rt_likely(send_now(buf, count, datatype, dest, tag, comm, &dev)))
+    struct wm_mem room;
+    const struct wm_mem *mem = NULL;
+    if (rt_likely(send_now(buf, count, datatype, dest, tag, comm, &room, &mem)))
         return MPI_SUCCESS;
     struct wm_msg m = MSG(buf, count, datatype, dest, tag, comm);
-    m.on_device = dev;
+    m.mem = mem;
     return send_wait(&m, WM_STANDARD, datatype);
 }
 
@@ -136,13 +138,14 @@ int wm_api_bsend(const void *buf, MPI_Count count, struct wm_type *datatype, int
 int wm_api_isend(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
                  struct wm_comm *comm, MPI_Request *request)
 {
-    bool dev = false;
-    if (rt_likely(send_now(buf, count, datatype, dest, tag, comm, &dev))) {
+    struct wm_mem room;
+    const struct wm_mem *mem = NULL;
+    if (rt_likely(send_now(buf, count, datatype, dest, tag, comm, &room, &mem))) {
         *request = wm_req_handle(wm_req_complete);
         return MPI_SUCCESS;
     }
     struct wm_msg m = MSG(buf, count, datatype, dest, tag, comm);
-    m.on_device = dev;
+    m.mem = mem;
     return send_start(&m, WM_STANDARD, datatype, request);
 }
 

@@ -205,19 +205,15 @@ static int fill_copy(const struct wm_msg *m, const struct rt_gpu_ptr *at, int64_
     return rt_gpu_wait(&wait);
 }
 
-/* -RT_ENOTSUP: the data do not lie on one device, or the device has no memory left. */
-static int copy_on_device(const struct wm_msg *m, int64_t nbytes, struct copy *out)
+/* -RT_ENOTSUP: the device has no memory left. */
+static int copy_on_device(const struct wm_msg *m, const struct rt_gpu_ptr *at, int64_t nbytes,
+                          struct copy *out)
 {
     struct copy c = { .p = NULL };
-    struct rt_gpu_ptr at;
-    bool scattered;
-    int err = wm_dev_query(m->buf, m->count, m->layout, &at, &scattered);
-    if (err < 0 || scattered)
-        return err < 0 ? err : -RT_ENOTSUP;
-    if (rt_gpu_stage_take(at.g, false, (size_t)nbytes, &c.stage) < 0)
+    if (rt_gpu_stage_take(at->g, false, (size_t)nbytes, &c.stage) < 0)
         return -RT_ENOTSUP;
     c.p = c.stage->p;
-    err = fill_copy(m, &at, nbytes, c.p);
+    int err = fill_copy(m, at, nbytes, c.p);
     if (err < 0)
         copy_give(&c);
     else
@@ -225,24 +221,32 @@ static int copy_on_device(const struct wm_msg *m, int64_t nbytes, struct copy *o
     return err;
 }
 
-static int copy_take(const struct wm_msg *m, int64_t nbytes, struct copy *out)
+static int copy_on_host(const struct wm_msg *m, const struct wm_mem *mem, int64_t nbytes,
+                        struct copy *out)
 {
-    int err = -RT_ENOTSUP;
-    *out = (struct copy){ .p = NULL };
-    if (wm_on_device(m->buf, m->count, m->layout, nbytes)) {
-        rt_lock(&m->comm->dom->lock);
-        err = copy_on_device(m, nbytes, out);
-        rt_unlock(&m->comm->dom->lock);
-    }
-    if (err != -RT_ENOTSUP)
-        return err;
     out->p = malloc((size_t)nbytes + 1);
     if (!out->p)
         return -RT_ENOMEM;
-    err = wm_pack_any(m->layout, m->count, m->buf, 0, out->p, nbytes);
+    int err = wm_move(mem, &(struct wm_packing){ m->layout, m->count, (char *)(uintptr_t)m->buf, 0,
+                                                 out->p, nbytes, true });
     if (err < 0)
         copy_give(out);
     return err;
+}
+
+static int copy_take(const struct wm_msg *m, int64_t nbytes, struct copy *out)
+{
+    struct wm_mem mem;
+    *out = (struct copy){ .p = NULL };
+    rt_lock(&m->comm->dom->lock);
+    int err = wm_resolve(m->buf, m->count, m->layout, nbytes, &mem);
+    bool host = !err && mem.kind == WM_MEMORY_HOST;
+    if (!err && !host)
+        err = mem.kind == WM_MEMORY_DEVICE ? copy_on_device(m, &mem.at, nbytes, out) : -RT_ENOTSUP;
+    if (err == -RT_ENOTSUP)
+        err = copy_on_host(m, &mem, nbytes, out);
+    rt_unlock(&m->comm->dom->lock);
+    return host ? copy_on_host(m, &mem, nbytes, out) : err; /* other threads may use the lock */
 }
 
 static int replace(const struct wm_msg *in, struct wm_type *type, int dest, int sendtag,

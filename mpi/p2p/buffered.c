@@ -123,8 +123,8 @@ static struct wm_bbuf *buffer_of(const struct wm_comm *c)
 }
 
 /* A segment with the packed message; -RT_EBUFFER: no room. */
-static int seg_fill(struct wm_bbuf *b, const struct wm_msg *m, int64_t nbytes, bool device,
-                    struct seg **out)
+static int seg_fill(struct wm_bbuf *b, const struct wm_msg *m, int64_t nbytes,
+                    const struct wm_mem *mem, struct seg **out)
 {
     struct seg *s = seg_new(b, (size_t)nbytes);
     if (!s) {
@@ -133,13 +133,8 @@ static int seg_fill(struct wm_bbuf *b, const struct wm_msg *m, int64_t nbytes, b
     }
     if (!s)
         return -RT_EBUFFER;
-    char *data = seg_data(s);
-    int err = 0;
-    if (rt_unlikely(device))
-        err = wm_dev_move(&(struct wm_packing){ m->layout, m->count, (char *)(uintptr_t)m->buf, 0,
-                                                data, nbytes, true });
-    else
-        rt_layout_pack(m->layout, m->count, m->buf, 0, data, nbytes);
+    int err = wm_move(mem, &(struct wm_packing){ m->layout, m->count, (char *)(uintptr_t)m->buf, 0,
+                                                 seg_data(s), nbytes, true });
     if (err < 0)
         seg_free(s);
     else
@@ -160,12 +155,18 @@ int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
     if (err < 0)
         return err;
     wm_flow_before_send(m->comm->dom, p, m->coll);
-    bool device = wm_on_device(m->buf, m->count, m->layout, nbytes);
-    if (m->layout->contig && !device && !p->blocked && !p->stopped && nbytes <= p->eager_max) {
+    struct wm_mem mem;
+    err = wm_resolve(m->buf, m->count, m->layout, nbytes, &mem);
+    if (err < 0)
+        return err;
+    if (m->layout->contig && mem.kind == WM_MEMORY_HOST && !p->blocked && !p->stopped &&
+        nbytes <= p->eager_max) {
         struct btl_hdr hdr = wm_hdr(WM_EAGER, wm_ctx(m->comm, m->coll), m->tag, m->comm->rank);
         err = p->send(p->eager, &hdr, m->buf, (size_t)nbytes);
-        if (err == 0)
+        if (err == 0) {
+            wm_count_eager(m->comm->dom, nbytes);
             wm_flow_sent(p, nbytes);
+        }
         if (err != -RT_EAGAIN)
             return err;
     }
@@ -173,7 +174,7 @@ int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
     if (!b)
         return -RT_EBUFFER;
     struct seg *s;
-    err = seg_fill(b, m, nbytes, device, &s);
+    err = seg_fill(b, m, nbytes, &mem, &s);
     if (err < 0)
         return err;
     struct wm_msg copy = { .buf = seg_data(s),
@@ -212,13 +213,11 @@ static void flush(struct wm_domain *d, struct wm_bbuf **slot)
  * sends. */
 static bool is_beyond_the_cpu(const void *buffer)
 {
-    struct rt_gpu_ptr at;
-    if (buffer == MPI_BUFFER_AUTOMATIC || !rt_gpu_is_device(buffer))
-        return false;
+    struct wm_mem mem;
     rt_lock(&wm_main_domain->lock);
-    bool managed = rt_gpu_query(buffer, 1, &at) >= 0 && at.kind == RT_MEM_MANAGED;
+    int err = wm_resolve_bytes(buffer, buffer != MPI_BUFFER_AUTOMATIC, &mem);
     rt_unlock(&wm_main_domain->lock);
-    return !managed;
+    return err < 0 || (mem.kind != WM_MEMORY_HOST && mem.at.kind != RT_MEM_MANAGED);
 }
 
 static int attach(struct wm_bbuf **slot, void *buffer, int64_t nbytes, const char *detach)

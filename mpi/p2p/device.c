@@ -15,7 +15,8 @@
  * either end may be device or host memory, and the transport's rates decide which side moves the
  * data.  Memory that the transport cannot register goes in pieces in host memory.
  *
- * The buffer is classified once, when the request is made.  Called under the domain's lock. */
+ * The buffer is resolved once, when the request is made (resolve.h).  Called under the domain's
+ * lock. */
 #include "mpi/p2p/device.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,95 +35,22 @@
 
 /* ---- buffers ---- */
 
-/* The bytes from the first to the last that are used. */
-static void span(const void *buf, int64_t count, const struct rt_layout *l, uintptr_t *lo,
-                 uintptr_t *hi)
-{
-    int64_t step = (count - 1) * l->extent;
-    *lo = (uintptr_t)buf + (uintptr_t)l->true_lb + (uintptr_t)(step < 0 ? step : 0);
-    *hi = *lo + (uintptr_t)(step < 0 ? -step : step) + (uintptr_t)l->true_extent;
-    if (l->contig) {
-        *lo = (uintptr_t)buf;
-        *hi = *lo + (uintptr_t)(count * l->size);
-    }
-}
-
-/* With absolute addresses device memory may lie between host memory. */
-bool wm_dev_look(const void *buf, int64_t count, const struct rt_layout *l)
-{
-    uintptr_t lo, hi;
-    span(buf, count, l, &lo, &hi);
-    return rt_gpu_is_device((const void *)lo) || rt_gpu_is_device((const void *)(hi - 1)) ||
-           (!buf && wm_scattered_look(l, count, buf));
-}
-
-static __thread char fault[256];
-
-int wm_dev_fault(void) { return wm_err(MPI_ERR_BUFFER, "%s", fault); }
-
-/* Describes what is wrong with a buffer that the driver does not know as one allocation. */
-static int bad_buffer(uintptr_t lo, uintptr_t hi, int err)
-{
-    struct rt_gpu_ptr p;
-    if (err == -RT_EINVAL && rt_gpu_query((const void *)lo, 0, &p) >= 0 && hi > p.base + p.len)
-        snprintf(fault, sizeof fault,
-                 "the buffer's data are the %zu bytes from %p on, but the device memory there ends "
-                 "after %zu bytes (allocation of %zu bytes at %p); use a smaller count or a larger "
-                 "allocation",
-                 (size_t)(hi - lo), (void *)lo, (size_t)(p.base + p.len - lo), p.len,
-                 (void *)p.base);
-    else
-        snprintf(fault, sizeof fault,
-                 "the buffer's data are the %zu bytes from %p on, which are not all device memory "
-                 "of this process: freed, never allocated, or partly host memory",
-                 (size_t)(hi - lo), (void *)lo);
-    return -RT_EADDR;
-}
-
-/* For data with gaps the allocation is queried first: data beyond it are legal, and must not be
- * logged as an error. */
-static int query_gaps(uintptr_t lo, uintptr_t hi, struct rt_gpu_ptr *out)
-{
-    int err = rt_gpu_query_looked((const void *)lo, 0, out);
-    if (err < 0)
-        return err;
-    if (hi <= out->base + out->len)
-        return 0;
-    return out->kind == RT_MEM_CUDA_VMM ? rt_gpu_query((const void *)lo, hi - lo, out) : -RT_EINVAL;
-}
-
-int wm_dev_query(const void *buf, int64_t count, const struct rt_layout *l, struct rt_gpu_ptr *out,
-                 bool *scattered)
-{
-    uintptr_t lo, hi;
-    span(buf, count, l, &lo, &hi);
-    int err = l->contig ? rt_gpu_query_looked((const void *)lo, hi - lo, out)
-                        : query_gaps(lo, hi, out);
-    *scattered = false;
-    if (err != -RT_EINVAL && err != -RT_ENOENT)
-        return err;
-    /* Only absolute addresses may lie in more than one allocation (MPI-5.0 section 5.1.12). */
-    if (!buf && !l->contig && wm_scattered_check(l, count, buf) >= 0) {
-        *scattered = true;
-        return 0;
-    }
-    return bad_buffer(lo, hi, err);
-}
-
-int wm_dev_open(struct wm_preq *q)
+int wm_dev_open(struct wm_preq *q, const struct wm_mem *mem)
 {
     struct wm_domain *d = q->dom;
     struct wm_dev *v = d->spare_dev;
-    struct rt_gpu_ptr at = { 0 };
-    bool scattered;
-    int err = wm_dev_query(q->buf, q->count, q->layout, &at, &scattered);
-    if (err < 0)
-        return err;
+    if (mem->kind == WM_MEMORY_UNRESOLVED)
+        return mem->err;
     if (v)
         d->spare_dev = v->next;
     else if (!(v = malloc(sizeof *v)))
         return -RT_ENOMEM;
-    *v = (struct wm_dev){ .at = at, .q = q, .scattered = scattered };
+    v->scattered = mem->kind == WM_MEMORY_SCATTERED;
+    v->at = v->scattered ? (struct rt_gpu_ptr){ 0 } : mem->at;
+    v->stage = NULL;
+    v->q = q;
+    v->exported = v->has_key = false;
+    v->fail = 0;
     q->dev = v;
     q->r.flags |= RT_REQ_DEVICE;
     return 0;
@@ -147,14 +75,9 @@ int wm_dev_move_now(struct rt_gpu *g, const struct wm_packing *p)
     return err == -RT_ENOMEM ? wm_scattered_copy(p) : err; /* slow, but needs no memory */
 }
 
-int wm_dev_move(const struct wm_packing *p)
+int wm_dev_move(const struct wm_mem *mem, const struct wm_packing *p)
 {
-    struct rt_gpu_ptr at;
-    bool scattered;
-    int err = wm_dev_query(p->user, p->count, p->l, &at, &scattered);
-    if (err < 0)
-        return err;
-    return scattered ? wm_scattered_copy(p) : wm_dev_move_now(at.g, p);
+    return mem->kind == WM_MEMORY_SCATTERED ? wm_scattered_copy(p) : wm_dev_move_now(mem->at.g, p);
 }
 
 static void count_message(struct wm_preq *q, int64_t nbytes)
@@ -173,7 +96,7 @@ int wm_dev_send(struct wm_preq *q)
     if (!q->dev->scattered && (is_self || (by && !net)))
         rts.flags |= WM_RTS_STAGES;
     if (is_self)
-        memcpy(rts.key, &q->buf, sizeof q->buf);
+        memcpy(rts.key, &q, sizeof q);
     if (q->layout->contig && (is_self || (by && wm_rndv_dev_key(q, by, rts.key) >= 0))) {
         rts.flags |= WM_RTS_KEY | (net ? WM_RTS_NET : 0);
         q->dev->exported = true;
@@ -224,18 +147,15 @@ static int pull(struct wm_preq *q, const void *key)
 {
     if (!q->peer->is_self)
         return wm_rndv_pull(q, key);
-    const void *from;
-    struct rt_gpu_ptr at;
+    const struct wm_preq *from; /* exists until it is notified */
     memcpy(&from, key, sizeof from);
-    int err = rt_gpu_query(from, (size_t)q->moved_len, &at);
-    if (err >= 0)
-        err = rt_gpu_reach(q->dev->at.g, &at);
+    int err = rt_gpu_reach(q->dev->at.g, &from->dev->at);
     if (err < 0)
         return err;
     q->dev->op.done = pulled;
     struct rt_gpu *g = q->dev->at.g;
-    bool near = at.kind != RT_MEM_MANAGED && rt_gpu_lies_on(g, &q->dev->at);
-    (near ? rt_gpu_copy_near : rt_gpu_copy)(g, (void *)(uintptr_t)q->buf, from,
+    bool near = from->dev->at.kind != RT_MEM_MANAGED && rt_gpu_lies_on(g, &q->dev->at);
+    (near ? rt_gpu_copy_near : rt_gpu_copy)(g, (void *)(uintptr_t)q->buf, from->buf,
                                             (size_t)q->moved_len, &q->dev->op);
     return 0;
 }

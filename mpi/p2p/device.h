@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Private to mpi: messages whose buffer is device memory (design: top of device.c).  Under the
- * domain's lock, except wm_on_device(), wm_dev_look() and wm_dev_fault(). */
+ * domain's lock. */
 #ifndef WM_P2P_DEVICE_H
 #define WM_P2P_DEVICE_H
 
 #include "mpi/p2p/engine.h"
+#include "mpi/p2p/resolve.h"
 #include "mpi/p2p/scattered.h"
 
 /* The extra state of a request with a device buffer; from a free list. */
@@ -22,25 +23,19 @@ struct wm_dev {
     struct wm_dev *next;   /* link in the list of spare ones */
 };
 
-/* The general case of wm_on_device(). */
-bool wm_dev_look(const void *buf, int64_t count, const struct rt_layout *l);
-
-/* Whether a buffer of nbytes in all is device memory: one predicted branch without a GPU.  A buffer
- * of zero bytes may have any address. */
-static inline bool wm_on_device(const void *buf, int64_t count, const struct rt_layout *l,
-                                int64_t nbytes)
+/* Gives q the struct wm_dev of its buffer, which is not host memory, and marks q.  0, -RT_ENOMEM,
+ * or the error of mem. */
+int wm_dev_open(struct wm_preq *q, const struct wm_mem *mem);
+/* The same for a new receive, unless its buffer is host memory; mem: as wm_msg.mem.  0 or
+ * -RT_E... */
+static inline int wm_dev_resolve(struct wm_preq *q, const struct wm_mem *mem)
 {
-    if (rt_likely(!rt_gpu_watch) || nbytes <= 0)
-        return false;
-    return rt_likely(l->contig) ? rt_gpu_is_device(buf) : wm_dev_look(buf, count, l);
+    struct wm_mem found;
+    if (rt_likely(!mem))
+        mem = wm_resolve_now(q->buf, q->count, q->layout, q->nbytes, &found);
+    return rt_unlikely(mem && mem->kind != WM_MEMORY_HOST) ? wm_dev_open(q, mem) : 0;
 }
-
-/* Gives q the struct wm_dev of its buffer and marks q.  0 or -RT_E...; -RT_EADDR with a text for
- * wm_dev_fault(): the buffer is invalid. */
-int wm_dev_open(struct wm_preq *q);
 void wm_dev_close(struct wm_preq *q);
-/* MPI_ERR_BUFFER with the text of the last -RT_EADDR of this thread. */
-int wm_dev_fault(void);
 
 /* A nonblocking call has started r.  A program may start many long messages of device memory before
  * it waits for them; without progress in between, none of them would have begun.  So some calls
@@ -72,38 +67,41 @@ void wm_dev_deliver(struct wm_preq *q, const struct wm_key *k, const void *data,
 /* A sub-message of pieces, not a message of a user. */
 static inline bool wm_is_piece(const struct wm_preq *q) { return q->coll && q->tag < 0; }
 
-/* Locates a buffer for which wm_on_device() is true.  *scattered: its data lie in several
- * allocations, and *out is not set. */
-int wm_dev_query(const void *buf, int64_t count, const struct rt_layout *l, struct rt_gpu_ptr *out,
-                 bool *scattered); /* errors as of wm_dev_open() */
 /* Packs or unpacks device memory; complete on return.  The first for a buffer on the GPU `g`, the
- * second for any device buffer, which it locates first.  `packed` is memory of the same device or
- * any host memory; host memory when the data are scattered. 0 or -RT_E... */
+ * second for any buffer that is not host memory.  `packed` is memory of the same device or any host
+ * memory; host memory when the data are scattered. 0 or -RT_E... */
 int wm_dev_move_now(struct rt_gpu *g, const struct wm_packing *p);
-int wm_dev_move(const struct wm_packing *p);
-/* The same where the user's buffer may be host memory. */
-static inline int wm_move_now(const struct wm_packing *p)
+int wm_dev_move(const struct wm_mem *mem, const struct wm_packing *p);
+/* The same for a user's buffer in any memory. */
+static inline int wm_move(const struct wm_mem *mem, const struct wm_packing *p)
 {
-    if (rt_unlikely(wm_on_device(p->user, p->count, p->l, p->len)))
-        return wm_dev_move(p);
+    if (rt_unlikely(mem->kind != WM_MEMORY_HOST))
+        return wm_dev_move(mem, p);
     if (p->pack)
         rt_layout_pack(p->l, p->count, p->user, p->pos, p->packed, p->len);
     else
         rt_layout_unpack(p->l, p->count, p->user, p->pos, p->packed, p->len);
     return 0;
 }
-
-static inline int wm_pack_now(const struct rt_layout *l, int64_t count, const void *buf,
-                              int64_t pos, void *out, int64_t nbytes)
+/* The same for a buffer that has not been resolved. */
+static inline int wm_move_now(const struct wm_packing *p)
 {
-    return wm_move_now(
-        &(struct wm_packing){ l, count, (char *)(uintptr_t)buf, pos, (char *)out, nbytes, true });
+    struct wm_mem mem;
+    int err = wm_resolve(p->user, p->count, p->l, p->len, &mem);
+    return err < 0 ? err : wm_move(&mem, p);
 }
-static inline int wm_unpack_now(const struct rt_layout *l, int64_t count, void *buf, int64_t pos,
-                                const void *in, int64_t nbytes)
+
+static inline int wm_pack_now(const struct wm_mem *mem, const struct rt_layout *l, int64_t count,
+                              const void *buf, int64_t pos, void *out, int64_t nbytes)
 {
-    return wm_move_now(
-        &(struct wm_packing){ l, count, (char *)buf, pos, (char *)(uintptr_t)in, nbytes, false });
+    return wm_move(mem, &(struct wm_packing){ l, count, (char *)(uintptr_t)buf, pos, (char *)out,
+                                              nbytes, true });
+}
+static inline int wm_unpack_now(const struct wm_mem *mem, const struct rt_layout *l, int64_t count,
+                                void *buf, int64_t pos, const void *in, int64_t nbytes)
+{
+    return wm_move(mem, &(struct wm_packing){ l, count, (char *)buf, pos, (char *)(uintptr_t)in,
+                                              nbytes, false });
 }
 
 /* MPI_Finalize has left this message of device memory unfinished and has released its device. */

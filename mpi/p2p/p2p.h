@@ -10,6 +10,8 @@
 #include "runtime/base/req.h"
 #include "runtime/layout/layout.h"
 
+struct wm_mem;
+
 enum wm_mode { WM_STANDARD, WM_SYNCHRONOUS, WM_READY, WM_BUFFERED };
 
 /* The arguments of a point-to-point call; layout must live until completion (callers hold the
@@ -19,10 +21,11 @@ struct wm_msg {
     int64_t count;
     const struct rt_layout *layout;
     struct wm_comm *comm;
-    int peer;       /* rank, MPI_ANY_SOURCE for receives; MPI_PROC_NULL is handled by the engine */
-    int tag;        /* MPI_ANY_TAG for receives */
-    bool coll;      /* collective context */
-    bool on_device; /* buf has been classified as device memory; false: not classified */
+    int peer; /* rank, MPI_ANY_SOURCE for receives; MPI_PROC_NULL is handled by the engine */
+    int tag;  /* MPI_ANY_TAG for receives */
+    /* Of buf; used until the call returns.  NULL: the engine resolves buf. */
+    const struct wm_mem *mem;
+    bool coll;   /* collective context */
     bool prompt; /* internal and rare: short ones are sent eagerly even to a peer that has asked to
                     stop (flow.h), because this process may not poll again before the receiver needs
                     the data */

@@ -11,39 +11,37 @@ static const struct rt_layout bytes = {
     .size = 1, .extent = 1, .true_extent = 1, .contig = true, .elem = RT_ELEM_BYTE
 };
 
-static bool same_device(const struct wm_packing *m)
+static int through_host(const struct wm_packing *m, const struct wm_mem *user,
+                        const struct wm_mem *packed)
 {
-    struct rt_gpu_ptr a, b;
-    bool scattered, one;
-    return wm_dev_query(m->user, m->count, m->l, &a, &scattered) >= 0 && !scattered &&
-           wm_dev_query(m->packed, m->len, &bytes, &b, &one) >= 0 && a.g == b.g;
-}
-
-static int through_host(const struct wm_packing *m)
-{
-    struct wm_packing user = *m;
-    struct wm_packing packed = { &bytes, m->len, m->packed, 0, NULL, m->len, !m->pack };
+    struct wm_packing first = *m;
+    struct wm_packing second = { &bytes, m->len, m->packed, 0, NULL, m->len, !m->pack };
     char *bounce = malloc((size_t)m->len);
     if (!bounce)
         return -RT_ENOMEM;
-    user.packed = packed.packed = bounce;
-    int err = wm_move_now(m->pack ? &user : &packed);
+    first.packed = second.packed = bounce;
+    int err = m->pack ? wm_move(user, &first) : wm_move(packed, &second);
     if (err >= 0)
-        err = wm_move_now(m->pack ? &packed : &user);
+        err = m->pack ? wm_move(packed, &second) : wm_move(user, &first);
     free(bounce);
     return err;
 }
 
 static int run(const struct wm_packing *m)
 {
-    bool user = wm_on_device(m->user, m->count, m->l, m->len),
-         packed = wm_on_device(m->packed, m->len, &bytes, m->len);
-    if (!user && !packed)
-        return wm_move_now(m);
+    struct wm_mem user, packed;
     rt_lock(&wm_main_domain->lock);
-    int err = !packed || (user && same_device(m)) ? wm_move_now(m) : through_host(m);
+    int err = wm_resolve(m->user, m->count, m->l, m->len, &user);
+    if (err >= 0)
+        err = wm_resolve_bytes(m->packed, m->len, &packed);
+    bool host = err >= 0 && user.kind == WM_MEMORY_HOST && packed.kind == WM_MEMORY_HOST;
+    if (err >= 0 && !host)
+        err = packed.kind == WM_MEMORY_HOST ||
+                      (user.kind == packed.kind && user.at.g == packed.at.g)
+                  ? wm_move(&user, m)
+                  : through_host(m, &user, &packed);
     rt_unlock(&wm_main_domain->lock);
-    return err;
+    return host ? wm_move(&user, m) : err; /* other threads may use the lock */
 }
 
 int wm_pack_any(const struct rt_layout *l, int64_t count, const void *buf, int64_t pos, void *out,

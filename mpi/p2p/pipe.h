@@ -5,14 +5,9 @@
 #ifndef WM_P2P_PIPE_H
 #define WM_P2P_PIPE_H
 
+#include "mpi/p2p/resolve.h"
 #include "mpi/p2p/scattered.h"
 #include "mpi/p2p/staging.h"
-
-enum wm_memory {
-    WM_MEMORY_HOST,
-    WM_MEMORY_DEVICE,
-    WM_MEMORY_SCATTERED /* several allocations: packed piece by piece, complete on return */
-};
 
 /* One part: packed (from the user's buffer into its room) and then moved, or moved into its room
  * and then unpacked. */

@@ -355,12 +355,10 @@ int wm_p2p_irecv(const struct wm_msg *m, struct rt_req **out)
     q->layout = m->layout;
     q->nbytes = nbytes;
     q->posted.key = key;
-    if (rt_unlikely(m->on_device || wm_on_device(m->buf, m->count, m->layout, nbytes))) {
-        int err = wm_dev_open(q);
-        if (err < 0) {
-            wm_preq_release(&q->r);
-            return err;
-        }
+    int err = wm_dev_resolve(q, m->mem);
+    if (rt_unlikely(err < 0)) {
+        wm_preq_release(&q->r);
+        return err;
     }
     *out = &q->r;
     struct wm_unex *u = wm_match_find(&d->match, &q->posted.key);

@@ -17,16 +17,15 @@ struct walk {
 static int copy_piece(const struct walk *w, char *user, int64_t off, int64_t len)
 {
     struct rt_gpu_ptr at;
-    bool device = rt_gpu_is_device(user);
-    int err = device ? rt_gpu_query(user, (size_t)len, &at) : 0;
-    if (err < 0 || !w->packed)
-        return err;
+    int rc = rt_gpu_find(user, (size_t)len, &at);
+    if (rc < 0 || !w->packed)
+        return rc;
     char *here = w->packed + off;
-    if (!device)
+    if (!rc)
         memcpy(w->pack ? here : user, w->pack ? user : here, (size_t)len);
     else
-        err = rt_gpu_copy_now(at.g, w->pack ? here : user, w->pack ? user : here, (size_t)len);
-    return err;
+        rc = rt_gpu_copy_now(at.g, w->pack ? here : user, w->pack ? user : here, (size_t)len);
+    return rc;
 }
 
 static void pieces(void *arg, int64_t off, int64_t len, int64_t stride, int64_t nrep)

@@ -266,14 +266,14 @@ static struct wm_preq *send_request(const struct wm_msg *m, enum wm_mode mode, s
     return q;
 }
 
-static __attribute__((noinline)) int start_device(const struct wm_msg *m, enum wm_mode mode,
-                                                  struct wm_peer *p, int64_t nbytes,
-                                                  struct rt_req **out)
+static __attribute__((noinline)) int start_device(const struct wm_msg *m, const struct wm_mem *mem,
+                                                  enum wm_mode mode, struct wm_peer *p,
+                                                  int64_t nbytes, struct rt_req **out)
 {
     struct wm_preq *q = send_request(m, mode, p, nbytes);
     if (!q)
         return -RT_ENOMEM;
-    int err = wm_dev_open(q);
+    int err = wm_dev_open(q, mem);
     if (err >= 0)
         err = wm_dev_send(q);
     if (err < 0) {
@@ -301,8 +301,12 @@ int wm_p2p_isend(const struct wm_msg *m, enum wm_mode mode, struct rt_req **out)
     int64_t nbytes = wm_nbytes(m->count, m->layout);
     if (nbytes < 0)
         return (int)nbytes;
-    if (rt_unlikely(m->on_device || wm_on_device(m->buf, m->count, m->layout, nbytes)))
-        return start_device(m, mode, p, nbytes, out);
+    struct wm_mem found;
+    const struct wm_mem *mem = m->mem;
+    if (rt_likely(!mem))
+        mem = wm_resolve_now(m->buf, m->count, m->layout, nbytes, &found);
+    if (rt_unlikely(mem && mem->kind != WM_MEMORY_HOST))
+        return start_device(m, mem, mode, p, nbytes, out);
     bool sync = mode == WM_SYNCHRONOUS;
     bool eager = nbytes + (sync ? (int64_t)sizeof(uint64_t) : 0) <= p->eager_max &&
                  (rt_likely(!p->stopped) || m->prompt);

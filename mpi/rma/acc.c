@@ -196,8 +196,8 @@ static int gather(const struct wm_rma_acc *a, int64_t pos, char *to, int64_t len
 {
     if (a->cma >= 0)
         return wm_rma_cma(a->cma, false, a->layout, a->count, a->base, pos, to, len);
-    if (rt_unlikely(a->device))
-        return wm_rma_pack(a->layout, a->count, a->base, pos, to, len);
+    if (rt_unlikely(a->mem))
+        return wm_rma_pack(a->mem, a->layout, a->count, a->base, pos, to, len);
     if (a->layout->contig)
         memcpy(to, a->base + pos, (size_t)len);
     else
@@ -209,8 +209,8 @@ static int scatter(const struct wm_rma_acc *a, int64_t pos, char *from, int64_t 
 {
     if (a->cma >= 0)
         return wm_rma_cma(a->cma, true, a->layout, a->count, a->base, pos, from, len);
-    if (rt_unlikely(a->device))
-        return wm_rma_unpack(a->layout, a->count, a->base, pos, from, len);
+    if (rt_unlikely(a->mem))
+        return wm_rma_unpack(a->mem, a->layout, a->count, a->base, pos, from, len);
     if (a->layout->contig)
         memcpy(a->base + pos, from, (size_t)len);
     else
@@ -224,7 +224,7 @@ static int part(const struct wm_rma_acc *a, int64_t done, int64_t len, char *old
     bool reads = a->result || a->op != RT_OP_REPLACE;
     uint64_t low, high;
     int64_t pos = a->pos + done;
-    int err = rt_unlikely(a->device) ? wm_rma_acc_atomic(a, done, len) : -RT_ENOTSUP;
+    int err = rt_unlikely(a->mem) ? wm_rma_acc_atomic(a, done, len) : -RT_ENOTSUP;
     if (err != -RT_ENOTSUP)
         return err;
     range_of(a, pos, len, &low, &high);
@@ -232,7 +232,7 @@ static int part(const struct wm_rma_acc *a, int64_t done, int64_t len, char *old
     if (a->op != RT_OP_NO_OP)
         memcpy(in, a->origin + done, (size_t)len);
     lock_set(a->ctl, set);
-    err = rt_unlikely(a->device) ? wm_rma_acc_device(a, done, len) : -RT_ENOTSUP;
+    err = rt_unlikely(a->mem) ? wm_rma_acc_device(a, done, len) : -RT_ENOTSUP;
     if (err != -RT_ENOTSUP) {
         unlock_set(a->ctl, set);
         return err;
@@ -269,7 +269,7 @@ int wm_rma_acc(const struct wm_rma_acc *a)
 {
     if (a->len <= 0)
         return 0;
-    if (a->cma >= 0 || a->device || !a->layout->contig || !aligned(a, a->base + a->pos))
+    if (a->cma >= 0 || a->mem || !a->layout->contig || !aligned(a, a->base + a->pos))
         return in_parts(a);
     in_place(a, a->base + a->pos);
     return 0;
@@ -279,7 +279,7 @@ int wm_rma_cas(const struct wm_rma_acc *a, const void *compare)
 {
     unsigned i = stripe_of(offset_of(a, a->base));
     char old[16];
-    int err = rt_unlikely(a->device) ? wm_rma_cas_atomic(a, compare) : -RT_ENOTSUP;
+    int err = rt_unlikely(a->mem) ? wm_rma_cas_atomic(a, compare) : -RT_ENOTSUP;
     if (err != -RT_ENOTSUP)
         return err;
     lock(a->ctl, i);

@@ -22,7 +22,8 @@ struct wm_rma_fold {
     uint32_t id;
     bool fetches, folded;
     int err;
-    struct wm_rma_acc acc;   /* its layout is `layout` */
+    struct wm_rma_acc acc; /* its layout is `layout`, its mem is `mem` or NULL */
+    struct wm_mem mem;
     struct rt_layout layout; /* of an element of the target */
     struct rt_gpu *g;        /* which reduces; NULL: the CPU does */
     struct rt_reduce_gpu kernel;
@@ -50,8 +51,7 @@ static struct wm_msg message(const struct wm_rma_fold *f, int which)
                             .comm = f->r->comm,
                             .peer = f->rank,
                             .tag = wm_rma_tag(f->id, which == OLD),
-                            .coll = true,
-                            .on_device = f->g != NULL };
+                            .coll = true };
 }
 
 static void release(struct wm_rma_fold *f)
@@ -239,16 +239,16 @@ static bool needs(const struct wm_rma_fold *f, int which)
 static bool on_device(struct wm_rma_fold *f)
 {
     const struct wm_rma_acc *a = &f->acc;
-    struct rt_gpu_ptr at;
-    if (!a->device || rt_gpu_query(a->base, (size_t)a->len, &at) < 0 || !has_kernel(f, at.g))
+    const struct rt_gpu_ptr *at = &f->mem.at;
+    if (!a->mem || f->mem.kind != WM_MEMORY_DEVICE || !has_kernel(f, at->g))
         return false;
     for (int i = IN; i <= OLD; i++)
-        if (needs(f, i) && rt_gpu_stage_take(at.g, false, (size_t)a->len, &f->stage[i]) < 0) {
+        if (needs(f, i) && rt_gpu_stage_take(at->g, false, (size_t)a->len, &f->stage[i]) < 0) {
             release(f);
             return false;
         }
-    f->g = at.g;
-    f->near = rt_gpu_lies_on(at.g, &at);
+    f->g = at->g;
+    f->near = rt_gpu_lies_on(at->g, at);
     return true;
 }
 
@@ -274,6 +274,10 @@ void wm_rma_fold_begin(struct wm_rma *r, struct wm_rma_origin *o, uint32_t id,
     f->fetches = fetches;
     f->acc = *a;
     f->acc.layout = &f->layout;
+    if (a->mem) {
+        f->mem = *a->mem;
+        f->acc.mem = &f->mem;
+    }
     rt_list_init(&f->link);
     if (!on_device(f) && !on_host(f))
         rt_boot_abort(1, "out of memory for an accumulate of a window");

@@ -12,17 +12,16 @@
 /* A copy by the polling kernel, through pinned memory.  A copy by the driver, which the host has to
  * wait for, takes several times as long.  -RT_ENOTSUP: not this memory, or no pinned memory is
  * left. */
-static int copy_short(char *device, char *host, size_t n, bool to_device)
+static int copy_short(struct rt_gpu *g, char *device, char *host, size_t n, bool to_device)
 {
     struct rt_gpu_wait w;
-    struct rt_gpu_ptr p;
     struct rt_gpu_stage *s;
-    if (rt_gpu_query(device, n, &p) < 0 || rt_gpu_stage_take(p.g, true, n, &s) < 0)
+    if (rt_gpu_stage_take(g, true, n, &s) < 0)
         return -RT_ENOTSUP;
     if (to_device)
         memcpy(s->p, host, n);
     rt_gpu_wait_begin(&w);
-    rt_gpu_copy(p.g, to_device ? device : s->p, to_device ? s->p : device, n, &w.op);
+    rt_gpu_copy(g, to_device ? device : s->p, to_device ? s->p : device, n, &w.op);
     int err = rt_gpu_wait(&w);
     if (!to_device && !err)
         memcpy(host, s->p, n);
@@ -30,25 +29,27 @@ static int copy_short(char *device, char *host, size_t n, bool to_device)
     return err;
 }
 
-static bool is_short(const struct rt_layout *l, int64_t n)
+static bool is_short(const struct wm_mem *mem, const struct rt_layout *l, int64_t n)
 {
-    return l->contig && n <= (int64_t)RT_GPU_STAGE_SMALL;
+    return mem->kind == WM_MEMORY_DEVICE && l->contig && n <= (int64_t)RT_GPU_STAGE_SMALL;
 }
 
-int wm_rma_pack(const struct rt_layout *l, int64_t count, const void *buf, int64_t pos, void *out,
-                int64_t n)
+int wm_rma_pack(const struct wm_mem *mem, const struct rt_layout *l, int64_t count, const void *buf,
+                int64_t pos, void *out, int64_t n)
 {
-    int err = is_short(l, n) ? copy_short((char *)(uintptr_t)buf + pos, out, (size_t)n, false)
-                             : -RT_ENOTSUP;
-    return err == -RT_ENOTSUP ? wm_pack_now(l, count, buf, pos, out, n) : err;
+    int err = is_short(mem, l, n)
+                  ? copy_short(mem->at.g, (char *)(uintptr_t)buf + pos, out, (size_t)n, false)
+                  : -RT_ENOTSUP;
+    return err == -RT_ENOTSUP ? wm_pack_now(mem, l, count, buf, pos, out, n) : err;
 }
 
-int wm_rma_unpack(const struct rt_layout *l, int64_t count, void *buf, int64_t pos, const void *in,
-                  int64_t n)
+int wm_rma_unpack(const struct wm_mem *mem, const struct rt_layout *l, int64_t count, void *buf,
+                  int64_t pos, const void *in, int64_t n)
 {
-    int err = is_short(l, n) ? copy_short((char *)buf + pos, (char *)(uintptr_t)in, (size_t)n, true)
-                             : -RT_ENOTSUP;
-    return err == -RT_ENOTSUP ? wm_unpack_now(l, count, buf, pos, in, n) : err;
+    int err = is_short(mem, l, n)
+                  ? copy_short(mem->at.g, (char *)buf + pos, (char *)(uintptr_t)in, (size_t)n, true)
+                  : -RT_ENOTSUP;
+    return err == -RT_ENOTSUP ? wm_unpack_now(mem, l, count, buf, pos, in, n) : err;
 }
 
 static int fold(struct rt_gpu *g, struct rt_reduce_gpu kernel, const struct wm_rma_acc *a,
@@ -70,23 +71,23 @@ int wm_rma_acc_device(const struct wm_rma_acc *a, int64_t done, int64_t len)
     const struct rt_op op = { .code = a->op };
     char *at = a->base + a->pos + done;
     struct rt_reduce_gpu kernel;
-    struct rt_gpu_ptr p;
+    struct rt_gpu *g = a->mem->at.g;
     struct rt_gpu_stage *stage;
     uintptr_t unit = (uintptr_t)(a->esize & -a->esize);
-    if (!a->layout->contig || !rt_elem_packs(a->elem) || (uintptr_t)at % unit)
+    if (a->mem->kind != WM_MEMORY_DEVICE || !a->layout->contig || !rt_elem_packs(a->elem) ||
+        (uintptr_t)at % unit)
         return -RT_ENOTSUP;
-    int err = rt_gpu_query(at, (size_t)len, &p);
-    if (!err)
-        err = rt_reduce_gpu(p.g, &op, a->elem, &kernel);
+    int err = rt_reduce_gpu(g, &op, a->elem, &kernel);
     if (err)
         return err;
-    if (rt_gpu_stage_take(p.g, true, (size_t)len, &stage) < 0)
+    if (rt_gpu_stage_take(g, true, (size_t)len, &stage) < 0)
         return -RT_ENOTSUP;
     memcpy(stage->p, a->origin + done, (size_t)len);
     if (a->result)
-        err = wm_rma_pack(a->layout, a->count, a->base, a->pos + done, a->result + done, len);
+        err = wm_rma_pack(a->mem, a->layout, a->count, a->base, a->pos + done, a->result + done,
+                          len);
     if (!err)
-        err = fold(p.g, kernel, a, stage->p, at, len);
+        err = fold(g, kernel, a, stage->p, at, len);
     rt_gpu_stage_give(stage);
     return err;
 }
@@ -131,9 +132,10 @@ static void list_elements(const struct wm_rma_acc *a, int64_t pos, int64_t n, ui
 /* Operands, old values and addresses of a kernel. */
 enum { IN, OLD, TABLE, STAGES };
 
-static int change(const struct wm_rma_acc *a, struct rt_gpu_ptr *p, struct rt_gpu_atomic *c,
-                  int64_t done, int64_t n, struct rt_gpu_stage *const *stage)
+static int change(const struct wm_rma_acc *a, struct rt_gpu_atomic *c, int64_t done, int64_t n,
+                  struct rt_gpu_stage *const *stage)
 {
+    const struct rt_gpu_ptr *p = &a->mem->at;
     int64_t pos = a->pos + done, len = n * a->esize;
     struct rt_gpu_wait w;
     c->count = (size_t)n;
@@ -162,14 +164,13 @@ static int change_part(const struct wm_rma_acc *a, struct rt_gpu_atomic *c, int6
 {
     int64_t most = a->layout->contig ? len / a->esize : TABLE_MOST;
     struct rt_gpu_stage *stage[STAGES] = { NULL };
-    struct rt_gpu_ptr p;
-    int err = rt_gpu_query(a->zero, 1, &p);
+    int err = 0;
     for (int i = IN; i < STAGES && !err; i++)
         if (i != TABLE || !a->layout->contig)
-            err = rt_gpu_stage_take(p.g, true, RT_GPU_STAGE_SMALL, &stage[i]);
+            err = rt_gpu_stage_take(a->mem->at.g, true, RT_GPU_STAGE_SMALL, &stage[i]);
     for (int64_t i = 0, all = len / a->esize, n; i < all && !err; i += n) {
         n = all - i < most ? all - i : most;
-        err = change(a, &p, c, done + i * a->esize, n, stage);
+        err = change(a, c, done + i * a->esize, n, stage);
     }
     for (int i = IN; i < STAGES; i++)
         if (stage[i])

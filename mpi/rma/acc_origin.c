@@ -67,16 +67,14 @@ static bool describe(const struct wm_rma_op *op, struct rt_gpu_atomic *c)
 
 /* Takes a buffer that is on a device.  All such buffers of an operation must be on the same device,
  * which then carries out the operation; *near describes the last of them. */
-static bool on_one_device(const struct wm_rma_op *op, const void *buf, struct rt_gpu_ptr *near)
+static bool on_one_device(const struct wm_rma_op *op, int which, const void *buf,
+                          struct rt_gpu_ptr *near)
 {
-    size_t n = (size_t)op->a.nbytes;
-    struct rt_gpu_ptr p;
-    if ((uintptr_t)buf % (uintptr_t)op->a.target.type->basic->layout.size)
+    const struct wm_mem *mem = wm_rma_mem(&op->a, which);
+    if ((uintptr_t)buf % (uintptr_t)op->a.target.type->basic->layout.size ||
+        mem->kind != WM_MEMORY_DEVICE || (near->g && near->g != mem->at.g))
         return false;
-    int err = op->rma->starting == op ? rt_gpu_query_looked(buf, n, &p) : rt_gpu_query(buf, n, &p);
-    if (err < 0 || (near->g && near->g != p.g))
-        return false;
-    *near = p;
+    *near = mem->at;
     return true;
 }
 
@@ -86,7 +84,7 @@ static bool operand(const struct wm_rma_op *op, int which, const void *buf, uint
 {
     if (op->a.on_device & which) {
         *out = (uintptr_t)buf;
-        return on_one_device(op, buf, near);
+        return on_one_device(op, which, buf, near);
     }
     memcpy(out, buf, (size_t)op->a.target.type->basic->layout.size);
     *given |= which == WM_RMA_ORIGIN ? RT_GPU_GIVEN_SRC : RT_GPU_GIVEN_COMPARE;
@@ -123,11 +121,15 @@ static bool buffers(struct wm_rma *r, struct wm_rma_op *op, struct rt_gpu_atomic
         ok = operand(op, WM_RMA_COMPARE, a->compare, &c->compare, &c->given, near);
     if (ok && here) {
         c->old = (uintptr_t)a->result.buf;
-        ok = on_one_device(op, a->result.buf, near);
+        ok = on_one_device(op, WM_RMA_RESULT, a->result.buf, near);
     }
     c->near = ok && here && rt_gpu_lies_on(near->g, near); /* `near` is the result's */
-    if (ok && !near->g)
-        ok = r->ctl->on_device && r->base && rt_gpu_query(r->base, 1, near) >= 0;
+    if (ok && !near->g) {
+        const struct wm_mem *own = wm_rma_own(r);
+        if (!own)
+            return false;
+        *near = own->at;
+    }
     return ok && stage(op, c, near->g);
 }
 

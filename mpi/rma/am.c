@@ -107,7 +107,8 @@ static int send_data(struct wm_rma_op *op, struct wm_rma_msg *m, int64_t pos, in
     m->len = (uint32_t)len;
     memcpy(msg, m, sizeof *m);
     if (rt_unlikely(op->a.on_device & WM_RMA_ORIGIN)) {
-        int err = wm_rma_pack(&o->type->layout, o->count, o->buf, pos, msg + sizeof *m, len);
+        int err = wm_rma_pack(wm_rma_mem(&op->a, WM_RMA_ORIGIN), &o->type->layout, o->count, o->buf,
+                              pos, msg + sizeof *m, len);
         if (err < 0)
             return err;
     } else if (o->type && len && o->type->layout.contig)
@@ -334,7 +335,8 @@ static int send_acc(struct wm_rma_op *op)
 static int operand(const struct wm_rma_op *op, int which, const void *from, char *to)
 {
     if (op->a.on_device & which)
-        return wm_rma_pack(&op->a.target.type->layout, 1, from, 0, to, op->a.nbytes);
+        return wm_rma_pack(wm_rma_mem(&op->a, which), &op->a.target.type->layout, 1, from, 0, to,
+                           op->a.nbytes);
     memcpy(to, from, (size_t)op->a.nbytes);
     return 0;
 }
@@ -401,8 +403,10 @@ static void on_data(struct wm_rma_op *op, const struct wm_rma_msg *m, const char
     bool get = op->a.what == WM_RMA_DO_GET;
     const struct wm_rma_side *to = get ? &op->a.origin : &op->a.result;
     int err = 0;
-    if (rt_unlikely(op->a.on_device & (get ? WM_RMA_ORIGIN : WM_RMA_RESULT)))
-        err = wm_rma_unpack(&to->type->layout, to->count, to->buf, m->pos, data, m->len);
+    int which = get ? WM_RMA_ORIGIN : WM_RMA_RESULT;
+    if (rt_unlikely(op->a.on_device & which))
+        err = wm_rma_unpack(wm_rma_mem(&op->a, which), &to->type->layout, to->count, to->buf,
+                            m->pos, data, m->len);
     else if (to->type->layout.contig)
         memcpy(to->buf + m->pos, data, m->len);
     else

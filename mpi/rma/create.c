@@ -152,13 +152,9 @@ static int open_file(struct wm_rma *r, struct wm_rma_host *h, size_t nbytes)
 
 int wm_rma_look(const void *base, int64_t nbytes, bool *device)
 {
-    static const struct rt_layout bytes = {
-        .size = 1, .extent = 1, .true_extent = 1, .contig = true, .elem = RT_ELEM_BYTE
-    };
-    struct rt_gpu_ptr at;
-    bool scattered;
-    *device = wm_on_device(base, nbytes, &bytes, nbytes);
-    int err = *device ? wm_dev_query(base, nbytes, &bytes, &at, &scattered) : 0;
+    struct wm_mem mem;
+    int err = wm_resolve_bytes(base, nbytes, &mem);
+    *device = mem.kind != WM_MEMORY_HOST;
     return err < 0 ? wm_any_error(err) : MPI_SUCCESS;
 }
 

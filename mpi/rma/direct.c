@@ -47,11 +47,11 @@ static int copy_packed(const struct wm_rma_target *t, const struct wm_rma_args *
     for (int64_t pos = 0, n; pos < a->nbytes && !err; pos += n) {
         n = a->nbytes - pos < most ? a->nbytes - pos : most;
         if (write)
-            err = wm_pack_now(ol, o->count, o->buf, pos, tmp, n);
+            err = wm_pack_now(wm_rma_mem(a, WM_RMA_ORIGIN), ol, o->count, o->buf, pos, tmp, n);
         if (!err)
             err = move_packed(t, a, there, pos, tmp, n);
         if (!write && !err)
-            err = wm_unpack_now(ol, o->count, o->buf, pos, tmp, n);
+            err = wm_unpack_now(wm_rma_mem(a, WM_RMA_ORIGIN), ol, o->count, o->buf, pos, tmp, n);
     }
     free(tmp);
     return err;
@@ -63,9 +63,10 @@ static int copy_device(const struct wm_rma_target *t, const struct wm_rma_args *
     const struct wm_rma_side *o = &a->origin;
     if (t->path == WM_PATH_CMA || !a->target.type->layout.contig)
         return copy_packed(t, a, there);
-    return a->what == WM_RMA_DO_PUT
-               ? wm_pack_now(&o->type->layout, o->count, o->buf, 0, there, a->nbytes)
-               : wm_unpack_now(&o->type->layout, o->count, o->buf, 0, there, a->nbytes);
+    return a->what == WM_RMA_DO_PUT ? wm_pack_now(wm_rma_mem(a, WM_RMA_ORIGIN), &o->type->layout,
+                                                  o->count, o->buf, 0, there, a->nbytes)
+                                    : wm_unpack_now(wm_rma_mem(a, WM_RMA_ORIGIN), &o->type->layout,
+                                                    o->count, o->buf, 0, there, a->nbytes);
 }
 
 static int copy_cma(const struct wm_rma_target *t, const struct wm_rma_args *a, char *there)
@@ -115,12 +116,13 @@ static int accumulate(struct wm_rma_acc *c, const struct wm_rma_args *a)
         c->origin = !gives ? NULL : packs ? tmp : o->buf + pos;
         c->result = !a->fetches ? NULL : unpacks ? tmp + c->len : res->buf + pos;
         if (packs)
-            err = wm_pack_now(&o->type->layout, o->count, o->buf, pos, tmp, c->len);
+            err = wm_pack_now(wm_rma_mem(a, WM_RMA_ORIGIN), &o->type->layout, o->count, o->buf, pos,
+                              tmp, c->len);
         if (!err)
             err = wm_rma_acc(c);
         if (unpacks && !err)
-            err = wm_unpack_now(&res->type->layout, res->count, res->buf, pos, tmp + c->len,
-                                c->len);
+            err = wm_unpack_now(wm_rma_mem(a, WM_RMA_RESULT), &res->type->layout, res->count,
+                                res->buf, pos, tmp + c->len, c->len);
     }
     free(tmp);
     return err;
@@ -142,7 +144,7 @@ int wm_rma_execute(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rm
     c.base = target_of(t, a);
     c.count = a->target.count;
     c.layout = &a->target.type->layout;
-    c.device = false;
+    c.mem = NULL;
     c.op = a->opcode;
     c.elem = basic->layout.elem;
     c.esize = basic->layout.size;
@@ -157,5 +159,7 @@ int wm_rma_execute(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rm
     char old[16];
     c.result = old;
     int err = wm_rma_cas(&c, a->compare);
-    return err ? err : wm_unpack_now(c.layout, 1, a->result.buf, 0, old, a->nbytes);
+    return err ? err
+               : wm_unpack_now(wm_rma_mem(a, WM_RMA_RESULT), c.layout, 1, a->result.buf, 0, old,
+                               a->nbytes);
 }

@@ -26,6 +26,18 @@ _Static_assert(BTL_KEY_MAX <= WM_RMA_KEY, "a key of the transport fits");
 
 /* ---- the owner ---- */
 
+const struct wm_mem *wm_rma_own(struct wm_rma *r)
+{
+    if (!r->ctl->on_device || !r->base)
+        return NULL;
+    if (rt_unlikely(r->own.kind != WM_MEMORY_DEVICE || r->own_era != rt_gpu_era)) {
+        if (wm_resolve_bytes(r->base, (int64_t)r->nbytes, &r->own) < 0)
+            r->own.kind = WM_MEMORY_UNRESOLVED;
+        r->own_era = rt_gpu_era;
+    }
+    return r->own.kind == WM_MEMORY_DEVICE ? &r->own : NULL;
+}
+
 /* The connection for device memory to a rank of the window; NULL: none that can map. */
 static struct btl_peer *connection(struct wm_rma *r, int rank)
 {
@@ -46,12 +58,12 @@ static int offer_all(struct wm_rma *r, const int *ranks)
 
 void wm_rma_map_offer(struct wm_rma *r, const int *ranks)
 {
-    struct rt_gpu_ptr at;
     struct btl_peer *self = connection(r, r->comm->rank);
-    if (!self || rt_gpu_query(r->base, (size_t)r->nbytes, &at) < 0)
+    const struct wm_mem *own = self ? wm_rma_own(r) : NULL;
+    if (!own)
         return;
     const struct btl_ops *ops = self->btl->ops;
-    if (ops->mem_reg(self->btl, r->base, (size_t)r->nbytes, &at, &r->mem) < 0) {
+    if (ops->mem_reg(self->btl, r->base, (size_t)r->nbytes, &own->at, &r->mem) < 0) {
         r->mem = NULL;
         return;
     }
@@ -59,7 +71,7 @@ void wm_rma_map_offer(struct wm_rma *r, const int *ranks)
     if (offer_all(r, ranks) < 0 || ops->mem_key(r->mem, r->ctl->key) < 0)
         return;
     r->ctl->has_key = 1;
-    r->ctl->atomic = rt_gpu_lies_on(at.g, &at) && rt_gpu_has_atomics(at.g);
+    r->ctl->atomic = rt_gpu_lies_on(own->at.g, &own->at) && rt_gpu_has_atomics(own->at.g);
 }
 
 void wm_rma_map_withdraw(struct wm_rma *r)
@@ -136,14 +148,13 @@ static int attach(struct wm_rma *r, struct wm_rma_target *t, struct wm_rma_map *
 /* By a mapping of its own (t->shown), because the mappings for copies end with their context. */
 char *wm_rma_map_address(struct wm_rma *r, struct wm_rma_target *t)
 {
-    struct rt_gpu_ptr near;
     if (t->shown)
         return t->shown->att->ptr;
-    if (t->path != WM_PATH_DEVICE || !r->ctl->on_device || !r->base ||
-        rt_gpu_query(r->base, 1, &near) < 0)
+    const struct wm_mem *own = t->path == WM_PATH_DEVICE ? wm_rma_own(r) : NULL;
+    if (!own)
         return NULL;
     struct wm_rma_map *m = calloc(1, sizeof *m);
-    if (!m || attach(r, t, m, &near) < 0) {
+    if (!m || attach(r, t, m, &own->at) < 0) {
         free(m);
         return NULL;
     }
@@ -191,21 +202,22 @@ static void copied(struct rt_gpu_op *copy, int err)
 }
 
 /* Where the origin's data are for the device: in place, or in pinned memory. */
-static int origin_of(struct wm_rma *r, struct wm_rma_op *op, struct rt_gpu_ptr *near, char **here)
+static int origin_of(struct wm_rma *r, struct wm_rma_op *op, const struct rt_gpu_ptr **near,
+                     char **here)
 {
     const struct wm_rma_side *o = &op->a.origin;
     size_t n = (size_t)op->a.nbytes;
     *here = o->buf;
-    if (op->a.on_device & WM_RMA_ORIGIN)
-        return !o->type->layout.contig ? -RT_ENOTSUP
-               : r->starting == op     ? rt_gpu_query_looked(o->buf, n, near)
-                                       : rt_gpu_query(o->buf, n, near);
+    if (op->a.on_device & WM_RMA_ORIGIN) {
+        *near = &wm_rma_mem(&op->a, WM_RMA_ORIGIN)->at;
+        return o->type->layout.contig ? 0 : -RT_ENOTSUP;
+    }
     /* host memory: the device of the own window copies; messages have pipelines for long data */
-    if (n > RT_GPU_STAGE_SMALL || !r->ctl->on_device || !r->base)
+    const struct wm_mem *own = n <= RT_GPU_STAGE_SMALL ? wm_rma_own(r) : NULL;
+    if (!own)
         return -RT_ENOTSUP;
-    int err = rt_gpu_query(r->base, 1, near);
-    if (err >= 0)
-        err = rt_gpu_stage_take(near->g, true, n, &op->stage);
+    *near = &own->at;
+    int err = rt_gpu_stage_take(own->at.g, true, n, &op->stage);
     if (err < 0)
         return err;
     *here = op->stage->p;
@@ -243,13 +255,13 @@ static int copy(struct wm_rma *r, struct wm_rma_op *op, const struct rt_gpu_ptr 
 
 int wm_rma_map_start(struct wm_rma_op *op)
 {
-    struct rt_gpu_ptr near;
+    const struct rt_gpu_ptr *near;
     char *here;
     if (!op->a.target.type->layout.contig || !op->a.nbytes)
         return -RT_ENOTSUP;
     int err = origin_of(op->rma, op, &near, &here);
     if (err >= 0)
-        err = copy(op->rma, op, &near, here);
+        err = copy(op->rma, op, near, here);
     if (err >= 0)
         return 0;
     if (op->stage)

@@ -76,6 +76,9 @@ static struct wm_rma_op *op_new(struct wm_rma *r, struct wm_rma_target *t,
     op->rma = r;
     op->t = t;
     op->a = *a;
+    op->a.mem = op->mem;
+    if (rt_unlikely(a->on_device))
+        memcpy(op->mem, a->mem, sizeof op->mem);
     rt_list_init(&op->link);
     ref(a->origin.type);
     ref(a->result.type);
@@ -215,14 +218,16 @@ static int check_op(const struct wm_rma_args *a, const struct wm_op *op, bool ma
 
 /* ---- buffers in device memory ---- */
 
-static int look_at(const struct wm_rma_args *a, const void *buf, int64_t count,
-                   const struct rt_layout *l, bool *device)
+/* Resolves the buffer `which`, and marks it in a->on_device. */
+static int look_at(struct wm_rma_args *a, int which, const void *buf, int64_t count,
+                   const struct rt_layout *l)
 {
-    struct rt_gpu_ptr at;
-    bool scattered;
-    *device = wm_on_device(buf, count, l, a->nbytes);
-    int err = *device ? wm_dev_query(buf, count, l, &at, &scattered) : 0;
-    return err < 0 ? wm_any_error(err) : MPI_SUCCESS;
+    struct wm_mem *mem = &a->mem[which >> 1];
+    int err = wm_resolve(buf, count, l, a->nbytes, mem);
+    if (err < 0)
+        return wm_any_error(err);
+    a->on_device |= (uint8_t)(mem->kind != WM_MEMORY_HOST ? which : 0);
+    return MPI_SUCCESS;
 }
 
 /* An operand of compare-and-swap.  One in device memory is copied to `to`, and *at set to the copy,
@@ -230,24 +235,20 @@ static int look_at(const struct wm_rma_args *a, const void *buf, int64_t count,
 static int look_at_operand(struct wm_rma_args *a, int which, const void **at, char *to, bool stays)
 {
     const struct rt_layout *l = &a->target.type->layout;
-    bool device;
-    int err = look_at(a, *at, 1, l, &device);
-    if (err || !device)
+    int err = look_at(a, which, *at, 1, l);
+    if (err || stays || !(a->on_device & which))
         return err;
-    if (stays) {
-        a->on_device |= (uint8_t)which;
-        return MPI_SUCCESS;
-    }
-    err = wm_rma_pack(l, 1, *at, 0, to, a->nbytes);
+    err = wm_rma_pack(wm_rma_mem(a, which), l, 1, *at, 0, to, a->nbytes);
     *at = to;
+    a->on_device &= (uint8_t)~which;
     return err < 0 ? wm_any_error(err) : MPI_SUCCESS;
 }
 
-/* Sets a->on_device; `values` has room for the operands of compare-and-swap. */
+/* Sets a->on_device and a->mem; `values` has room for the operands of compare-and-swap. */
 static int look_at_buffers(const struct wm_rma_target *t, struct wm_rma_args *a, char values[2][16])
 {
     const struct wm_rma_side *o = &a->origin, *res = &a->result;
-    bool device = false, stays = wm_rma_changes(t);
+    bool stays = wm_rma_changes(t);
     int err = MPI_SUCCESS;
     if (a->what == WM_RMA_DO_CAS) {
         const void *origin = o->buf;
@@ -256,13 +257,10 @@ static int look_at_buffers(const struct wm_rma_target *t, struct wm_rma_args *a,
             err = look_at_operand(a, WM_RMA_ORIGIN, &origin, values[1], stays);
         a->origin.buf = (char *)(uintptr_t)origin;
     } else if (o->type) {
-        err = look_at(a, o->buf, o->count, &o->type->layout, &device);
-        a->on_device |= device ? WM_RMA_ORIGIN : 0;
+        err = look_at(a, WM_RMA_ORIGIN, o->buf, o->count, &o->type->layout);
     }
-    if (!err && res->type) {
-        err = look_at(a, res->buf, res->count, &res->type->layout, &device);
-        a->on_device |= device ? WM_RMA_RESULT : 0;
-    }
+    if (!err && res->type)
+        err = look_at(a, WM_RMA_RESULT, res->buf, res->count, &res->type->layout);
     return err;
 }
 
@@ -286,20 +284,20 @@ static int enqueue(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rm
     op->req = q;
     if (request)
         *request = wm_req_handle(q);
-    r->starting = op;
     wm_rma_queue(r, t, op);
-    r->starting = NULL;
     return MPI_SUCCESS;
 }
 
-/* Before an operation starts: classifies its buffers as host or device memory, and looks at the
+/* Before an operation starts: resolves its buffers, and looks at the
  * target of a dynamic window again. */
 static int prepare(struct wm_rma *r, struct wm_rma_target *t, struct wm_rma_args *a,
-                   char values[2][16])
+                   struct wm_mem mem[WM_RMA_BUFFERS], char values[2][16])
 {
     int err = MPI_SUCCESS;
-    if (rt_unlikely(rt_gpu_watch))
+    if (rt_unlikely(rt_gpu_watch)) {
+        a->mem = mem;
         err = look_at_buffers(t, a, values);
+    }
     if (rt_unlikely(r->win->flavor == MPI_WIN_FLAVOR_DYNAMIC) && !err) {
         int e = wm_rma_reach_again(r, t);
         err = e < 0 ? wm_err_rt(e, "rank %d cannot be reached", t->rank) : MPI_SUCCESS;
@@ -310,6 +308,7 @@ static int prepare(struct wm_rma *r, struct wm_rma_target *t, struct wm_rma_args
 static int start_locked(struct wm_rma *r, struct wm_rma_args *a, MPI_Request *request)
 {
     struct wm_rma_target *t;
+    struct wm_mem mem[WM_RMA_BUFFERS];
     char values[2][16];
     int err = wm_rma_named(r, a->rank, &t);
     if (rt_likely(!err))
@@ -317,7 +316,7 @@ static int start_locked(struct wm_rma *r, struct wm_rma_args *a, MPI_Request *re
     if (rt_likely(!err))
         err = check_range(r, t, a);
     if (rt_likely(!err))
-        err = prepare(r, t, a, values);
+        err = prepare(r, t, a, mem, values);
     if (rt_unlikely(err))
         return err;
     if (rt_likely(!wm_rma_sends(t) && rt_list_empty(&t->queue) && wm_rma_ready(r, t)) ||

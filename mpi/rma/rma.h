@@ -10,6 +10,7 @@
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/domain.h"
 #include "mpi/p2p/p2p.h"
+#include "mpi/p2p/resolve.h"
 #include "mpi/rma/ctl.h"
 #include "mpi/rma/format.h"
 #include "mpi/rma/path.h"
@@ -134,11 +135,10 @@ struct wm_rma {
 
     struct wm_rma_target *target[WM_RMA_BUCKETS], *last; /* last: the one used last */
     struct wm_rma_origin *origin[WM_RMA_BUCKETS];
-    struct rt_list wants;       /* locks that are being acquired, in order */
-    struct rt_list busy;        /* targets with queued operations */
-    struct rt_list active;      /* targets that are not flushed */
-    struct wm_rma_op *starting; /* of the current call, which has classified its buffers; NULL */
-    bool pumping;               /* `pump` is among the domain's tasks */
+    struct rt_list wants;  /* locks that are being acquired, in order */
+    struct rt_list busy;   /* targets with queued operations */
+    struct rt_list active; /* targets that are not flushed */
+    bool pumping;          /* `pump` is among the domain's tasks */
     struct coll_task pump, barrier;
     bool serves;                 /* other processes may need messages to reach this one's memory */
     bool helped;                 /* counted by helper.c */
@@ -148,7 +148,9 @@ struct wm_rma {
     struct rt_list deferred;     /* messages that have come meanwhile: serve.c */
 
     /* The own memory, if it is device memory that other processes may map: map.c. */
-    void *taken; /* device memory that the library has allocated; NULL */
+    struct wm_mem own; /* wm_rma_own() */
+    uint32_t own_era;  /* rt_gpu_era then */
+    void *taken;       /* device memory that the library has allocated; NULL */
     struct btl_mem *mem;
     const struct btl_ops *mem_ops;
 
@@ -171,7 +173,7 @@ struct wm_rma_side {
     struct wm_type *type;
 };
 
-enum { WM_RMA_ORIGIN = 1, WM_RMA_RESULT = 2, WM_RMA_COMPARE = 4 };
+enum { WM_RMA_ORIGIN = 1, WM_RMA_RESULT = 2, WM_RMA_COMPARE = 4, WM_RMA_BUFFERS = 3 };
 
 /* An operation as the user has called it. */
 struct wm_rma_args {
@@ -180,6 +182,7 @@ struct wm_rma_args {
     bool fetches;   /* the old value goes to `result` */
     /* buffers in device memory: WM_RMA_ORIGIN ...; always 0 without a device */
     uint8_t on_device;
+    struct wm_mem *mem; /* [WM_RMA_BUFFERS]: of these */
     int rank;
     /* of a put: the target's notification to send when the data are there (notify.c); 0: none */
     int note;
@@ -188,6 +191,10 @@ struct wm_rma_args {
     const void *compare;
     int64_t nbytes; /* of data at the target, packed */
 };
+static inline const struct wm_mem *wm_rma_mem(const struct wm_rma_args *a, int which)
+{
+    return a->on_device & which ? &a->mem[which >> 1] : &wm_mem_host;
+}
 
 /* An operation that is not finished within its call. */
 struct wm_rma_op {
@@ -196,16 +203,17 @@ struct wm_rma_op {
     struct wm_rma *rma;
     struct wm_rma_target *t;
     struct wm_rma_args a;
-    char value[2][16];         /* operands of compare-and-swap in host memory */
-    int64_t pos;               /* bytes whose messages have been sent */
-    int64_t back;              /* bytes whose answers have arrived */
-    bool local;                /* the origin's buffers are still in use */
-    bool answered;             /* WM_RMA_DONE has arrived */
-    struct rt_req *bulk_req;   /* the ordinary message that carries its data */
-    struct rt_req *result_req; /* that carries the result of an accumulate */
-    struct rt_req *req;        /* of the request-based forms; NULL */
-    bool folds;                /* a long accumulate that a kernel of the target carries out */
-    bool copying;              /* `copy` is in progress: map.c, acc_origin.c */
+    struct wm_mem mem[WM_RMA_BUFFERS]; /* a.mem */
+    char value[2][16];                 /* operands of compare-and-swap in host memory */
+    int64_t pos;                       /* bytes whose messages have been sent */
+    int64_t back;                      /* bytes whose answers have arrived */
+    bool local;                        /* the origin's buffers are still in use */
+    bool answered;                     /* WM_RMA_DONE has arrived */
+    struct rt_req *bulk_req;           /* the ordinary message that carries its data */
+    struct rt_req *result_req;         /* that carries the result of an accumulate */
+    struct rt_req *req;                /* of the request-based forms; NULL */
+    bool folds;   /* a long accumulate that a kernel of the target carries out */
+    bool copying; /* `copy` is in progress: map.c, acc_origin.c */
     struct rt_gpu_op copy;
     struct rt_gpu_stage *stage; /* pinned memory in place of buffers in host memory; NULL */
     int err;
@@ -249,6 +257,9 @@ int wm_rma_reach_again(struct wm_rma *r, struct wm_rma_target *t);
 int wm_rma_target_peer(struct wm_rma *r, struct wm_rma_target *t);
 
 /* map.c: window memory on a device, mapped by the other processes of the host. */
+/* The own memory of a window with a base, if it is device memory; else, or if the device has been
+ * lost, NULL.  Resolved when first used, and again when a context has been released since. */
+const struct wm_mem *wm_rma_own(struct wm_rma *r);
 /* The owner, at creation: publishes a key of its memory to these ranks, if that is possible. */
 void wm_rma_map_offer(struct wm_rma *r, const int *ranks);
 void wm_rma_map_withdraw(struct wm_rma *r);
@@ -319,8 +330,8 @@ struct wm_rma_acc {
     char *base;             /* where the target's elements begin */
     int64_t count;
     const struct rt_layout *layout; /* of an element */
-    bool device;                    /* the target's elements are in device memory of ours, */
-    bool atomic;                    /* which devices of other processes may change, too */
+    const struct wm_mem *mem;       /* of the target's elements in device memory of ours; NULL */
+    bool atomic;                    /* devices of other processes may change them, too */
     enum rt_opcode op;
     enum rt_elem elem;
     int64_t esize;      /* packed bytes of a basic element */
@@ -342,10 +353,10 @@ int wm_rma_cas_atomic(const struct wm_rma_acc *a, const void *compare);
 
 /* wm_pack_now() and wm_unpack_now() for buffers that are known to be device memory; faster for
  * short ones.  0 or -RT_E...  Not from a callback of runtime/gpu. */
-int wm_rma_pack(const struct rt_layout *l, int64_t count, const void *buf, int64_t pos, void *out,
-                int64_t n);
-int wm_rma_unpack(const struct rt_layout *l, int64_t count, void *buf, int64_t pos, const void *in,
-                  int64_t n);
+int wm_rma_pack(const struct wm_mem *mem, const struct rt_layout *l, int64_t count, const void *buf,
+                int64_t pos, void *out, int64_t n);
+int wm_rma_unpack(const struct wm_mem *mem, const struct rt_layout *l, int64_t count, void *buf,
+                  int64_t pos, const void *in, int64_t n);
 
 /* acc_bulk.c: long accumulates on device memory. */
 /* Receives the data; answers when it is complete. */

@@ -23,7 +23,8 @@ struct job {
     int64_t count;
     struct rt_layout contig; /* in place of a slot */
     const struct rt_layout *layout;
-    bool device; /* the data are device memory */
+    const struct wm_mem *mem; /* of the data if they are device memory; NULL */
+    struct wm_mem found;
 };
 
 /* A transfer by an ordinary message. */
@@ -105,6 +106,18 @@ bool wm_rma_pieces_in_window(const struct wm_rma *r, const struct rt_layout *l, 
     return c.all;
 }
 
+/* Memory of a dynamic window may be of several kinds: each message's is resolved. */
+static int resolve(struct job *j)
+{
+    int64_t nbytes = j->count * j->layout->size;
+    j->mem = nbytes ? wm_rma_own(j->r) : NULL;
+    if (j->mem || !nbytes)
+        return 0;
+    int err = wm_resolve(j->base, j->count, j->layout, nbytes, &j->found);
+    j->mem = err >= 0 && j->found.kind != WM_MEMORY_HOST ? &j->found : NULL;
+    return err;
+}
+
 /* Finds the memory that a message names.  0, or -RT_ERANGE: outside of the window. */
 static int locate(struct job *j)
 {
@@ -131,9 +144,7 @@ static int locate(struct job *j)
          !wm_rma_pieces_in_window(j->r, j->layout, m->count, at)))
         return -RT_ERANGE;
     j->base = (char *)((uintptr_t)j->r->base + (uintptr_t)at);
-    j->device = j->r->ctl->on_device &&
-                wm_on_device(j->base, j->count, j->layout, j->count * j->layout->size);
-    return 0;
+    return rt_unlikely(j->r->ctl->on_device) ? resolve(j) : 0;
 }
 
 static void answer(struct job *j, int code, int64_t value)
@@ -159,8 +170,8 @@ static char *room_for(int64_t len)
 static int on_put(struct job *j)
 {
     int err = 0;
-    if (rt_unlikely(j->device))
-        err = wm_rma_unpack(j->layout, j->count, j->base, 0, j->data, j->m->len);
+    if (rt_unlikely(j->mem))
+        err = wm_rma_unpack(j->mem, j->layout, j->count, j->base, 0, j->data, j->m->len);
     else if (j->layout->contig && j->m->len)
         memcpy(j->base, j->data, j->m->len);
     else if (j->m->len)
@@ -174,8 +185,8 @@ static int on_get(struct job *j)
 {
     char *msg = room_for(j->m->len), *to = msg + sizeof(struct wm_rma_msg);
     int err = 0;
-    if (rt_unlikely(j->device))
-        err = wm_rma_pack(j->layout, j->count, j->base, 0, to, j->m->len);
+    if (rt_unlikely(j->mem))
+        err = wm_rma_pack(j->mem, j->layout, j->count, j->base, 0, to, j->m->len);
     else if (j->layout->contig)
         memcpy(to, j->base, j->m->len);
     else
@@ -193,7 +204,7 @@ static struct wm_rma_acc acc_of(const struct job *j)
                                 .base = j->base,
                                 .count = j->count,
                                 .layout = j->layout,
-                                .device = j->device,
+                                .mem = j->mem,
                                 .atomic = j->r->ctl->atomic,
                                 .op = j->m->op,
                                 .elem = j->m->elem,
@@ -288,7 +299,7 @@ static void on_bulk(struct job *j, int err)
                           .peer = j->o->rank,
                           .tag = wm_rma_tag(j->m->id, !put),
                           .coll = true,
-                          .on_device = !err && j->device };
+                          .mem = err ? NULL : j->mem };
     struct rt_req *q;
     j->r->nserving++;
     err = put ? wm_p2p_irecv(&msg, &q) : wm_p2p_isend(&msg, WM_STANDARD, &q);

@@ -70,13 +70,13 @@ static int describe_range(struct enqueue *e, int range)
     const char *p = e->own.at[range];
     if (!p || !e->own.len[range])
         return 0;
-    if (!rt_gpu_is_device(p))
-        return -RT_ENOTSUP;
-    e->mine.has[range] = 1;
-    if (t->size == 1)
-        return 0;
+    struct rt_gpu_ptr at;
+    if (t->size == 1) {
+        e->mine.has[range] = rt_gpu_find(p, e->own.len[range], &at) > 0;
+        return e->mine.has[range] ? 0 : -RT_ENOTSUP;
+    }
     int err = t->ops->dev_describe(t, p, e->own.len[range], &e->mem[range]);
-    e->has_mem[range] = err >= 0;
+    e->mine.has[range] = e->has_mem[range] = err >= 0;
     if (e->has_mem[range])
         memcpy(e->mine.key[range], e->mem[range].key, COLL_DEV_KEY);
     return err;

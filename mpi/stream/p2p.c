@@ -90,18 +90,17 @@ static int describe(struct wm_xstream_call *k, const void *buf, MPI_Count count,
 {
     struct coll_team *team = &k->s->comm->team;
     int64_t nbytes = count * t->layout.size;
-    struct rt_gpu_ptr at;
-    bool scattered;
     out->nbytes = nbytes;
     out->addr = (uintptr_t)buf;
     if (!k->s->mapped || !t->layout.contig)
         return -RT_ENOTSUP;
     if (nbytes == 0)
         return 0;
-    if (!rt_gpu_is_device(buf))
-        return -RT_ENOTSUP;
-    if (team->size == 1)
-        return wm_dev_query(buf, count, &t->layout, &at, &scattered);
+    if (team->size == 1) {
+        struct wm_mem mem;
+        int err = wm_resolve(buf, count, &t->layout, nbytes, &mem);
+        return err >= 0 && mem.kind == WM_MEMORY_HOST ? -RT_ENOTSUP : err;
+    }
     int err = team->ops->dev_describe(team, buf, (size_t)nbytes, &h->mem);
     h->has_mem = err >= 0;
     if (h->has_mem)
@@ -175,7 +174,8 @@ static int send_copy(const struct wm_msg *data)
     m.buf = copy;
     m.count = nbytes;
     m.layout = &wm_type_get(MPI_BYTE)->layout;
-    int err = wm_pack_now(data->layout, data->count, data->buf, 0, copy, nbytes);
+    int err = wm_move_now(&(struct wm_packing){
+        data->layout, data->count, (char *)(uintptr_t)data->buf, 0, copy, nbytes, true });
     if (err >= 0)
         err = wm_p2p_isend(&m, WM_STANDARD, &r);
     if (err < 0) {
@@ -281,7 +281,7 @@ static int copy_by_host(struct wm_xstream_call *k, void *buf, MPI_Count count,
     if (err >= 0)
         err = wm_xstream_wait_idle(k);
     if (err >= 0)
-        err = wm_unpack_now(&t->layout, count, buf, 0, packed, nbytes);
+        err = wm_move_now(&(struct wm_packing){ &t->layout, count, buf, 0, packed, nbytes, false });
     free(packed);
     return err == -RT_EADDR ? wm_dev_fault()
            : err < 0        ? wm_err_rt(err, "receiving a message of %lld bytes", (long long)nbytes)

@@ -30,12 +30,12 @@ static char *place_of(const struct wm_xstream_call *k, struct wm_rma *r, struct 
                       const struct wm_rma_args *a)
 {
     const struct wm_rma_side *o = &a->origin;
-    struct rt_gpu_ptr near;
-    bool scattered;
-    if (!k->s->mapped || !o->type->layout.contig || !rt_gpu_is_device(o->buf) ||
-        wm_dev_query(o->buf, o->count, &o->type->layout, &near, &scattered) < 0 || near.g != k->g)
+    struct wm_mem mem;
+    if (!k->s->mapped || !o->type->layout.contig ||
+        wm_resolve(o->buf, o->count, &o->type->layout, a->nbytes, &mem) < 0 ||
+        mem.kind != WM_MEMORY_DEVICE || mem.at.g != k->g)
         return NULL;
-    return wm_rma_map_for_stream(r, t, a, &near);
+    return wm_rma_map_for_stream(r, t, a, &mem.at);
 }
 
 /* Nothing has been enqueued of a part that other processes' streams may wait for. */

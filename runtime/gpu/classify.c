@@ -2,8 +2,9 @@
 /* Classification of addresses.  Two questions.  The first, host or device, is asked for every
  * buffer of every message, on any thread.  The program's own memory is known without asking; for
  * all other memory the driver is asked each time, by its plural call only (the singular one is slow
- * since driver 580).  The second, all about a device address, is asked under the domain's lock.
- * The last allocations are remembered, and the driver's ids for them are compared at each use.
+ * since driver 580).  The second, all about a device address, is asked under the domain's lock,
+ * alone or together with the first: the code above asks once, where an MPI call begins. The last
+ * allocations are remembered, and the driver's ids for them are compared at each use.
  *
  * Nothing here loads the driver: an application that has memory of the driver has loaded it. */
 #include "runtime/gpu/gpu_int.h"
@@ -200,8 +201,6 @@ static __thread struct {
         uint32_t era;          /* rt_gpu_era then */
     } of[RECENT];
     unsigned next;
-    struct recent *looked; /* result of the last look, at `looked_at` */
-    cu_ptr looked_at;
 } recent;
 
 /* For VMM memory, which may consist of several mappings, an entry is about one address. */
@@ -231,8 +230,6 @@ static struct recent *find_recent(cu_ptr p)
             (vmm ? !memcmp(&a, &r->a, sizeof a) : same(&a, &r->a)))
             return r;
         r->p = 0;
-        if (recent.looked == r)
-            recent.looked_at = 0;
         return NULL;
     }
     return NULL;
@@ -288,8 +285,6 @@ static struct recent *note_device(cu_ptr p, const struct answer *a)
     r->p = p;
     r->a = *a;
     r->all.g = NULL;
-    if (recent.looked == r)
-        recent.looked_at = 0;
     return r;
 }
 
@@ -330,15 +325,10 @@ static bool no_driver(void)
     return absent;
 }
 
-static bool look_at(cu_ptr p, const void *buf)
+static bool look_at(const void *buf, struct recent **entry)
 {
+    cu_ptr p = (cu_ptr)(uintptr_t)buf;
     struct answer a;
-    struct recent *r = find_recent(p);
-    if (r) {
-        recent.looked = r;
-        recent.looked_at = p;
-        return true;
-    }
     cu_result got = ask_type(p, &a);
     if (got == CU_OK && (a.type == CU_MEMORY_DEVICE || a.managed))
         got = ask(p, &a);
@@ -346,8 +336,7 @@ static bool look_at(cu_ptr p, const void *buf)
         uint64_t *word = readable_word(buf);
         if (rt_load_relaxed(word) == granule_of(buf))
             rt_store_relaxed(word, 0);
-        recent.looked = note_device(p, &a);
-        recent.looked_at = p;
+        *entry = note_device(p, &a);
         return true;
     }
     if (got == CU_ERROR_NOT_INITIALIZED || got == CU_ERROR_DEINITIALIZED)
@@ -357,16 +346,26 @@ static bool look_at(cu_ptr p, const void *buf)
     return got == CU_OK ? !is_readable(buf) : !cpu_can_read(buf);
 }
 
-bool rt_gpu_look(const void *p)
+/* True: device memory.  *entry: the entry of its allocation, or NULL if the driver does not know
+ * it. */
+static bool look_up(const void *p, struct recent **entry)
 {
     if ((uintptr_t)p < 4096)
         return false; /* NULL, MPI_BOTTOM, MPI_IN_PLACE */
-    recent.looked_at = 0;
+    *entry = rt_cuda.pointer_get_attributes ? find_recent((cu_ptr)(uintptr_t)p) : NULL;
+    if (*entry)
+        return true;
     note_own(p);
     if (rt_gpu_is_own(p))
         return false;
     compare_clocks();
-    return !no_driver() && look_at((cu_ptr)(uintptr_t)p, p);
+    return !no_driver() && look_at(p, entry);
+}
+
+bool rt_gpu_look(const void *p)
+{
+    struct recent *entry;
+    return look_up(p, &entry);
 }
 
 /* ---- all about a device address ---- */
@@ -509,12 +508,15 @@ int rt_gpu_query(const void *buf, size_t len, struct rt_gpu_ptr *out)
     return query(p, len, find_recent(p), out);
 }
 
-int rt_gpu_query_looked(const void *buf, size_t len, struct rt_gpu_ptr *out)
+int rt_gpu_find_watched(const void *buf, size_t len, struct rt_gpu_ptr *out)
 {
-    cu_ptr p = (cu_ptr)(uintptr_t)buf;
-    if (p && recent.looked_at == p && rt_cuda_open(false) == 0)
-        return query(p, len, recent.looked, out);
-    return rt_gpu_query(buf, len, out);
+    struct recent *r;
+    if (!look_up(buf, &r))
+        return 0;
+    if (rt_cuda_open(false))
+        return rt_gpu_driver(false) == RT_GPU_DRIVER_OLD ? -RT_ENOTSUP : -RT_ENOENT;
+    int err = query((cu_ptr)(uintptr_t)buf, len, r, out);
+    return err < 0 ? err : 1;
 }
 
 bool rt_gpu_lies_on(const struct rt_gpu *g, const struct rt_gpu_ptr *p)

@@ -92,9 +92,13 @@ static inline bool rt_gpu_in_large_pages(const struct rt_gpu_ptr *p)
  * rt_gpu_is_device() has returned true, it has been freed or was never valid.  -RT_ENOTSUP: the
  * driver is too old.  -RT_EGPU, -RT_ENOMEM, logged. */
 int rt_gpu_query(const void *p, size_t len, struct rt_gpu_ptr *out);
-/* The same for an operation that has just classified p itself, on this thread, and owns the buffer:
- * uses that answer. */
-int rt_gpu_query_looked(const void *p, size_t len, struct rt_gpu_ptr *out);
+/* Both questions at once, with one call of the driver: 0, p is host memory; 1, *out is set; or an
+ * error of rt_gpu_query(). */
+int rt_gpu_find_watched(const void *p, size_t len, struct rt_gpu_ptr *out);
+static inline int rt_gpu_find(const void *p, size_t len, struct rt_gpu_ptr *out)
+{
+    return rt_unlikely(rt_gpu_watch) && !rt_gpu_is_own(p) ? rt_gpu_find_watched(p, len, out) : 0;
+}
 /* Whether an allocation found by a query still exists, and has not been replaced by another one. */
 bool rt_gpu_is_still(const struct rt_gpu_ptr *p);
 

@@ -334,11 +334,11 @@ static cu_result move(const struct job *j, struct rt_gpu_pack p)
 }
 
 int rt_gpu_pieces_now(struct rt_gpu *g, enum rt_gpu_kernel k, const struct rt_gpu_pack *p,
-                      const struct rt_gpu_group *groups)
+                      const struct rt_gpu_group *groups, bool device)
 {
     static bool told;
     struct job j = { .g = g, .pack = k == RT_GPU_PACK, .groups = groups };
-    j.device = j.pack && rt_gpu_is_device((const void *)(uintptr_t)p->packed);
+    j.device = j.pack && device;
     int in = rt_gpu_enter(g);
     if (in < 0)
         return in;

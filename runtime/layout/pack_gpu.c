@@ -24,7 +24,14 @@ struct range {
 struct way {
     struct rt_gpu *g;
     enum rt_gpu_kernel k;
+    bool device; /* the packed data are device memory */
 };
+
+static struct way way_of(struct rt_gpu *g, enum rt_gpu_kernel k, const struct rt_layout *l,
+                         const void *packed)
+{
+    return (struct way){ g, k, !l->contig && rt_gpu_is_device(packed) };
+}
 
 /* A part of the caller's operation, which takes several device operations, or needs a table until
  * it is done. */
@@ -51,11 +58,11 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 #define BLOCKS_PER_SM 4 /* as many as run at the same time */
 #define BLOCKS_HOST 32  /* enough for PCIe; leaves the rest of the device to the application */
 
-static unsigned blocks_for(const struct rt_gpu *g, const void *packed, int64_t len)
+static unsigned blocks_for(const struct way *w, int64_t len)
 {
-    int64_t most = rt_gpu_most_blocks(g, BLOCKS_PER_SM);
+    int64_t most = rt_gpu_most_blocks(w->g, BLOCKS_PER_SM);
 
-    if (!rt_gpu_is_device(packed))
+    if (!w->device)
         most = least(most, BLOCKS_HOST);
     return (unsigned)least((len + BLOCK_NBYTES - 1) / BLOCK_NBYTES, most > 0 ? most : 1);
 }
@@ -129,7 +136,7 @@ static void launch(const struct way *w, const struct range *r, const struct rt_g
         p.table = (uintptr_t)table;
     else
         memcpy(p.inline_groups, groups->v, groups->n * sizeof *groups->v);
-    rt_gpu_launch(w->g, w->k, blocks_for(w->g, r->packed, r->len), THREADS, &p, sizeof p, op);
+    rt_gpu_launch(w->g, w->k, blocks_for(w, r->len), THREADS, &p, sizeof p, op);
 }
 
 /* ---- several launches, and tables ---- */
@@ -246,7 +253,7 @@ static int move_blocks(const struct way *w, const struct range *r, uint32_t from
         }
     } else {
         const struct rt_gpu_pack p = params_of(r, &table->groups);
-        job->err = rt_gpu_pieces_now(w->g, w->k, &p, table->groups.v);
+        job->err = rt_gpu_pieces_now(w->g, w->k, &p, table->groups.v, w->device);
     }
     rt_table_put(table);
     return 0;
@@ -333,7 +340,7 @@ static void start(const struct way *w, const struct rt_layout *l, uint64_t user,
 void rt_layout_gpu_pack(struct rt_gpu *g, const struct rt_layout *l, int64_t count, const void *buf,
                         int64_t pos, void *packed, int64_t len, struct rt_gpu_op *op)
 {
-    const struct way w = { g, RT_GPU_PACK };
+    const struct way w = way_of(g, RT_GPU_PACK, l, packed);
     rt_assert(pos >= 0 && len >= 0 && pos + len <= count * l->size);
     (void)count;
     start(&w, l, (uintptr_t)buf, pos, packed, len, op);
@@ -342,7 +349,7 @@ void rt_layout_gpu_pack(struct rt_gpu *g, const struct rt_layout *l, int64_t cou
 void rt_layout_gpu_unpack(struct rt_gpu *g, const struct rt_layout *l, int64_t count, void *buf,
                           int64_t pos, const void *packed, int64_t len, struct rt_gpu_op *op)
 {
-    const struct way w = { g, RT_GPU_UNPACK };
+    const struct way w = way_of(g, RT_GPU_UNPACK, l, packed);
     rt_assert(pos >= 0 && len >= 0 && pos + len <= count * l->size);
     (void)count;
     start(&w, l, (uintptr_t)buf, pos, (char *)(uintptr_t)packed, len, op);
@@ -371,7 +378,7 @@ static int now(const struct way *w, const struct rt_layout *l, uint64_t user, in
         char *at = (char *)(uintptr_t)user + pos;
         return rt_gpu_copy_now(w->g, pack ? packed : at, pack ? at : packed, (size_t)len);
     }
-    if (rt_gpu_is_device(packed))
+    if (w->device)
         return move_now(w, l, user, pos, packed, len);
     int err = rt_gpu_stage_take(w->g, true, (size_t)least(len, RT_GPU_STAGE_LARGE), &stage);
     if (err)
@@ -391,7 +398,7 @@ static int now(const struct way *w, const struct rt_layout *l, uint64_t user, in
 int rt_layout_gpu_pack_now(struct rt_gpu *g, const struct rt_layout *l, int64_t count,
                            const void *buf, int64_t pos, void *packed, int64_t len)
 {
-    const struct way w = { g, RT_GPU_PACK };
+    const struct way w = way_of(g, RT_GPU_PACK, l, packed);
     rt_assert(pos >= 0 && len >= 0 && pos + len <= count * l->size);
     (void)count;
     return now(&w, l, (uintptr_t)buf, pos, packed, len);
@@ -400,7 +407,7 @@ int rt_layout_gpu_pack_now(struct rt_gpu *g, const struct rt_layout *l, int64_t 
 int rt_layout_gpu_unpack_now(struct rt_gpu *g, const struct rt_layout *l, int64_t count, void *buf,
                              int64_t pos, const void *packed, int64_t len)
 {
-    const struct way w = { g, RT_GPU_UNPACK };
+    const struct way w = way_of(g, RT_GPU_UNPACK, l, packed);
     rt_assert(pos >= 0 && len >= 0 && pos + len <= count * l->size);
     (void)count;
     return now(&w, l, (uintptr_t)buf, pos, (char *)(uintptr_t)packed, len);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Files and device memory: every kind of memory, contiguous and spread layouts, lengths around
  * the length of a staging piece, blocking and nonblocking calls, views with holes, reads at the
- * end of the file, and collective buffering.  Arguments: directory. */
+ * end of the file, a data representation, and collective buffering.  Arguments: directory; or
+ * `threads`, for MPI_THREAD_MULTIPLE. */
 #include "test/gpu/gputest.h"
 #include "test/mpi/iotest.h"
 
@@ -116,6 +117,19 @@ static void end_of_file(void)
     gt_free(p);
 }
 
+static void other_form(void)
+{
+    MPI_Datatype v;
+    MPI_Type_vector(500, 2, 3, MPI_INT, &v);
+    MPI_Type_commit(&v);
+    for (int k = 0; k < GT_KINDS; k++) {
+        OK(MPI_File_set_view(f, 0, MPI_INT, MPI_INT, "external32", MPI_INFO_NULL));
+        there_and_back((enum gt_kind)k, MPI_INT, 70000, 280000, k % 2);
+        there_and_back((enum gt_kind)k, v, 1, 6000, !(k % 2));
+    }
+    MPI_Type_free(&v);
+}
+
 /* Collective buffering: the pieces of the ranks alternate, and each passes device memory. */
 static void by_aggregators(void)
 {
@@ -168,8 +182,12 @@ static void by_aggregators(void)
 
 int main(int argc, char **argv)
 {
+    bool threads = argc > 1 && !strcmp(argv[1], "threads");
+    int provided;
     gt_need(1);
-    io_init(argc, argv);
+    MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
+    mt_setup();
+    io_setup(threads ? 1 : argc, argv);
     gt_use(0);
     mine = MPI_COMM_SELF;
     snprintf(io_name + strlen(io_name), 16, ".%d", mt_rank);
@@ -180,6 +198,7 @@ int main(int argc, char **argv)
     MT_RUN(through_holes);
     OK(MPI_File_set_view(f, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
     MT_RUN(end_of_file);
+    MT_RUN(other_form);
     OK(MPI_File_close(&f));
     *strrchr(io_name, '.') = 0; /* the name that the ranks share */
     MT_RUN(by_aggregators);

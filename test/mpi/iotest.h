@@ -14,13 +14,18 @@
 static char io_name[256];
 
 /* A name that all ranks share and no other program has. */
-static inline void io_init(int argc, char **argv)
+static inline void io_setup(int argc, char **argv)
 {
     int pid = (int)getpid();
 
-    mt_init(argc, argv);
     MPI_Bcast(&pid, 1, MPI_INT, 0, MPI_COMM_WORLD);
     snprintf(io_name, sizeof io_name, "%s/weft-io-%d", argc > 1 ? argv[1] : "/tmp", pid);
+}
+
+static inline void io_init(int argc, char **argv)
+{
+    mt_init(argc, argv);
+    io_setup(argc, argv);
 }
 
 static inline int io_end(void)
