@@ -206,8 +206,10 @@ static void record(struct tcp_conn *c)
             tcp_reject(c, "is not meant for this process (another job, or another byte order)");
         else if (tcp_shake_send_challenge(c) < 0)
             tcp_conn_close(c);
-        else
+        else {
             c->state = TCP_WAIT_PROOF;
+            c->since_ns = rt_now_ns();
+        }
         return;
     case TCP_WAIT_PROOF:
         if (!tcp_shake_proof_ok(c))

@@ -60,7 +60,7 @@ struct tcp_conn {
     enum tcp_purpose purpose;
     uint32_t events;         /* that epoll watches */
     struct rt_list link;     /* in tcp->half, ->conns or ->dead */
-    uint64_t since_ns;       /* when it was put into `half` */
+    uint64_t since_ns;       /* when it was put into `half`, or sent its hello */
     uint64_t stalled_ns;     /* since when nothing has been acknowledged; 0: nothing is due */
     uint64_t silent_ns;      /* since when no packet has arrived although keepalive sends some */
     struct tcp_shake *shake; /* until it is up */
@@ -84,6 +84,7 @@ struct tcp_peer {
     bool lost, notified;   /* the peer has gone; the engine has been notified */
     bool lanes_wanted;     /* the peer has been asked to open lanes */
     bool lanes_missed; /* the peer asked for lanes before this side noticed the end of its own */
+    uint8_t lane_failures; /* since a lane was up: attempts that failed in the handshake */
     uint8_t nlanes;
     uint32_t awaited; /* regions that this peer is to fill: a lane must not lose their data */
     struct tcp_conn *lanes[TCP_LANES_MAX];

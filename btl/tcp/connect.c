@@ -23,6 +23,7 @@
 
 #define MS 1000000u
 #define RETRY_NS (50u * MS) /* before the next attempt; longer than a round trip */
+#define LANE_TRIES 10
 
 static void routes_free(struct tcp_peer *p)
 {
@@ -153,6 +154,18 @@ void tcp_lanes_open(struct tcp_peer *p)
     }
 }
 
+/* Of two processes that are long outside MPI during a handshake, one may close the lane.  The main
+ * connection is there, so the lane is opened again. */
+static void lane_failed(struct tcp_peer *p, int err, bool shook)
+{
+    if (p->nlanes || p->lost)
+        return;
+    if (shook && p->up && p->lane_failures++ < LANE_TRIES)
+        tcp_lanes_open(p);
+    else
+        tcp_peer_losing(p, err);
+}
+
 void tcp_attempt_failed(struct tcp_conn *c, int err)
 {
     struct tcp_peer *p = c->peer;
@@ -162,10 +175,10 @@ void tcp_attempt_failed(struct tcp_conn *c, int err)
     /* A peer that is not calling MPI does not answer: that time does not count. */
     if (is_main && c->state != TCP_CONNECTING && p->first_try_ns)
         p->first_try_ns = err == EBUSY ? now : p->first_try_ns + (now - c->since_ns);
+    bool shook = c->state != TCP_CONNECTING;
     tcp_conn_close(c);
     if (!is_main) {
-        if (!p->nlanes)
-            tcp_peer_losing(p, err);
+        lane_failed(p, err, shook);
         return;
     }
     p->last_errno = err;
@@ -215,6 +228,7 @@ void tcp_conn_up(struct tcp_conn *c, struct tcp_peer *p, bool connector)
         return;
     }
     p->lanes_missed = false;
+    p->lane_failures = 0;
     if (!connector)
         p->lanes[p->nlanes++] = c;
     if (!rt_list_empty(&p->xfers))

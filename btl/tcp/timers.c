@@ -16,10 +16,11 @@
 #include <linux/tcp.h> /* libc's struct tcp_info has fewer fields */
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #define MS 1000000u
-/* An unauthenticated connection must send its proof within this time.  A process that leaves MPI
+/* An unauthenticated connection must send its next record within this time.  A process that leaves MPI
  * during connection setup connects again. */
 #define HALF_NS (5000u * MS)
 /* If the SYN to an address is not answered within this time, the next address is tried. */
@@ -34,14 +35,23 @@
  * at least every second. */
 #define SILENT_MORE_NS (1000u * MS)
 
+/* After a long time outside MPI this process may be the late one. */
+static bool has_unread(const struct tcp_conn *c)
+{
+    int n = 0;
+    return ioctl(c->fd, FIONREAD, &n) == 0 && n > 0;
+}
+
 static void half_timer(struct tcp_conn *c, uint64_t now)
 {
     const struct tcp_peer *p = c->peer;
     if (tcp_is_accepted(c)) {
-        if (now - c->since_ns > HALF_NS && c->state == TCP_WAIT_PROOF)
+        if (now - c->since_ns <= HALF_NS || has_unread(c))
+            return;
+        if (c->state == TCP_WAIT_PROOF)
             tcp_conn_close(c); /* a process that left MPI during connection setup; it connects
                                 * again */
-        else if (now - c->since_ns > HALF_NS)
+        else
             tcp_reject(c, "did not send its first record in time");
     } else if (c->state == TCP_CONNECTING && now - c->since_ns > ATTEMPT_NS &&
                (p->main != c || p->nroutes > 1)) {

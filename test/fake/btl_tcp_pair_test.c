@@ -378,6 +378,71 @@ static void a_put_that_is_forgotten(void)
     }
 }
 
+/* Rank `late` is outside MPI for longer than an unauthenticated connection may wait, in the
+ * handshake of the first lane: rank 1 when it has accepted the lane, rank 0 when it has sent its
+ * hello. */
+#define OUTSIDE_US 5600000
+static void shake_and_put(char *data, bool late)
+{
+    const struct tcp_peer *p = (const struct tcp_peer *)t.peer[1];
+    struct tcp_key key = { .region = 0, .gen = 1, .len = ALL };
+    struct btl_rmem *r;
+    struct btl_op op = { ignored };
+    memset(data, 2, PART);
+    t.received = 0;
+    CHECK_EQ(t.b->ops->attach(t.peer[1], &key, NULL, &r), 0);
+    CHECK_EQ(t.b->ops->put(r, 0, NULL, data, PART, &op), 0);
+    while (late && (!p->nlanes || p->lanes[0]->state == TCP_CONNECTING))
+        look();
+    if (late)
+        usleep(OUTSIDE_US);
+    receive(1, 20000); /* counted by ignored() */
+    CHECK_EQ(t.down_err, 0);
+    t.b->ops->detach(r);
+}
+
+static int outside_mpi(int rank, void *arg)
+{
+    static char data[ALL];
+    int late = *(int *)arg;
+    if (!start(rank, 2))
+        return 1;
+    struct btl_mem *m = rank ? memory(data) : NULL;
+    if (rank == 0)
+        send_now(1, 0, 8);
+    else
+        receive(1, 5000);
+    barrier(2);
+    if (rank == 0) {
+        shake_and_put(data, late == 0);
+        rt_store_release(&board->stage, 1u);
+    }
+    while (rank == 1 && late == 1 && rt_list_empty(&((const struct btl_tcp *)t.b)->half))
+        look();
+    if (rank == 1 && late == 1)
+        usleep(OUTSIDE_US);
+    while (rank == 1 && !rt_load_acquire(&board->stage))
+        look();
+    barrier(2);
+    CHECK_EQ(rank == 1 ? data[PART - 1] : 2, 2);
+    CHECK_EQ(t.downs, 0);
+    barrier(2);
+    if (m)
+        t.b->ops->mem_dereg(m);
+    t.b->ops->close(t.b);
+    return check_failed_case;
+}
+
+static void a_lane_between_late_processes(void)
+{
+    for (int late = 0; late < 2; late++) {
+        capture_begin();
+        int rc = in_ranks(2, outside_mpi, &late);
+        CHECK_STR(capture_end(), "");
+        CHECK_EQ(rc, 0);
+    }
+}
+
 /* Rank 1 has lost rank 0 before rank 0 connects: rank 0 is notified instead of trying for ever. */
 static int given_up(int rank, void *arg)
 {
@@ -548,6 +613,7 @@ int main(void)
     RUN(nothing_is_lost_when_the_sender_leaves);
     RUN(a_peer_that_dies_is_reported);
     RUN(a_put_that_is_forgotten);
+    RUN(a_lane_between_late_processes);
     RUN(a_peer_that_has_given_up);
     RUN(nobody_listens);
     RUN(no_descriptor_is_left);
