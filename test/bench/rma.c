@@ -10,7 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Other libraries do not have them. */
+/* Other libraries do not have them and do not declare them. */
+int MPIX_Put_notify(const void *origin, int count, MPI_Datatype type, int target, MPI_Aint disp,
+                    int target_count, MPI_Datatype target_type, int notification, MPI_Win win);
+int MPIX_Notify_wait(int notification, MPI_Count count, MPI_Win win);
 #pragma weak MPIX_Put_notify
 #pragma weak MPIX_Notify_wait
 
