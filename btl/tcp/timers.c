@@ -20,8 +20,8 @@
 #include <sys/socket.h>
 
 #define MS 1000000u
-/* An unauthenticated connection must send its next record within this time.  A process that leaves MPI
- * during connection setup connects again. */
+/* An unauthenticated connection must send its next record within this time.  A process that leaves
+ * MPI during connection setup connects again. */
 #define HALF_NS (5000u * MS)
 /* If the SYN to an address is not answered within this time, the next address is tried. */
 #define ATTEMPT_NS (2000u * MS)
