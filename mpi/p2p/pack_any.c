@@ -30,6 +30,8 @@ static int through_host(const struct wm_packing *m, const struct wm_mem *user,
 static int run(const struct wm_packing *m)
 {
     struct wm_mem user, packed;
+    if (rt_likely(!rt_gpu_watch))
+        return wm_move(&wm_mem_host, m);
     rt_lock(&wm_main_domain->lock);
     int err = wm_resolve(m->user, m->count, m->l, m->len, &user);
     if (err >= 0)

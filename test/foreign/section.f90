@@ -63,6 +63,7 @@ program main
     late = [4, 3, 2, 1]
     call assumed(late, x, 4)
     if (any(x /= late)) error stop 4
+    deallocate (late)
     call assumed(a, m(3, :), 6)
     if (any(m(3, :) /= a(:6))) error stop 5
     call MPI_Finalize(ierror)
