@@ -4,27 +4,18 @@
  * lines of the ranks that have them.  The cost is one cache-line transfer per pair of ranks and no
  * messages: a + (p - 1) (line transfer).  If ranks outnumber cores, each rank has to run only once
  * per call, the least possible.  Best up to a page.  node.h shows why lines and cells can be
- * reused.
- *
- * If ranks outnumber cores, rank 0 leads barriers: it leaves first, and the others wait only for
- * rank 0.  Else the rank that enters last leaves first, mostly not rank 0, and in the broadcast
- * from rank 0 that often follows, the ranks that leave before rank 0 wait for it and have to run a
- * second time.  Rank 0 does not lead a nonblocking barrier, because it may compute meanwhile. */
+ * reused. */
 #include "coll/node/flat.h"
 
 #include <string.h>
 #include "coll/sched.h"
 #include "runtime/base/copy.h"
 #include "runtime/base/err.h"
-#include "runtime/base/idle.h"
 
 /* Bytes.  In allreduce and reduce one rank reads all ranks' bytes.  Beyond this sum, splitting the
  * work (node_block) is worth its second synchronisation.  On a machine where a synchronisation
  * costs more, sums a little above the limit are slower by at most that synchronisation. */
 #define REDUCE_TOTAL (64 * 1024)
-/* Polls for which rank 0 leads a barrier: far more than needed once all ranks have entered.  Then a
- * rank is late, and the others shall not wait for rank 0 as well when it enters. */
-#define LEAD_POLLS 50
 
 /* This rank's part of a call: whether it writes, and the ranks for which it waits. */
 struct part {
@@ -204,22 +195,6 @@ static void read_result(const struct coll_node *n, uint64_t e, const struct coll
         read_blocks(n, e, a, f, p, payload, bytes);
 }
 
-/* Whether this rank still waits with its line of a barrier until all ranks have entered. */
-static bool leads(struct coll_node *n, const struct coll_task *k)
-{
-    return k->args.kind == COLL_BARRIER && k->team->rank == 0 && !k->background &&
-           rt_idle_oversubscribed() && n->led++ < LEAD_POLLS;
-}
-
-/* Stores the epoch of this rank's line, after the payload. */
-static void show_line(struct coll_node *n, const struct coll_task *k, uint64_t e, uint64_t marks)
-{
-    if (rt_unlikely(k->lost))
-        marks |= COLL_NODE_VOID;
-    n->wrote[e % COLL_NODE_SLOTS] = e;
-    rt_store_release(&line_of(n, e, n->team->rank)->epoch, e | marks);
-}
-
 /* The writing part.  1: done; 0: not yet; -RT_ENOSPC: no memory for cells. */
 static int publish(struct coll_node *n, const struct coll_task *k, struct coll_form f, uint64_t e,
                    const struct part *p, int64_t bytes)
@@ -228,11 +203,14 @@ static int publish(struct coll_node *n, const struct coll_task *k, struct coll_f
     int rc = payload <= COLL_NODE_LINE ? 1 : coll_node_cells(n);
     if (rc <= 0 || !p->writes)
         return rc;
-    if (!coll_node_finished(n, n->wrote[e % COLL_NODE_SLOTS]))
+    uint64_t *wrote = &n->wrote[e % COLL_NODE_SLOTS];
+    if (!coll_node_finished(n, *wrote))
         return 0;
+    *wrote = e;
     if (payload)
         write_own(n->team, &k->args, f, payload, data_of(n, e, n->team->rank, payload));
-    show_line(n, k, e, 0);
+    uint64_t epoch = rt_unlikely(k->lost) ? e | COLL_NODE_VOID : e;
+    rt_store_release(&line_of(n, e, n->team->rank)->epoch, epoch); /* payload before epoch */
     /* without ranks to wait for, the end of the call wakes the readers at once */
     if (p->from < p->to)
         coll_node_wake(n);
@@ -248,8 +226,7 @@ static int flat_step(struct coll_task *k)
     uint64_t e = n->turn + 1;
     const int64_t bytes = k->bytes;
     struct part p = part_of(k->team, &k->args, f);
-    const bool lead = n->step == 0 && leads(n, k);
-    if (n->step == 0 && !lead) {
+    if (n->step == 0) {
         int rc = publish(n, k, f, e, &p, bytes);
         if (rc < 0)
             return coll_node_give_up(n, k);
@@ -265,14 +242,9 @@ static int flat_step(struct coll_task *k)
         uint64_t epoch = rt_load_acquire(&line_of(n, e, n->next)->epoch);
         if (epoch != e && !coll_node_has_told(epoch, e, &k->lost))
             return 0;
-        if (epoch & COLL_NODE_SAW_ALL)
-            break;
     }
-    n->led = 0;
     if (p.from == 0 && p.to == k->team->size && n->seen < e - 1)
         n->seen = e - 1; /* all have started e, so all have finished e - 1 */
-    if (lead)            /* the slot is free: all have finished e - 1 */
-        show_line(n, k, e, COLL_NODE_SAW_ALL);
     read_result(n, e, &k->args, f, &p, bytes);
     return coll_node_end(n);
 }

@@ -23,12 +23,6 @@
  * rank with the lowest call never waits.  Calls in blocks write their small data to their slot,
  * too, so this rule holds whatever kind of call wrote the slot last.
  *
- * A barrier of ranks that outnumber the cores is led by rank 0 (flat.c): rank 0 writes its line
- * last, after it has seen all others, and marks it (COLL_NODE_SAW_ALL).  Rank 0's acquires and its
- * release order the other ranks' entries before the mark, so a rank that has seen the mark knows as
- * much as a rank that has seen all lines.  Rank 0 decides alone; the other ranks read its line
- * first and see the decision there.
- *
  * Blocks are reused in the same way.  They are two halves.  A call in pieces puts its pieces into
  * the two halves in turn; block.c and move.c describe the use of the pieces.  `half` is the half in
  * which the next call begins.  When this rank has finished call busy[h], other ranks may still be
@@ -60,9 +54,7 @@
 #define COLL_NODE_LINE 56   /* payload of a line */
 #define COLL_NODE_CELL 4096 /* payload of a cell: a page, so an unused cell is never touched */
 #define COLL_NODE_STEP_BITS 24
-/* In a line's epoch: the line's data are poisoned; the rank had seen the lines of all ranks. */
-#define COLL_NODE_VOID ((uint64_t)1 << 63)
-#define COLL_NODE_SAW_ALL ((uint64_t)1 << 62)
+#define COLL_NODE_VOID ((uint64_t)1 << 63) /* in a line's epoch: the line's data are poisoned */
 
 struct coll_node_line {
     _Alignas(RT_CACHE_LINE) char data[COLL_NODE_LINE];
@@ -164,7 +156,6 @@ struct coll_node { /* this rank's view; private memory */
     int64_t line_part, cell_part;
     int64_t step; /* current step of the call at `turn` + 1 */
     int next;     /* first rank whose data are still missing in this step */
-    int led;      /* polls for which rank 0 has led this barrier (flat.c) */
 };
 
 /* coll_node_nbytes: bytes of a team's shared memory.  coll_node_attach: sets t->node and t->limits
@@ -205,8 +196,8 @@ static inline bool coll_node_at(const struct coll_node *n, int rank, uint64_t e,
  * poisoned. */
 static inline bool coll_node_has_told(uint64_t epoch, uint64_t e, int *lost)
 {
-    uint64_t number = epoch & ~(COLL_NODE_VOID | COLL_NODE_SAW_ALL);
-    if (rt_unlikely(number == e && epoch & COLL_NODE_VOID && !*lost))
+    uint64_t number = epoch & ~COLL_NODE_VOID;
+    if (rt_unlikely(number == e && epoch != e && !*lost))
         *lost = -RT_EREMOTE;
     return number >= e;
 }

@@ -4,11 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "coll/begin.h"
 #include "coll/node/node.h"
 #include "coll/node/ring.h"
 #include "coll/select.h"
-#include "coll/start/start.h"
 #include "runtime/base/idle.h"
 #include "test/check.h"
 #include "test/fake/coll_case.h"
@@ -20,12 +18,9 @@
 static const int64_t counts[] = { 0, 1, 6, 7, 90, 512, 3000, 40000 };
 
 static bool fixed_root;
-enum { BARRIERS = -2 }; /* a kind for run_program(): every second call is a barrier */
 
 static struct coll_case random_case(struct fake *f, int size, int kind, unsigned ncounts)
 {
-    if (kind == BARRIERS && fake_random(f, 2))
-        kind = COLL_BARRIER;
     struct coll_case c = { .kind = kind < 0 ? (enum coll_kind)fake_random(f, COLL_KINDS)
                                             : (enum coll_kind)kind,
                            .size = size,
@@ -151,65 +146,6 @@ static void crowded_on_a_node(void)
     rt_idle_configure(1, 1);
 }
 
-/* Barriers of ranks that outnumber the cores, between other calls. */
-static void crowded_barriers_on_a_node(void)
-{
-    rt_idle_configure(64, 1);
-    for (unsigned seed = 1; seed <= 24 && !check_failed_case; seed++)
-        run_program(2 + (int)(seed % 7), true, seed % 2 ? -1 : BARRIERS, 6, seed + 400);
-    run_program(16, true, BARRIERS, 6, 79);
-    rt_idle_configure(1, 1);
-}
-
-/* Rank 0 leaves such a barrier first, so that a broadcast from rank 0 does not wait for it. */
-static int overtakes;
-
-static bool count_overtakes(struct fake *f)
-{
-    for (int r = 1; r < fake_team(f, 0)->size; r++)
-        overtakes += fake_team(f, r)->node->turn > fake_team(f, 0)->node->turn;
-    return false;
-}
-
-static void rank_0_leaves_a_crowded_barrier_first(void)
-{
-    static const struct fake_more more = { .turn = count_overtakes };
-    struct coll_args args[8 * NCALLS];
-    for (int i = 0; i < 8 * NCALLS; i++)
-        args[i] = (struct coll_args){ .kind = COLL_BARRIER };
-    fake_more = &more;
-    rt_idle_configure(64, 1);
-    for (unsigned seed = 1; seed <= 20; seed++) {
-        struct fake *f = fake_create(2 + (int)(seed % 7), seed, true, SHM_ROOM);
-        fake_blocking(f);
-        CHECK_EQ(fake_run(f, args, NCALLS, 1), 0);
-        CHECK_EQ(fake_destroy(f), 0);
-    }
-    CHECK_EQ(overtakes, 0);
-    rt_idle_configure(1, 1);
-    fake_more = NULL;
-}
-
-/* If another rank is late, the ranks do not wait for rank 0 as well: it may have gone to sleep. */
-static void late_rank_leaves_a_crowded_barrier(void)
-{
-    const struct coll_args a = { .kind = COLL_BARRIER };
-    struct fake *f = fake_create(3, 1, true, SHM_ROOM);
-    struct coll_task k[3] = { 0 };
-    rt_idle_configure(64, 1);
-    for (int r = 0; r < 3; r++) {
-        struct coll_team *t = (struct coll_team *)(uintptr_t)fake_team(f, r);
-        CHECK_EQ(coll_start(t, &a, &k[r]), 0);
-        for (int poll = 0; r == 0 && poll < 1000; poll++)
-            CHECK_EQ(coll_task_advance(&k[0]), 0);
-        CHECK_EQ(coll_task_advance(&k[r]), r == 2);
-    }
-    CHECK_EQ(coll_task_advance(&k[0]), 1);
-    CHECK_EQ(coll_task_advance(&k[1]), 1);
-    CHECK_EQ(fake_destroy(f), 0);
-    rt_idle_configure(1, 1);
-}
-
 int main(void)
 {
     CHECK_EQ(coll_configure(""), 0);
@@ -219,8 +155,5 @@ int main(void)
     RUN(one_root_on_a_node);
     RUN(direct_on_a_node);
     RUN(crowded_on_a_node);
-    RUN(crowded_barriers_on_a_node);
-    RUN(rank_0_leaves_a_crowded_barrier_first);
-    RUN(late_rank_leaves_a_crowded_barrier);
     return check_end();
 }
