@@ -336,9 +336,11 @@ static void by_mpi(const struct pattern *p, bool write)
 
 static void by_calls(const struct pattern *p, bool write)
 {
-    size_t most = p->nbytes < CALL ? p->nbytes : CALL;
-    for (size_t at = 0; at < p->nbytes; at += most)
-        move(b.buf + at, most, (off_t)((size_t)b.rank * p->nbytes + at), write);
+    off_t base = (off_t)((size_t)b.rank * p->nbytes);
+    for (size_t at = 0; at < p->nbytes; at += CALL) {
+        size_t left = p->nbytes - at;
+        move(b.buf + at, left < CALL ? left : CALL, base + (off_t)at, write);
+    }
 }
 
 static void by_blocks(const struct pattern *p, bool write)
