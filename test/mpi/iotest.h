@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* For programs that test files: file names, and the bytes of a file read without MPI.  The first
- * argument is the directory of the files, /tmp by default. */
+ * argument is the directory of the files: tmp, the default, is $TMPDIR; shm, for files in memory,
+ * is $WEFT_SHM_DIR; anything else is a path.  runtests gives each test its own of both, so that no
+ * test finds the file that a killed one left under the same process id. */
 #ifndef TEST_MPI_IOTEST_H
 #define TEST_MPI_IOTEST_H
 
@@ -13,13 +15,23 @@
 
 static char io_name[256];
 
-/* A name that all ranks share and no other program has. */
+static inline const char *io_directory(const char *arg)
+{
+    bool shm = !strcmp(arg, "shm");
+    const char *dir;
+
+    if (!shm && strcmp(arg, "tmp"))
+        return arg;
+    dir = getenv(shm ? "WEFT_SHM_DIR" : "TMPDIR");
+    return dir && *dir ? dir : shm ? "/dev/shm" : "/tmp";
+}
+
+/* A name that all ranks share and no other program has: hosts may differ in $TMPDIR. */
 static inline void io_setup(int argc, char **argv)
 {
-    int pid = (int)getpid();
-
-    MPI_Bcast(&pid, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    snprintf(io_name, sizeof io_name, "%s/weft-io-%d", argc > 1 ? argv[1] : "/tmp", pid);
+    snprintf(io_name, sizeof io_name, "%s/weft-io-%d", io_directory(argc > 1 ? argv[1] : "tmp"),
+             (int)getpid());
+    MPI_Bcast(io_name, sizeof io_name, MPI_CHAR, 0, MPI_COMM_WORLD);
 }
 
 static inline void io_init(int argc, char **argv)
