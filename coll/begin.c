@@ -63,8 +63,14 @@ int coll_start_messages(struct coll_task *k)
 /* Messages report a lost rank themselves, and calls on devices test for one (coll/board.c). */
 static bool waits_for_lost(const struct coll_task *k)
 {
-    return k->alg && k->alg->need & COLL_NEED_ONE_NODE && !(k->alg->need & COLL_NEED_PEER_MAP) &&
-           k->team->ops->lost && k->team->ops->lost(k->team);
+    if (!k->alg || !(k->alg->need & COLL_NEED_ONE_NODE) || k->alg->need & COLL_NEED_PEER_MAP ||
+        !k->team->ops->lost)
+        return false;
+    int rank = k->team->ops->lost(k->team);
+    if (rank >= 0)
+        log_error(COLL, "rank %d of the communicator has ended before %s was complete; it fails",
+                  rank, coll_kind_names[k->args.kind]);
+    return rank >= 0;
 }
 
 int coll_task_advance(struct coll_task *k)

@@ -88,9 +88,10 @@ struct coll_team_ops {
     struct rt_gpu *(*device)(struct coll_team *t, const struct coll_args *a);
     /* Whether a rank's process has exited (a system call); NULL-able. */
     bool (*gone)(struct coll_team *t, int rank);
-    /* Whether a rank of another job has ended: algorithms over shared memory would wait for it
-     * forever.  NULL: all ranks are of one job, and end together. */
-    bool (*lost)(struct coll_team *t);
+    /* A rank of another job that has ended and for which algorithms over shared memory would wait
+     * forever: it has died, or has left MPI without taking part in the call that this rank has
+     * reached; -1: none.  NULL: all ranks are of one job, and end together. */
+    int (*lost)(struct coll_team *t);
     /* Stores for each rank the number of its host: the same on all ranks, less than the team's
      * size.  0; -RT_ENOENT: unknown, then on all ranks; -RT_ENOMEM.  NULL-able. */
     int (*nodes)(struct coll_team *t, int *out);

@@ -98,6 +98,11 @@ bool coll_node_finished(struct coll_node *n, uint64_t epoch)
     return n->seen >= epoch;
 }
 
+bool coll_node_has_finished(const struct coll_node *n, int rank)
+{
+    return coll_node_at(n, rank, n->turn + 2, 0);
+}
+
 bool coll_node_quiet(struct coll_node *n)
 {
     for (int i = 0; i < n->team->size; i++)

@@ -89,6 +89,11 @@ void coll_team_moved(struct coll_team *t)
     }
 }
 
+bool coll_team_has_finished(const struct coll_team *t, int rank)
+{
+    return coll_node_has_finished(t->node, rank);
+}
+
 static bool is_quiet(const struct coll_team *t, int size, const void *board)
 {
     return coll_board_quiet(board, size, (uint64_t[]){ t->gate_calls, t->gate_inits });

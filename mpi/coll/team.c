@@ -221,15 +221,16 @@ static int jobs_peer_write(struct coll_team *t, int rank, uint64_t to, const voi
     return rt_peer_write(jobs_bell(t, rank), to, from, nbytes);
 }
 
-/* The launcher need not end this job when a process of another one dies. */
-static bool jobs_lost(struct coll_team *t)
+/* The launcher need not end this job when a process of another one dies.  A process that has left
+ * MPI may end while other ranks are still in a call of which it has done its part. */
+static int jobs_lost(struct coll_team *t)
 {
     for (int i = 0; i < t->size && rt_others_nended(); i++) {
         const struct rt_other *o = other_of(t, i);
-        if (o && o->ended)
-            return true;
+        if (o && o->ended && !(rt_others_said_last(o) && coll_team_has_finished(t, i)))
+            return i;
     }
-    return false;
+    return -1;
 }
 
 static bool jobs_gone(struct coll_team *t, int rank)
