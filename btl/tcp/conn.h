@@ -92,6 +92,7 @@ struct tcp_peer {
     struct tcp_route *routes; /* best first; during connection setup */
     int nroutes, route;
     uint64_t first_try_ns, retry_ns, losing_ns; /* 0: the timer does not run */
+    uint64_t try_ns;                            /* when the last attempt began */
     int last_errno;                             /* of the last attempt */
     struct tcp_out out;
     uint32_t dropped;     /* acknowledgements of puts up to this number are ignored */

@@ -65,6 +65,7 @@ void tcp_connect(struct tcp_peer *p)
     if (!p->first_try_ns)
         p->first_try_ns = now;
     p->retry_ns = 0;
+    p->try_ns = now;
     if (!p->routes) {
         p->routes = calloc(TCP_ADDRS_MAX + 1, sizeof *p->routes);
         p->nroutes = p->routes && p->addr ? tcp_routes(b, p->addr, p->routes) : 0;

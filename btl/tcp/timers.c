@@ -28,6 +28,8 @@
 /* If a connection is refused for this long, the process has ended: it publishes its address only
  * while it listens.  The delay lets the launcher report the end of the process first. */
 #define REFUSED_NS (2000u * MS)
+/* An attempt that has begun shortly before the end of the time limit gets this time. */
+#define LAST_NS (1000u * MS)
 /* A connection that ends without a goodbye usually means that the peer has died and that the
  * launcher will end this process too.  The launcher has this time to print the reason. */
 #define GRACE_NS (300u * MS)
@@ -72,12 +74,21 @@ static const char *advice(int err)
     return "; check routes and firewalls";
 }
 
+/* Whether the peer has not been reached within the time limit.  A process that has been outside MPI
+ * for that time has tried too seldom, so one attempt must have begun after the limit, or be in
+ * progress for a while. */
+static bool is_out_of_time(const struct tcp_peer *p, uint64_t now)
+{
+    uint64_t limit = p->first_try_ns + tcp_instance(p)->timeout_ns;
+    return now > limit && (p->main ? now - p->main->since_ns > LAST_NS : p->try_ns > limit);
+}
+
 static void connect_timer(struct tcp_peer *p, uint64_t now)
 {
     uint64_t spent = now - p->first_try_ns;
     char why[160];
     bool trying = p->first_try_ns && !p->up && (!p->main || p->main->state == TCP_CONNECTING);
-    if (trying && (spent > tcp_instance(p)->timeout_ns ||
+    if (trying && (is_out_of_time(p, now) ||
                    (p->last_errno == ECONNREFUSED && !p->main && spent > REFUSED_NS))) {
         snprintf(why, sizeof why, "no connection to it within %.1f s: %s%s", (double)spent / 1e9,
                  p->nroutes ? strerror(p->last_errno ? p->last_errno : ETIMEDOUT)

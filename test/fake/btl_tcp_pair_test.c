@@ -473,7 +473,7 @@ static void a_peer_that_has_given_up(void)
     CHECK_EQ(rc, 0);
 }
 
-/* Rank 0 alone, with a message for a rank 1 that has this process's address but another port. */
+/* Rank 0 alone, with a rank 1 that has this process's address but another port. */
 static bool start_with_peer_at(uint16_t port)
 {
     struct tcp_address a;
@@ -485,7 +485,6 @@ static bool start_with_peer_at(uint16_t port)
     a.port = port;
     CHECK_EQ(t.b->ops->add_peer(t.b, &proc, &a, board->len[0], &t.peer[1]), 0);
     t.peer[1]->up = &t;
-    send_now(1, 0, 8);
     return true;
 }
 
@@ -509,6 +508,7 @@ static int nobody_there(int rank, void *arg)
     int fd = bound_socket(&port); /* a port that is known to be closed */
     if (!start_with_peer_at(port))
         return 1;
+    send_now(1, 0, 8);
     struct watch watch = watch_begin();
     while (!t.downs && !watch_over(&watch, 10000000000u))
         look();
@@ -529,20 +529,29 @@ static void nobody_listens(void)
     CHECK_EQ(rc, 0);
 }
 
-/* No descriptor is left for a second attempt: the network is not the cause. */
+/* The limit of descriptors, which is then such that none is left. */
+static struct rlimit use_up_descriptors(void)
+{
+    struct rlimit was, none;
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &was), 0);
+    none = was;
+    none.rlim_cur = (rlim_t)dup(0);
+    close((int)none.rlim_cur);
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    return was;
+}
+
+/* No descriptor is left for an attempt: the network is not the cause. */
 static int no_descriptor(int rank, void *arg)
 {
     (void)rank, (void)arg;
     uint16_t port;
-    struct rlimit limit;
     cfg.net_timeout_s = 1;
-    int fd = bound_socket(&port);
+    bound_socket(&port);
     if (!start_with_peer_at(port))
         return 1;
-    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    limit.rlim_cur = (rlim_t)dup(fd);
-    close((int)limit.rlim_cur);
-    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    use_up_descriptors();
+    send_now(1, 0, 8);
     struct watch watch = watch_begin();
     while (!t.downs && !watch_over(&watch, 10000000000u))
         look();
@@ -560,6 +569,35 @@ static void no_descriptor_is_left(void)
     CHECK_EQ(rc, 0);
 }
 
+/* Rank 0's first attempt fails, and then it is outside MPI for longer than the time limit. */
+static int first_attempt_failed(int rank, void *arg)
+{
+    (void)arg;
+    cfg.net_timeout_s = 1;
+    if (!start(rank, 2))
+        return 1;
+    if (rank == 0) {
+        struct rlimit was = use_up_descriptors();
+        send_now(1, 0, 8);
+        CHECK_EQ(setrlimit(RLIMIT_NOFILE, &was), 0);
+        usleep(1500000);
+    } else {
+        receive(1, 20000);
+    }
+    barrier(2);
+    CHECK_EQ(t.downs, 0);
+    t.b->ops->close(t.b);
+    return check_failed_case;
+}
+
+static void a_late_process_tries_again(void)
+{
+    capture_begin();
+    int rc = in_ranks(2, first_attempt_failed, NULL);
+    CHECK_STR(capture_end(), "");
+    CHECK_EQ(rc, 0);
+}
+
 /* A listener at the address does not know the key: it gets no message. */
 static int impostor_there(int rank, void *arg)
 {
@@ -569,6 +607,7 @@ static int impostor_there(int rank, void *arg)
     listen(l, 8);
     if (!start_with_peer_at(port))
         return 1;
+    send_now(1, 0, 8);
     size_t heard = 0;
     struct watch watch = watch_begin();
     struct tcp_challenge c = { .nonce = { 1 } };
@@ -617,6 +656,7 @@ int main(void)
     RUN(a_peer_that_has_given_up);
     RUN(nobody_listens);
     RUN(no_descriptor_is_left);
+    RUN(a_late_process_tries_again);
     RUN(a_listener_without_the_key);
     return check_end();
 }
