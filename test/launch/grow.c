@@ -5,6 +5,7 @@
  *   init fini              the calls of boot.h
  *   publish=NAME=VALUE     print the result: "ok" or the error
  *   lookup=NAME            print the value or the error
+ *   await=NAME             wait until it is published
  *   unpublish=NAME
  *   set=KEY=VALUE          for the next command: n (default 1), command (default: launch/rank),
  * wdir, path, soft, host, env; for the next spawn: hostfile, map_by also=WORD+WORD...      another
@@ -132,7 +133,10 @@ static int act(char *w)
     } else if (IS("lookup")) {
         int err = rt_boot_lookup(v, value, sizeof value);
         printf("%s\n", err ? result(err) : value);
-    } else if (IS("unpublish"))
+    } else if (IS("await"))
+        while (rt_boot_lookup(v, value, sizeof value) < 0)
+            usleep(1000);
+    else if (IS("unpublish"))
         printf("%s\n", result(rt_boot_unpublish(v)));
     else if (IS("also"))
         add(v);

@@ -19,7 +19,8 @@
  *   crowd=MS                  many threads at once get a key each of all ranks, which are put MS
  *                             milliseconds later
  *   miss                      get what the last rank never puts
- *   segment                   make the file of the node segment, as MPI_Init does */
+ *   segment                   make the file of the node segment, as MPI_Init does
+ *   publish=NAME              publish a name, for which grow.c can wait */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -292,6 +293,8 @@ static int act(const char *w, int argc, char **argv)
         return exchange_late(strtol(v, NULL, 10));
     else if ((v = value_of(w, "crowd")))
         return exchange_crowd(strtol(v, NULL, 10));
+    else if ((v = value_of(w, "publish")))
+        return rt_boot_publish(v, "1") < 0;
     else if ((v = value_of(w, "abort")))
         rt_boot_abort((int)strtol(v, NULL, 10), "as the test wanted");
     else if (value_of(w, "cut"))
