@@ -62,7 +62,7 @@ static char *data_of(const struct coll_node *n, uint64_t e, int rank, int64_t pa
 {
     if (payload <= COLL_NODE_LINE)
         return line_of(n, e, rank)->data;
-    return n->cells + ((size_t)rank * COLL_NODE_SLOTS + e % COLL_NODE_SLOTS) * COLL_NODE_CELL;
+    return coll_node_cell(n, e, rank, payload);
 }
 
 static void pack(char *to, const void *buf, int64_t n, const struct rt_layout *l)
@@ -203,10 +203,8 @@ static int publish(struct coll_node *n, const struct coll_task *k, struct coll_f
     int rc = payload <= COLL_NODE_LINE ? 1 : coll_node_cells(n);
     if (rc <= 0 || !p->writes)
         return rc;
-    uint64_t *wrote = &n->wrote[e % COLL_NODE_SLOTS];
-    if (!coll_node_finished(n, *wrote))
+    if (!coll_node_may_write(n, e, payload <= COLL_NODE_LINE ? 0 : payload))
         return 0;
-    *wrote = e;
     if (payload)
         write_own(n->team, &k->args, f, payload, data_of(n, e, n->team->rank, payload));
     uint64_t epoch = rt_unlikely(k->lost) ? e | COLL_NODE_VOID : e;

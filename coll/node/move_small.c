@@ -44,8 +44,7 @@ static char *small_place(const struct coll_node *n, enum coll_kind k, uint64_t e
     int64_t part = one ? COLL_NODE_LINE : n->line_part, col = one ? 0 : to - (to > from);
     if (len <= part)
         return line_of(n, e, from)->data + col * part;
-    return n->cells + ((size_t)from * COLL_NODE_SLOTS + e % COLL_NODE_SLOTS) * COLL_NODE_CELL +
-           col * n->cell_part;
+    return coll_node_cell(n, e, from, COLL_NODE_CELL) + col * n->cell_part;
 }
 
 static bool may_write(const struct coll_args *a, int rank)
@@ -76,12 +75,10 @@ static void small_out(struct coll_block d, int64_t len, const char *from)
 static bool tell_small(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
     const struct coll_team *t = n->team;
-    uint64_t *wrote = &n->wrote[e % COLL_NODE_SLOTS];
     if (!may_write(a, t->rank))
         return true;
-    if (!coll_node_finished(n, *wrote))
+    if (!coll_node_may_write(n, e, COLL_NODE_CELL))
         return false;
-    *wrote = e;
     for (int i = 0; i < t->size; i++) {
         int to = coll_is(a->kind, COLL_IS_TO_ROOT) ? a->root : i;
         struct coll_block d = to == t->rank ? (struct coll_block){ 0 } : coll_args_sent(t, a, to);

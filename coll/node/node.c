@@ -18,6 +18,7 @@
 #define HALF_NBYTES (2u << 20)
 #define HALF_PER_RANK (32u << 10)
 #define REFUSED UINT64_MAX
+#define CELL_PAGES (COLL_NODE_CELLS / COLL_NODE_CELL)
 const uint64_t coll_node_magic = 0x77656674636f6c6cu;
 
 size_t coll_node_half_len(int size)
@@ -26,7 +27,7 @@ size_t coll_node_half_len(int size)
     return len < HALF_NBYTES ? HALF_NBYTES : len;
 }
 
-static size_t cells_nbytes(int size) { return (size_t)size * COLL_NODE_SLOTS * COLL_NODE_CELL; }
+static size_t cells_nbytes(int size) { return (size_t)size * COLL_NODE_CELLS; }
 
 static size_t blocks_nbytes(int size) { return 2 * coll_node_half_len(size); }
 
@@ -101,6 +102,39 @@ bool coll_node_finished(struct coll_node *n, uint64_t epoch)
 bool coll_node_has_finished(const struct coll_node *n, int rank)
 {
     return coll_node_at(n, rank, n->turn + 2, 0);
+}
+
+/* Where a cell for `len` bytes lies among the cells of its rank.  Successive calls use different
+ * pages, because a processor that reads a cell also fetches lines behind the cell, but none of the
+ * next page. */
+static size_t cell_at(uint64_t e, int64_t len, size_t *nbytes)
+{
+    *nbytes = COLL_NODE_CELL_MIN;
+    while ((int64_t)*nbytes < len)
+        *nbytes *= 2;
+    uint64_t page = e % CELL_PAGES, lap = e / CELL_PAGES;
+    return page * COLL_NODE_CELL + lap * *nbytes % COLL_NODE_CELL;
+}
+
+char *coll_node_cell(const struct coll_node *n, uint64_t e, int rank, int64_t len)
+{
+    size_t nbytes, at = cell_at(e, len, &nbytes);
+    return n->cells + (size_t)rank * COLL_NODE_CELLS + at;
+}
+
+bool coll_node_may_write(struct coll_node *n, uint64_t e, int64_t len)
+{
+    uint64_t *wrote = &n->wrote[e % COLL_NODE_SLOTS], last = *wrote;
+    size_t nbytes, at = cell_at(e, len, &nbytes), parts = len ? nbytes / COLL_NODE_CELL_MIN : 0;
+    uint64_t *filled = &n->filled[at / COLL_NODE_CELL_MIN];
+    for (size_t i = 0; i < parts; i++)
+        last = filled[i] > last ? filled[i] : last;
+    if (!coll_node_finished(n, last))
+        return false;
+    *wrote = e;
+    for (size_t i = 0; i < parts; i++)
+        filled[i] = e;
+    return true;
 }
 
 bool coll_node_quiet(struct coll_node *n)

@@ -3,9 +3,10 @@
  * blocks.
  *
  * The area.  Each rank owns one progress word and COLL_NODE_SLOTS lines; no other rank writes them.
- * A line is a cache line with an epoch and up to 56 bytes.  Larger contributions go to cells (one
- * page per slot and rank) and to blocks (two halves, which each call divides as it needs).  Rank 0
- * allocates cells and blocks when they are first needed.
+ * A line is a cache line with an epoch and up to 56 bytes.  Larger contributions go to cells and to
+ * blocks (two halves, which each call divides as it needs).  The cells of a rank are 16 KiB that
+ * each call divides by the length of its cell: 16 of 1 KiB to 4 of 4 KiB.  Rank 0 allocates cells
+ * and blocks when they are first needed.
  *
  * Epochs.  The team's node calls are numbered 1, 2, ...; all ranks start them in the same order, so
  * the numbers agree.  A rank works on one call at a time, in order; `turn` is the last call that it
@@ -14,14 +15,15 @@
  *    (e - 1) << 24 | s   the rank has done s steps of call e
  *    e << 24             the rank has finished call e and will not read its memory again
  *
- * Why no memory is overwritten too early.  Call e uses slot e % SLOTS.  Before a rank writes a slot
- * that it last wrote in call x, it checks that all ranks have finished x.  Mostly the rank knows
- * this already: a rank that has seen all ranks' lines of call e knows that all ranks have started
- * e, and so have finished e - 1 (`seen`).  Only a rank that runs ahead through rooted calls, in
- * which it waits for no rank, reads the progress words, once in SLOTS calls.  There is no deadlock:
- * in call e a rank waits in this way only for ranks that have not finished an earlier call, so the
- * rank with the lowest call never waits.  Calls in blocks write their small data to their slot,
- * too, so this rule holds whatever kind of call wrote the slot last.
+ * Why no memory is overwritten too early.  Call e uses slot e % SLOTS, and e determines which of
+ * the cells of its length.  Before a rank writes a line, or a KiB of its cells, that it last wrote
+ * in call x, it checks that all ranks have finished x.  Mostly the rank knows this already: a rank
+ * that has seen all ranks' lines of call e knows that all ranks have started e, and so have
+ * finished e - 1 (`seen`).  Only a rank that runs ahead through rooted calls, in which it waits for
+ * no rank, reads the progress words, when it has used all slots.  There is no deadlock: in call e a
+ * rank waits in this way only for ranks that have not finished an earlier call, so the rank with
+ * the lowest call never waits.  Calls in blocks write their small data to their slot, too, so this
+ * rule holds whatever kind of call wrote the memory last.
  *
  * Blocks are reused in the same way.  They are two halves.  A call in pieces puts its pieces into
  * the two halves in turn; block.c and move.c describe the use of the pieces.  `half` is the half in
@@ -48,11 +50,18 @@
 #include "runtime/base/atomic.h"
 #include "runtime/base/err.h"
 
-/* Calls that a root may run ahead before it reads the other ranks' progress.  With more slots a
- * root waits less often for a late rank, and calls touch more memory. */
-#define COLL_NODE_SLOTS 4
+/* Calls that a root may run ahead before it waits for the other ranks.  Where ranks share a core,
+ * each rank gets the core once in so many calls of a row of broadcasts or reductions: a broadcast
+ * of 8 bytes to 8 ranks on 2 cores takes 3.7 us with 4 slots, 1.3 with 8, 1.0 with 16, 0.7 with 32.
+ * The lines take 1 KiB a rank and communicator. */
+#define COLL_NODE_SLOTS 16
 #define COLL_NODE_LINE 56   /* payload of a line */
-#define COLL_NODE_CELL 4096 /* payload of a cell: a page, so an unused cell is never touched */
+#define COLL_NODE_CELL 4096 /* largest payload of a cell */
+/* Bytes of a rank's cells, and of its smallest cell.  A page for each slot would gain nothing: the
+ * cells of few bytes would have the same place in a first-level cache, and a call of 4 KiB takes
+ * long enough to pay for a look at the progress words in each fourth call. */
+#define COLL_NODE_CELLS (4 * COLL_NODE_CELL)
+#define COLL_NODE_CELL_MIN (COLL_NODE_CELLS / COLL_NODE_SLOTS)
 #define COLL_NODE_STEP_BITS 24
 #define COLL_NODE_VOID ((uint64_t)1 << 63) /* in a line's epoch: the line's data are poisoned */
 
@@ -131,10 +140,11 @@ struct coll_node { /* this rank's view; private memory */
     struct coll_node_line *lines; /* [COLL_NODE_SLOTS][size] */
     char *cells, *blocks;         /* NULL until needed */
     size_t half_len;
-    uint64_t started, turn;          /* calls started here; last call finished here */
-    uint64_t seen;                   /* all ranks have finished this call */
-    uint64_t wrote[COLL_NODE_SLOTS]; /* call in which this rank last wrote the slot */
-    uint64_t busy[2];                /* see above */
+    uint64_t started, turn; /* calls started here; last call finished here */
+    uint64_t seen;          /* all ranks have finished this call */
+    /* Calls in which this rank last wrote the line of a slot, and each part of its cells. */
+    uint64_t wrote[COLL_NODE_SLOTS], filled[COLL_NODE_SLOTS];
+    uint64_t busy[2]; /* see above */
     int half;
     bool crowded;
     bool all_read; /* all ranks can read all ranks' memory */
@@ -179,6 +189,11 @@ bool coll_node_has_finished(const struct coll_node *n, int rank);
 void coll_node_wake(struct coll_node *n);
 void coll_node_publish(struct coll_node *n, uint64_t epoch, int64_t steps);
 int coll_node_end(struct coll_node *n); /* this rank has finished the call; returns 1 */
+/* Whether this rank may write its line of call e and a cell for `len` bytes, or no cell (0).  Notes
+ * that it does. */
+bool coll_node_may_write(struct coll_node *n, uint64_t e, int64_t len);
+/* A rank's cell in call e for `len` bytes, at most COLL_NODE_CELL. */
+char *coll_node_cell(const struct coll_node *n, uint64_t e, int rank, int64_t len);
 /* 1: ready; 0: not yet; -RT_ENOSPC: no memory, on all ranks. */
 int coll_node_cells(struct coll_node *n);
 int coll_node_blocks(struct coll_node *n);

@@ -4,9 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "coll/begin.h"
 #include "coll/node/node.h"
 #include "coll/node/ring.h"
+#include "coll/sched.h"
 #include "coll/select.h"
+#include "coll/start/start.h"
 #include "runtime/base/idle.h"
 #include "test/check.h"
 #include "test/fake/coll_case.h"
@@ -146,6 +149,49 @@ static void crowded_on_a_node(void)
     rt_idle_configure(1, 1);
 }
 
+/* One step of a broadcast of `nbytes` bytes from rank 0; 1: it has ended. */
+static int broadcast(struct fake *f, int rank, struct coll_task *k, char *buf, int nbytes)
+{
+    const struct coll_args a = {
+        .kind = COLL_BCAST, .rbuf = buf, .rcount = nbytes, .rtype = &coll_bytes
+    };
+    if (!k->team)
+        CHECK_EQ(coll_start((struct coll_team *)(uintptr_t)fake_team(f, rank), &a, k), 0);
+    return coll_task_advance(k);
+}
+
+/* A root ends `ahead` broadcasts before any other rank begins the first one; for the next one it
+ * waits until the last rank has ended the first one. */
+static void root_ahead(int nbytes, int ahead)
+{
+    char data[17][COLL_NODE_CELL], got[COLL_NODE_CELL];
+    struct fake *f = fake_create(3, 1, true, SHM_ROOM);
+    struct coll_task next = { 0 };
+    for (int i = 0; i <= ahead; i++)
+        memset(data[i], 'a' + i, sizeof data[i]);
+    for (int i = 0; i < ahead; i++)
+        CHECK_EQ(broadcast(f, 0, &(struct coll_task){ 0 }, data[i], nbytes), 1);
+    CHECK_EQ(broadcast(f, 0, &next, data[ahead], nbytes), 0);
+    for (int r = 1; r < 3; r++)
+        for (int i = 0; i < ahead; i++) {
+            CHECK_EQ(broadcast(f, r, &(struct coll_task){ 0 }, got, nbytes), 1);
+            CHECK_MSG(!memcmp(got, data[i], (size_t)nbytes), "%d bytes, call %d, rank %d", nbytes,
+                      i, r);
+            if (i == 0)
+                CHECK_EQ(broadcast(f, 0, &next, data[ahead], nbytes), r > 1);
+        }
+    CHECK_EQ(fake_destroy(f), 0);
+}
+
+static void a_root_runs_ahead(void)
+{
+    root_ahead(8, 16);
+    root_ahead(57, 16);
+    root_ahead(1024, 16);
+    root_ahead(1025, 8);
+    root_ahead(4096, 4);
+}
+
 int main(void)
 {
     CHECK_EQ(coll_configure(""), 0);
@@ -155,5 +201,6 @@ int main(void)
     RUN(one_root_on_a_node);
     RUN(direct_on_a_node);
     RUN(crowded_on_a_node);
+    RUN(a_root_runs_ahead);
     return check_end();
 }
