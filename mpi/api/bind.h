@@ -18,8 +18,10 @@
 #include "mpi/datatype/type.h"
 #include "mpi/core/file.h"
 #include "mpi/io/refuse.h"
+#include "mpi/rma/quick.h"
 
 #define WM_EXPORT __attribute__((visibility("default")))
+#define WM_NOINLINE __attribute__((noinline))
 /* Profiling: PMPI_X is the function, MPI_X a weak name for it that a tool may define anew. */
 #define WM_WEAK(name) \
     extern __typeof__(P##name) name __attribute__((weak, alias("P" #name), visibility("default")))

@@ -146,6 +146,20 @@ def checked(table, proc, owner):
     return lines + call.after + ["return MPI_SUCCESS;"]
 
 
+def quick(table, proc, text):
+    """The binding of a procedure that tries a shortest path first (rule quick=): the checks and the
+    body become a function of their own.  That function, and head and text of the procedure."""
+    head = wrap("WM_EXPORT " + proc.prototype("P"))
+    attempt = table.rule(proc.name, "-", "quick=")
+    if not attempt:
+        return "", (head, text)
+    args = ", ".join(p.name for p in proc.params)
+    full = wrap("static WM_NOINLINE " + proc.prototype("P").replace("PMPI_", "full_"))
+    lines = ["if (rt_likely(%s(%s)))" % (attempt, args), "    return MPI_SUCCESS;"]
+    lines.append("return full_%s(%s);" % (proc.name[4:], args))
+    return "\n%s\n{\n%s\n}\n" % (full, text), (head, "\n".join(wrap("    " + x) for x in lines))
+
+
 def binding(table, proc, found):
     owner = table.body_of(proc)
     if has_no_body(proc):
@@ -157,8 +171,8 @@ def binding(table, proc, found):
     else:
         lines = checked(table, proc, owner)
     text = "\n".join(wrap("    " + line) for line in lines)
-    head = wrap("WM_EXPORT " + proc.prototype("P"))
-    return "\n%s\n{\n%s\n}\nWM_WEAK(%s);\n" % (head, text, proc.name)
+    before, head = quick(table, proc, text)
+    return "%s\n%s\n{\n%s\n}\nWM_WEAK(%s);\n" % (before, head[0], head[1], proc.name)
 
 
 def files(table, found):

@@ -11,6 +11,7 @@
  * scattered while all stripes of its range are held, in ascending order.  An element belongs to the
  * page of its first byte.  The pages of a target are spread over the stripes by a hash, so that
  * processes that go through equal parts of one target in step do not meet in one stripe. */
+#include "mpi/rma/quick.h"
 #include "mpi/rma/rma.h"
 #include "runtime/base/err.h"
 #include "runtime/base/idle.h"
@@ -26,16 +27,10 @@
 /* Packed bytes that are gathered at a time. */
 #define PART ((int64_t)32 << 10)
 
-/* By the offset in the window, which is the same in all processes. */
-static inline unsigned stripe_of(uint64_t offset)
-{
-    return (unsigned)((offset / WM_RMA_PAGE) * 0x9e3779b97f4a7c15ull >> 58);
-}
 static inline uint64_t offset_of(const struct wm_rma_acc *a, const char *at)
 {
     return (uint64_t)(uintptr_t)at - (uint64_t)(uintptr_t)a->zero;
 }
-_Static_assert(WM_RMA_STRIPES == 64, "the hash gives 6 bits");
 
 static void lock_slow(struct wm_rma_stripe *s)
 {
@@ -56,15 +51,11 @@ static void lock_slow(struct wm_rma_stripe *s)
 
 static inline void lock(struct wm_rma_ctl *c, unsigned i)
 {
-    uint32_t holder = 0;
-    if (rt_unlikely(!rt_cas(&c->stripe[i].holder, &holder, (uint32_t)rt_node.rank + 1)))
+    if (rt_unlikely(!wm_rma_stripe_try(&c->stripe[i], rt_node.rank)))
         lock_slow(&c->stripe[i]);
 }
 
-static inline void unlock(struct wm_rma_ctl *c, unsigned i)
-{
-    rt_store_release(&c->stripe[i].holder, 0u);
-}
+static inline void unlock(struct wm_rma_ctl *c, unsigned i) { wm_rma_stripe_free(&c->stripe[i]); }
 
 /* The stripes of [low, high), a bit each. */
 static uint64_t stripes_of(uint64_t low, uint64_t high)
@@ -73,7 +64,7 @@ static uint64_t stripes_of(uint64_t low, uint64_t high)
     if (last - first >= 4 * WM_RMA_STRIPES)
         return ~(uint64_t)0;
     for (uint64_t page = first; page <= last; page++)
-        set |= (uint64_t)1 << stripe_of(page * WM_RMA_PAGE);
+        set |= (uint64_t)1 << wm_rma_stripe_of(page * WM_RMA_PAGE);
     return set;
 }
 
@@ -131,6 +122,16 @@ static void fold_pairs(const struct wm_rma_acc *a, rt_reduce_fn *fn, const char 
     }
 }
 
+rt_reduce_fn *wm_rma_kernel[RT_OP_COUNT][RT_ELEM_COUNT];
+
+static rt_reduce_fn *kernel(const struct wm_rma_acc *a)
+{
+    rt_reduce_fn **known = &wm_rma_kernel[a->op][a->elem];
+    if (rt_unlikely(!rt_load_relaxed(known)))
+        rt_store_relaxed(known, rt_reduce_find(a->op, a->elem));
+    return rt_load_relaxed(known);
+}
+
 /* inout = origin op inout; both packed, and aligned unless the operation only moves bytes. */
 static void fold(const struct wm_rma_acc *a, const char *origin, char *inout, int64_t len)
 {
@@ -140,7 +141,7 @@ static void fold(const struct wm_rma_acc *a, const char *origin, char *inout, in
         memcpy(inout, origin, (size_t)len);
         return;
     }
-    rt_reduce_fn *fn = rt_reduce_find(a->op, a->elem);
+    rt_reduce_fn *fn = kernel(a);
     if (rt_elem_packs(a->elem))
         fn(origin, inout, inout, len / a->esize);
     else
@@ -170,7 +171,7 @@ static void in_place(const struct wm_rma_acc *a, char *at)
     for (int64_t done = 0, n; done < a->len; done += n) {
         uint64_t offset = offset_of(a, at + done);
         n = in_page(a, offset, a->len - done);
-        unsigned i = stripe_of(offset);
+        unsigned i = wm_rma_stripe_of(offset);
         lock(a->ctl, i);
         if (a->result)
             memcpy(a->result + done, at + done, (size_t)n);
@@ -271,13 +272,14 @@ int wm_rma_acc(const struct wm_rma_acc *a)
         return 0;
     if (a->cma >= 0 || a->mem || !a->layout->contig || !aligned(a, a->base + a->pos))
         return in_parts(a);
+    kernel(a); /* known to the shortest path from now on */
     in_place(a, a->base + a->pos);
     return 0;
 }
 
 int wm_rma_cas(const struct wm_rma_acc *a, const void *compare)
 {
-    unsigned i = stripe_of(offset_of(a, a->base));
+    unsigned i = wm_rma_stripe_of(offset_of(a, a->base));
     char old[16];
     int err = rt_unlikely(a->mem) ? wm_rma_cas_atomic(a, compare) : -RT_ENOTSUP;
     if (err != -RT_ENOTSUP)

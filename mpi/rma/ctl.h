@@ -36,6 +36,21 @@ struct wm_rma_node {
 struct wm_rma_stripe {
     _Alignas(RT_CACHE_LINE) uint32_t holder; /* local rank + 1; 0: free */
 };
+_Static_assert(WM_RMA_STRIPES == 64, "the hash of wm_rma_stripe_of() gives 6 bits");
+
+/* Of an offset in the window, which is the same in all processes. */
+static inline unsigned wm_rma_stripe_of(uint64_t offset)
+{
+    return (unsigned)((offset / WM_RMA_PAGE) * 0x9e3779b97f4a7c15ull >> 58);
+}
+
+/* One attempt to lock a stripe by the process with this local rank. */
+static inline bool wm_rma_stripe_try(struct wm_rma_stripe *s, int local)
+{
+    uint32_t holder = 0;
+    return rt_likely(rt_cas(&s->holder, &holder, (uint32_t)local + 1));
+}
+static inline void wm_rma_stripe_free(struct wm_rma_stripe *s) { rt_store_release(&s->holder, 0u); }
 
 /* Where the memory of a window lies. */
 enum wm_rma_where {

@@ -176,6 +176,24 @@ bool wm_rma_want(struct wm_rma *r, struct wm_rma_want *w, enum wm_want_kind kind
     return false;
 }
 
+bool wm_rma_want_now(struct wm_rma *r, struct wm_rma_want *w, enum wm_want_kind kind,
+                     struct wm_rma_ctl *ctl)
+{
+    bool exclusive = kind == WM_WANT_EXCLUSIVE;
+    if (exclusive && !take(&wm_rma_leader(r)->all, 1, false, false))
+        return false;
+    if (!take(&ctl->lock, exclusive, exclusive, false)) {
+        if (exclusive)
+            release(r, &wm_rma_leader(r)->all);
+        return false;
+    }
+    w->kind = (uint8_t)kind;
+    w->state = WM_WANT_HELD;
+    w->ctl = ctl;
+    w->node = 0;
+    return true;
+}
+
 void wm_rma_release(struct wm_rma *r, struct wm_rma_want *w)
 {
     if (w->kind != WM_WANT_ALL)

@@ -319,13 +319,15 @@ static int start_locked(struct wm_rma *r, struct wm_rma_args *a, MPI_Request *re
         err = prepare(r, t, a, mem, values);
     if (rt_unlikely(err))
         return err;
-    if (rt_likely(!wm_rma_sends(t) && rt_list_empty(&t->queue) && wm_rma_ready(r, t)) ||
-        (!a->nbytes && !a->note)) {
+    bool ready = !wm_rma_sends(t) && rt_list_empty(&t->queue) && wm_rma_ready(r, t);
+    if (rt_likely(ready) || (!a->nbytes && !a->note)) {
         int e = rt_likely(a->nbytes || a->note) ? wm_rma_execute(r, t, a) : 0;
         if (rt_unlikely(e < 0))
             return wm_err_rt(e, "memory of rank %d", t->rank);
         if (request)
             *request = wm_req_handle(wm_req_complete);
+        if (rt_likely(ready))
+            wm_rma_quick_open(r, t);
         return MPI_SUCCESS;
     }
     return enqueue(r, t, a, request);

@@ -317,8 +317,13 @@ int wm_rma_may_with(struct wm_rma *r, enum wm_rma_move move, const struct wm_rma
 /* Starts to acquire; true: held now.  False: wm_rma_pump() continues. */
 bool wm_rma_want(struct wm_rma *r, struct wm_rma_want *w, enum wm_want_kind kind,
                  struct wm_rma_ctl *ctl);
+/* The same for a lock of a target that no process holds in the other mode.  False: nothing has been
+ * acquired. */
+bool wm_rma_want_now(struct wm_rma *r, struct wm_rma_want *w, enum wm_want_kind kind,
+                     struct wm_rma_ctl *ctl);
 /* Continues without waiting; true: held now. */
 bool wm_rma_want_step(struct wm_rma *r, struct wm_rma_want *w);
+/* Stores to the target's memory are ordered before the release. */
 void wm_rma_release(struct wm_rma *r, struct wm_rma_want *w);
 
 /* acc.c: inout (the target's memory) = origin op inout, old values to `result`, all atomic element
@@ -501,6 +506,14 @@ uint32_t wm_rma_note_count(const struct wm_rma *r, int note);
  * MPI_SUCCESS, or an error class if a process of the window has gone. */
 int wm_rma_note_await(struct wm_rma *r, int note, uint32_t count);
 int wm_rma_note_poll(struct wm_rma *r, int note, uint32_t count, bool *came);
+
+/* quick.c: the table of targets on the shortest path (quick.h). */
+/* An operation on the target has been carried out in memory, or its lock is held. */
+void wm_rma_quick_open(struct wm_rma *r, struct wm_rma_target *t);
+/* The epoch with the target, or with all targets, ends. */
+void wm_rma_quick_close(const struct wm_rma *r, const struct wm_rma_target *t);
+void wm_rma_quick_close_all(const struct wm_rma *r);
+void wm_rma_quick_forget(const struct wm_rma *r); /* the targets are about to be freed */
 
 /* sync.c */
 int wm_rma_barrier(struct wm_rma *r); /* MPI_SUCCESS or an error class */

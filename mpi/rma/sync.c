@@ -3,6 +3,7 @@
  * locks.  Within a host, a process notifies another by a word in a control block and a ring of the
  * bell; processes of other hosts get messages. */
 #include "mpi/p2p/wait.h"
+#include "mpi/rma/quick.h"
 #include "mpi/rma/rma.h"
 #include "mpi/api/bodies.h"
 #include "mpi/coll/call.h"
@@ -57,6 +58,7 @@ int wm_api_win_fence(int assert, struct wm_win *win)
         /* With MPI_MODE_NOPRECEDE too: peers may store into this process's memory at once. */
         int e = wm_rma_barrier(r);
         err = err ? err : e;
+        wm_rma_quick_close_all(r);
         r->access = assert &MPI_MODE_NOSUCCEED ? WM_ACCESS_NONE : WM_ACCESS_OPEN;
     }
     rt_unlock(&r->dom->lock);
@@ -154,6 +156,7 @@ int wm_api_win_complete(struct wm_win *win)
         free(r->started);
         r->started = NULL;
         r->nstarted = 0;
+        wm_rma_quick_close_all(r);
         r->access = WM_ACCESS_NONE;
     }
     rt_unlock(&r->dom->lock);
@@ -255,6 +258,55 @@ static bool is_prompt(const struct wm_rma *r, const struct wm_rma_target *t)
     return t->rank == r->comm->rank || r->win->flavor == MPI_WIN_FLAVOR_SHARED;
 }
 
+static void enter_lock(struct wm_rma *r, struct wm_rma_target *t, bool nocheck)
+{
+    t->locked = true;
+    t->nocheck = nocheck;
+    r->nlocks++;
+    r->access = WM_ACCESS_LOCK;
+}
+
+static void leave_lock(struct wm_rma *r, struct wm_rma_target *t)
+{
+    t->locked = false;
+    if (--r->nlocks == 0)
+        r->access = WM_ACCESS_NONE;
+    wm_rma_quick_close(r, t);
+}
+
+bool wm_rma_quick_lock(int lock_type, int rank, int assert, MPI_Win win)
+{
+    const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
+    const unsigned allowed = 1u << WM_ACCESS_NONE | 1u << WM_ACCESS_OPEN | 1u << WM_ACCESS_LOCK;
+    if (rt_unlikely(!q || !q->t || assert))
+        return false;
+    if (rt_unlikely(lock_type != MPI_LOCK_SHARED && lock_type != MPI_LOCK_EXCLUSIVE))
+        return false;
+    struct wm_rma *r = q->rma;
+    struct wm_rma_target *t = q->t;
+    if (rt_unlikely(!(allowed >> r->access & 1) || t->locked || !t->by_ctl))
+        return false;
+    if (!wm_rma_want_now(r, &t->want,
+                         lock_type == MPI_LOCK_SHARED ? WM_WANT_SHARED : WM_WANT_EXCLUSIVE, t->ctl))
+        return false;
+    enter_lock(r, t, false);
+    wm_rma_quick_open(r, t);
+    return true;
+}
+
+bool wm_rma_quick_unlock(int rank, MPI_Win win)
+{
+    const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
+    if (rt_unlikely(!q || !q->passive || q->rma->access != WM_ACCESS_LOCK))
+        return false;
+    struct wm_rma_target *t = q->t;
+    if (rt_unlikely(t->want.state != WM_WANT_HELD || !rt_list_empty(&t->active)))
+        return false;
+    wm_rma_release(q->rma, &t->want);
+    leave_lock(q->rma, t);
+    return true;
+}
+
 int wm_api_win_lock(int lock_type, int rank, int assert, struct wm_win *win)
 {
     struct wm_rma *r = win->rma;
@@ -271,16 +323,15 @@ int wm_api_win_lock(int lock_type, int rank, int assert, struct wm_win *win)
     if (!err) {
         enum wm_want_kind kind = lock_type == MPI_LOCK_EXCLUSIVE ? WM_WANT_EXCLUSIVE
                                                                  : WM_WANT_SHARED;
-        t->locked = true;
-        t->nocheck = assert &MPI_MODE_NOCHECK;
-        r->nlocks++;
-        r->access = WM_ACCESS_LOCK;
+        enter_lock(r, t, assert &MPI_MODE_NOCHECK);
         if (!t->nocheck && t->by_ctl)
             wm_rma_want(r, &t->want, kind, t->ctl);
         else if (!t->nocheck)
             wm_rma_ask(r, t, kind);
         if (is_prompt(r, t))
             err = wm_rma_await_ready(r, t);
+        if (t->want.state == WM_WANT_HELD)
+            wm_rma_quick_open(r, t);
     }
     rt_unlock(&r->dom->lock);
     return err;
@@ -320,9 +371,10 @@ static int unlock_by_ctl(struct wm_rma *r, struct wm_rma_target *t)
 {
     int err = wm_rma_await_ready(r, t);
     int e = err ? err : wm_rma_flush(r, t, WM_UNTIL_TARGET);
-    rt_fence(); /* stores to the target's memory before the release */
     if (t->want.state == WM_WANT_HELD)
         wm_rma_release(r, &t->want);
+    else
+        rt_fence(); /* stores to the target's memory before what follows */
     return err ? err : e;
 }
 
@@ -338,9 +390,7 @@ int wm_api_win_unlock(int rank, struct wm_win *win)
         err = wm_rma_may_with(r, WM_MOVE_UNLOCK, t);
     if (!err) {
         err = t->asked ? unlock_by_message(r, t) : unlock_by_ctl(r, t);
-        t->locked = false;
-        if (--r->nlocks == 0)
-            r->access = WM_ACCESS_NONE;
+        leave_lock(r, t);
         wm_rma_poll(r);
     }
     rt_unlock(&r->dom->lock);
@@ -423,9 +473,11 @@ int wm_api_win_unlock_all(struct wm_win *win)
     if (!err) {
         if (rt_unlikely(!rt_list_empty(&r->active) || r->nasked))
             err = unlock_targets(r);
-        rt_fence(); /* stores to the targets' memory before the release */
         if (r->all.state == WM_WANT_HELD)
             wm_rma_release(r, &r->all);
+        else
+            rt_fence(); /* stores to the targets' memory before what follows */
+        wm_rma_quick_close_all(r);
         r->access = WM_ACCESS_NONE;
         wm_rma_poll(r);
     }

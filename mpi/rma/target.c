@@ -115,6 +115,7 @@ int wm_rma_named(struct wm_rma *r, int rank, struct wm_rma_target **out)
 
 void wm_rma_targets_free(struct wm_rma *r)
 {
+    wm_rma_quick_forget(r);
     for (int i = 0; i < WM_RMA_BUCKETS; i++)
         for (struct wm_rma_target *t = r->target[i], *next; t; t = next) {
             next = t->next;

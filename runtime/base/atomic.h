@@ -16,6 +16,7 @@
 #define rt_swap(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
 #define rt_cas(p, old_p, v) \
     __atomic_compare_exchange_n((p), (old_p), (v), 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+#define rt_fence_acquire() __atomic_thread_fence(__ATOMIC_ACQUIRE)
 #define rt_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
 #define rt_likely(x) __builtin_expect(!!(x), 1)

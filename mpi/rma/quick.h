@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The shortest path of one-sided calls, inline in the bindings: an operation on elements of one
+ * predefined datatype in window memory that this process has mapped, in an epoch in which an
+ * operation on the same target has been carried out before.  A small table has the facts of such
+ * targets.  Every function returns false, and has changed nothing, where the checks of the binding,
+ * the body or a wait are needed; all error texts come from there.
+ *
+ * Inline, against the usual rule: the calls between binding, body, path and copy took longer than
+ * the operation.  Called without the domain's lock, therefore only before threads are enabled. */
+#ifndef WM_RMA_QUICK_H
+#define WM_RMA_QUICK_H
+
+#include "mpi/core/life.h"
+#include "mpi/datatype/type.h"
+#include "mpi/op/op.h"
+#include "mpi/rma/ctl.h"
+#include "runtime/base/copy.h"
+#include "runtime/base/lock.h"
+#include "runtime/gpu/gpu.h"
+#include "runtime/mem/segment.h"
+
+struct wm_rma;
+struct wm_rma_target;
+
+/* A target on the shortest path: quick.c fills and clears it. */
+struct wm_rma_quick {
+    _Alignas(RT_CACHE_LINE) uintptr_t win; /* handle */
+    int rank;
+    bool passive;    /* the epoch is one of MPI_Win_lock or MPI_Win_lock_all */
+    uint64_t nbytes; /* of the target's window memory; 0: operations take the long path now */
+    char *ptr;       /* where the memory is mapped */
+    int64_t unit;
+    struct wm_rma_ctl *ctl;
+    struct wm_rma *rma;
+    struct wm_rma_target *t;
+};
+#define WM_RMA_QUICK 8
+extern struct wm_rma_quick wm_rma_quick[WM_RMA_QUICK];
+
+/* acc.c: kernels that have been used; NULL: unknown yet, or there is none. */
+extern rt_reduce_fn *wm_rma_kernel[RT_OP_COUNT][RT_ELEM_COUNT];
+
+static inline struct wm_rma_quick *wm_rma_quick_at(uintptr_t win, int rank)
+{
+    return &wm_rma_quick[(win + (uintptr_t)(unsigned)rank) % WM_RMA_QUICK];
+}
+
+/* The row of a target; NULL: it has none.  A row without a window has `nbytes` and `passive` 0. */
+static inline struct wm_rma_quick *wm_rma_quick_find(MPI_Win win, int rank)
+{
+    struct wm_rma_quick *q = wm_rma_quick_at((uintptr_t)win, rank);
+    return rt_likely(q->win == (uintptr_t)win && q->rank == rank && !rt_threaded &&
+                     rt_load_relaxed(&wm_state.users))
+               ? q
+               : NULL;
+}
+
+/* Where the target's elements are; NULL: the long path. */
+static inline char *wm_rma_quick_reach(const struct wm_rma_quick *q, MPI_Aint disp, uint64_t nbytes)
+{
+    int64_t at;
+    if (rt_unlikely(!q || rt_gpu_watch || nbytes > q->nbytes))
+        return NULL;
+    if (rt_unlikely(__builtin_mul_overflow((int64_t)disp, q->unit, &at)))
+        return NULL;
+    return rt_likely((uint64_t)at <= q->nbytes - nbytes) ? q->ptr + at : NULL;
+}
+
+/* A predefined type whose elements have no gaps, else NULL. */
+static inline const struct wm_type *wm_rma_quick_type(MPI_Datatype h)
+{
+    uintptr_t i = (uintptr_t)h - 0x200;
+    const struct wm_type *t = rt_likely(i < 256) ? wm_type_predefined[i] : NULL;
+    return rt_likely(t && t->layout.contig) ? t : NULL;
+}
+
+/* Bytes of data; 0: the long path. */
+static inline uint64_t wm_rma_quick_nbytes(const void *buf, MPI_Count count, MPI_Datatype type,
+                                           MPI_Count target_count, MPI_Datatype target_type)
+{
+    int64_t n;
+    if (rt_unlikely(type != target_type || count != target_count || (uintptr_t)buf <= 2))
+        return 0;
+    const struct wm_type *t = wm_rma_quick_type(type);
+    if (rt_unlikely(!t || __builtin_mul_overflow((int64_t)count, t->layout.size, &n)))
+        return 0;
+    return (uint64_t)n; /* a negative count is more than a window has */
+}
+
+static inline void wm_rma_quick_copy(void *to, const void *from, uint64_t nbytes)
+{
+    if (rt_likely(nbytes <= 64))
+        rt_copy_small(to, from, nbytes);
+    else
+        memmove(to, from, nbytes); /* a process may name its own memory twice */
+}
+
+static inline bool wm_rma_quick_put(const void *buf, MPI_Count count, MPI_Datatype type, int rank,
+                                    MPI_Aint disp, MPI_Count target_count, MPI_Datatype target_type,
+                                    MPI_Win win)
+{
+    const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
+    uint64_t n = wm_rma_quick_nbytes(buf, count, type, target_count, target_type);
+    char *at = wm_rma_quick_reach(q, disp, n);
+    if (rt_unlikely(!n || !at))
+        return false;
+    wm_rma_quick_copy(at, buf, n);
+    return true;
+}
+
+static inline bool wm_rma_quick_get(void *buf, MPI_Count count, MPI_Datatype type, int rank,
+                                    MPI_Aint disp, MPI_Count target_count, MPI_Datatype target_type,
+                                    MPI_Win win)
+{
+    const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
+    uint64_t n = wm_rma_quick_nbytes(buf, count, type, target_count, target_type);
+    const char *at = wm_rma_quick_reach(q, disp, n);
+    if (rt_unlikely(!n || !at))
+        return false;
+    wm_rma_quick_copy(buf, at, n);
+    return true;
+}
+
+/* Elements within one page and so under one stripe, aligned for the kernels. */
+static inline bool wm_rma_quick_fits(const struct wm_rma_quick *q, const char *at,
+                                     const void *origin, uint64_t nbytes, const struct wm_type *t)
+{
+    uint64_t unit = (uint64_t)(t->layout.size & -t->layout.size);
+    uint64_t first = (uint64_t)(at - q->ptr) % WM_RMA_PAGE;
+    return first + nbytes <= WM_RMA_PAGE &&
+           !(((uintptr_t)at | (uintptr_t)origin) & ((unit < 16 ? unit : 16) - 1));
+}
+
+/* `count` elements at `at`; their old values go to `result`, NULL: nowhere. */
+static inline bool wm_rma_quick_change(const struct wm_rma_quick *q, char *at, const void *origin,
+                                       void *result, int64_t count, const struct wm_type *t,
+                                       MPI_Op op)
+{
+    uint64_t nbytes = (uint64_t)(count * t->layout.size);
+    const struct wm_op *o = wm_op_get(op);
+    if (rt_unlikely(!o || !o->predefined || !wm_rma_quick_fits(q, at, origin, nbytes, t)))
+        return false;
+    uint32_t legal = t->ops | 1u << RT_OP_REPLACE | (result ? 1u << RT_OP_NO_OP : 0);
+    rt_reduce_fn *fn = wm_rma_kernel[o->op.code][t->layout.elem];
+    if (rt_unlikely(!fn || !(legal >> o->op.code & 1)))
+        return false;
+    struct wm_rma_stripe *s = &q->ctl->stripe[wm_rma_stripe_of((uint64_t)(at - q->ptr))];
+    if (rt_unlikely(!wm_rma_stripe_try(s, rt_node.rank)))
+        return false;
+    if (result)
+        wm_rma_quick_copy(result, at, nbytes);
+    fn(origin, at, at, count);
+    wm_rma_stripe_free(s);
+    return true;
+}
+
+static inline bool wm_rma_quick_accumulate(const void *buf, MPI_Count count, MPI_Datatype type,
+                                           int rank, MPI_Aint disp, MPI_Count target_count,
+                                           MPI_Datatype target_type, MPI_Op op, MPI_Win win)
+{
+    const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
+    uint64_t n = wm_rma_quick_nbytes(buf, count, type, target_count, target_type);
+    char *at = wm_rma_quick_reach(q, disp, n);
+    return rt_likely(n && at) &&
+           wm_rma_quick_change(q, at, buf, NULL, count, wm_rma_quick_type(type), op);
+}
+
+static inline bool wm_rma_quick_get_accumulate(const void *buf, MPI_Count count, MPI_Datatype type,
+                                               void *result, MPI_Count result_count,
+                                               MPI_Datatype result_type, int rank, MPI_Aint disp,
+                                               MPI_Count target_count, MPI_Datatype target_type,
+                                               MPI_Op op, MPI_Win win)
+{
+    const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
+    uint64_t n = wm_rma_quick_nbytes(buf, count, type, target_count, target_type);
+    char *at = wm_rma_quick_reach(q, disp, n);
+    return rt_likely(n && at && result_type == type && result_count == count &&
+                     (uintptr_t)result > 2) &&
+           wm_rma_quick_change(q, at, buf, result, count, wm_rma_quick_type(type), op);
+}
+
+static inline bool wm_rma_quick_fetch_and_op(const void *buf, void *result, MPI_Datatype type,
+                                             int rank, MPI_Aint disp, MPI_Op op, MPI_Win win)
+{
+    return wm_rma_quick_get_accumulate(buf, 1, type, result, 1, type, rank, disp, 1, type, op, win);
+}
+
+static inline void wm_rma_quick_copy_number(void *to, const void *from, uint64_t nbytes)
+{
+    if (nbytes == 4)
+        memcpy(to, from, 4);
+    else
+        memcpy(to, from, 8);
+}
+
+/* Integers of 4 and 8 bytes. */
+static inline bool wm_rma_quick_compare_and_swap(const void *buf, const void *compare, void *result,
+                                                 MPI_Datatype type, int rank, MPI_Aint disp,
+                                                 MPI_Win win)
+{
+    const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
+    uint64_t n = wm_rma_quick_nbytes(buf, 1, type, 1, type);
+    char *at = wm_rma_quick_reach(q, disp, n);
+    if (rt_unlikely(!at || (n != 4 && n != 8) || (uintptr_t)compare <= 2 ||
+                    (uintptr_t)result <= 2 || !(wm_rma_quick_type(type)->ops & 1u << RT_OP_BAND)))
+        return false;
+    struct wm_rma_stripe *s = &q->ctl->stripe[wm_rma_stripe_of((uint64_t)(at - q->ptr))];
+    if (rt_unlikely(!wm_rma_stripe_try(s, rt_node.rank)))
+        return false;
+    uint64_t old = 0, wanted = 0;
+    wm_rma_quick_copy_number(&old, at, n);
+    wm_rma_quick_copy_number(&wanted, compare, n);
+    if (old == wanted)
+        wm_rma_quick_copy_number(at, buf, n);
+    wm_rma_stripe_free(s);
+    wm_rma_quick_copy_number(result, &old, n);
+    return true;
+}
+
+/* Operations on such a target are complete when their call returns.  The barrier orders the stores
+ * before what follows. */
+static inline bool wm_rma_quick_flush(int rank, MPI_Win win)
+{
+    const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
+    if (rt_unlikely(!q || !q->passive))
+        return false;
+    rt_fence();
+    return true;
+}
+
+static inline bool wm_rma_quick_flush_local(int rank, MPI_Win win)
+{
+    const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
+    if (rt_unlikely(!q || !q->passive))
+        return false;
+    rt_fence_acquire(); /* data of gets before what follows */
+    return true;
+}
+
+/* sync.c: locks that no process holds in the other mode. */
+bool wm_rma_quick_lock(int lock_type, int rank, int assert, MPI_Win win);
+bool wm_rma_quick_unlock(int rank, MPI_Win win);
+
+#endif
