@@ -219,6 +219,7 @@ struct launch_job {
      * rank.  With one host: NULL. */
     uint32_t *by_host, *host_of;
     int ncpus;    /* cores that the ranks may use in total */
+    char *cpus;   /* hardware threads of this host for the job, "0-3"; empty: no rank is bound */
     int universe; /* slots of all hosts, including those without ranks */
     char **env;   /* environment with which mpirun was started */
     int event_fd; /* read end */

@@ -312,16 +312,23 @@ static int bind_places(struct launch_job *job, struct machine *m)
     return code > 0 ? code : 0;
 }
 
-/* Counts the cores that the ranks may use in total: all, unless the ranks are bound to fewer. */
-static void count_used(struct launch_job *job, const struct machine *m)
+/* Counts the cores that the ranks may use in total: all, unless the ranks are bound to fewer.  The
+ * threads of bound ranks may use all that is allowed, but no core that may be another job's. */
+static int count_used(struct launch_job *job, const struct machine *m)
 {
     hwloc_bitmap_t used = hwloc_bitmap_alloc();
+    bool bound = job->n > 0 && job->ranks[0].cpus;
     for (int r = 0; r < job->n && used; r++)
         hwloc_bitmap_or(used, used, job->ranks[r].cpus ? job->ranks[r].cpus : m->allowed);
     job->ncpus = 0;
     for (int u = 0; u < m->nunits && used; u++)
         job->ncpus += hwloc_bitmap_intersects(m->units[u], used);
+    if (bound && used)
+        hwloc_bitmap_list_asprintf(&job->cpus, is_shared(m) ? used : m->allowed);
+    else if (used)
+        job->cpus = strdup("");
     hwloc_bitmap_free(used);
+    return job->cpus ? 0 : LAUNCH_EXIT_FAIL;
 }
 
 int launch_place(struct launch_job *job, hwloc_topology_t topo)
@@ -350,7 +357,7 @@ int launch_place(struct launch_job *job, hwloc_topology_t topo)
     if (!code)
         code = bind_places(job, &m);
     if (!code)
-        count_used(job, &m);
+        code = count_used(job, &m);
     machine_fini(&m);
     return code;
 }

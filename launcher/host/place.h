@@ -5,7 +5,7 @@
 
 #include "launcher/job.h"
 
-/* Sets place and cpus of each rank, and job->ncpus.  Returns 0, or an exit code. */
+/* Sets place and cpus of each rank, job->ncpus and job->cpus.  Returns 0, or an exit code. */
 int launch_place(struct launch_job *job, hwloc_topology_t topo);
 /* Number of objects of each kind that this process may use; 1 if the machine shows none of a kind.
  * Returns 0, -RT_ENOMEM, or -RT_ENOENT: no core may be used. */

@@ -369,6 +369,7 @@ static int load_job(pmix_info_t *info, const struct launch_job *job, const char 
     load_u32(&info[n++], PMIX_JOB_NUM_APPS, job->opts->napps);
     load_u32(&info[n++], PMIX_NUM_NODES, count_nodes(job));
     load_u32(&info[n++], RT_BOOT_KEY_NCPUS, job->ncpus);
+    PMIX_INFO_LOAD(&info[n++], RT_BOOT_KEY_CPUS, job->cpus ? job->cpus : "", PMIX_STRING);
     PMIX_INFO_LOAD(&info[n++], PMIX_LOCAL_PEERS, own, PMIX_STRING);
     PMIX_INFO_LOAD(&info[n++], PMIX_JOBID, job->nspace, PMIX_STRING);
     PMIX_INFO_LOAD(&info[n++], PMIX_NODE_MAP, hosts, PMIX_REGEX);
@@ -381,7 +382,7 @@ static int load_job(pmix_info_t *info, const struct launch_job *job, const char 
 
 static int register_job(struct launch_job *job, const char *store)
 {
-    size_t njob = 12 + (*store != '\0'), ninfo = njob + (size_t)job->total, n = njob;
+    size_t njob = 13 + (*store != '\0'), ninfo = njob + (size_t)job->total, n = njob;
     pmix_info_t *info;
     struct wait w = { .status = PMIX_SUCCESS };
 

@@ -256,6 +256,7 @@ int main(int argc, char **argv)
     }
     rt_topo_fini();
     free(job.ranks);
+    free(job.cpus);
     launch_opts_fini(&opts);
     launch_list_fini(&env);
     return code;

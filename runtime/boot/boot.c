@@ -292,6 +292,21 @@ static void read_node(void)
     PMIX_VALUE_RELEASE(val);
 }
 
+static int read_cpulist(void)
+{
+    pmix_value_t *val = NULL;
+    if (get_local(PMIX_RANK_WILDCARD, RT_BOOT_KEY_CPUS, &val) < 0)
+        return 0;
+    bool listed = val->type == PMIX_STRING && val->data.string;
+    if (listed)
+        rt_boot.cpulist = strdup(val->data.string);
+    PMIX_VALUE_RELEASE(val);
+    if (!listed || rt_boot.cpulist)
+        return 0;
+    log_error(BOOT, "no memory for the list of this job's cores");
+    return -RT_ENOMEM;
+}
+
 static int read_job(void)
 {
     pmix_value_t *val = NULL;
@@ -329,7 +344,7 @@ static int read_job(void)
     rt_boot.ncpus = get_int(PMIX_RANK_WILDCARD, RT_BOOT_KEY_NCPUS, 0);
     if (rt_boot.ncpus < 1)
         rt_boot.ncpus = guess_ncpus();
-    return 0;
+    return read_cpulist();
 }
 
 /* Without a launcher: 1.  mpirun publishes the number; for other launchers it is the size of the
@@ -393,6 +408,8 @@ void rt_boot_fini(void)
     rt_boot_jobs_fini();
     free(rt_boot.local_procs);
     rt_boot.local_procs = NULL;
+    free(rt_boot.cpulist);
+    rt_boot.cpulist = NULL;
 }
 
 int rt_boot_put(const char *key, const void *val, size_t len)

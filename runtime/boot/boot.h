@@ -6,6 +6,7 @@
 #ifndef RT_BOOT_BOOT_H
 #define RT_BOOT_BOOT_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,12 +28,20 @@ struct rt_boot {
     bool singleton;
     /* Cores that this host's processes of the job may use in total; >= 1. */
     int ncpus;
+    char *cpulist; /* value of RT_BOOT_KEY_CPUS; NULL: not published */
 };
 extern struct rt_boot rt_boot; /* read-only after rt_boot_init() */
 
 /* Job-level PMIx key with which mpirun publishes `ncpus`.  A bound rank would see only its own
  * core. */
 #define RT_BOOT_KEY_NCPUS "weft.ncpus"
+/* Job-level PMIx key with which mpirun publishes the hardware threads of this host that the job may
+ * use, "0-3,8".  Empty: the ranks are not bound. */
+#define RT_BOOT_KEY_CPUS "weft.cpus"
+/* Hardware threads for a thread of the library that works beside the calling thread: those of the
+ * whole job on this host except the caller's own.  False: there are no others, or they are unknown;
+ * the thread keeps the binding that it inherits (cpus.c). */
+bool rt_boot_cpus(cpu_set_t *out);
 
 /* The number of a job rank's host, equal in all processes: hosts are numbered by their lowest
  * ranks, which may differ from rt_boot.node.  The first call reads the numbers of all ranks

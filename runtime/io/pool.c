@@ -2,11 +2,13 @@
 /* Job threads, for system calls on buffered files, which block.  Threads start when there are more
  * jobs than idle threads, at most MAX of them: the kernel serialises writes to one file by the lock
  * of its inode, so more threads gain nothing.  They run jobs only, and no signal handlers of the
- * program.  Any thread may submit. */
+ * program.  Beside a bound rank they use the other cores of the job on this host: an idle core
+ * copies data into the page cache while the rank computes.  Any thread may submit. */
 #include "runtime/io/io.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/boot/boot.h"
 #include "runtime/mem/segment.h"
 #include <pthread.h>
 #include <signal.h>
@@ -53,10 +55,13 @@ static void *work(void *arg)
 static void start_thread(void)
 {
     sigset_t all, old;
+    cpu_set_t cpus;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     int err = pthread_create(&pool.thread[pool.nthreads], NULL, work, NULL);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (!err && rt_boot_cpus(&cpus)) /* on failure the thread keeps its binding */
+        pthread_setaffinity_np(pool.thread[pool.nthreads], sizeof cpus, &cpus);
     if (!err)
         pthread_setname_np(pool.thread[pool.nthreads++], "weft-io");
     else
