@@ -38,6 +38,7 @@ struct wm_file {
     struct wm_shared *shared; /* owned */
     struct wm_split split;    /* used by one thread at a time, as the calls are collective */
     struct wm_cop *cops;      /* collective operations, in the order of their starts; NULL: none */
+    struct wm_onehost *onehost;   /* windows in the memory of the host; NULL: none; owned */
     struct wm_exchange *exchange; /* buffers of the first of them; NULL: none; owned */
     bool dead;                    /* a process of the file has died: collective calls fail */
     bool atomic; /* MPI_File_set_atomicity; changes only while no access is in progress */

@@ -83,6 +83,13 @@ void wm_cop_max(struct wm_cop *c, int n)
     wm_cop_call(c, &a);
 }
 
+void wm_cop_agree(struct wm_cop *c, void (*next)(struct wm_cop *c))
+{
+    c->v[0] = c->err;
+    c->next = next;
+    wm_cop_max(c, 1);
+}
+
 /* The domain advances the call of a blocking operation.  A failed call ends the operation at once:
  * this rank has not got the others' messages. */
 static bool call_ended(struct wm_cop *c)

@@ -64,6 +64,8 @@ int wm_cop_drain(struct wm_file *f);
 /* Start a collective call; the largest of n numbers of c->v. */
 void wm_cop_call(struct wm_cop *c, const struct coll_args *a);
 void wm_cop_max(struct wm_cop *c, int n);
+/* All ranks pass their error; `next` finds the largest in c->v[0]. */
+void wm_cop_agree(struct wm_cop *c, void (*next)(struct wm_cop *c));
 /* Runs work(c), which returns 0 or -RT_E...: in a job thread, or if the caller has nothing else to
  * do, here.  `why`: of its error. */
 void wm_cop_work(struct wm_cop *c, int (*work)(struct wm_cop *c), enum wm_cop_why why, bool here);

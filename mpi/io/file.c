@@ -9,6 +9,7 @@
 #include "mpi/core/group.h"
 #include "mpi/io/cop.h"
 #include "mpi/io/hints.h"
+#include "mpi/io/onehost.h"
 #include "mpi/io/twophase.h"
 #include "mpi/io/view.h"
 #include "mpi/op/op.h"
@@ -31,6 +32,7 @@ void wm_file_unref(struct wm_file *f)
     wm_hints_free(f->hints);
     wm_errh_unref(f->errh);
     wm_exchange_free(f->exchange);
+    wm_onehost_free(f->onehost);
     free(f->spare);
     free(f->name);
     pthread_mutex_destroy(&f->mutex);

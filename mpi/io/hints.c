@@ -111,7 +111,7 @@ const char *wm_hints_effect(int i, const char **effect)
                             "writes; automatic: by the length of pieces" },
         { "collective_buffering", "false: as romio_cb_... disable; true: automatic" },
         { "cb_buffer_size", "bytes of the file that an aggregator has in memory" },
-        { "cb_nodes", "most ranks that aggregate; default: one on each host, or for each target" },
+        { "cb_nodes", "most ranks that aggregate; default: see weft_file_hints(7)" },
         { "num_aggregators", "another name of cb_nodes" },
         { "striping_unit", "bytes of a stripe of a new file (Lustre)" },
         { "striping_factor", "targets of a new file (Lustre)" },

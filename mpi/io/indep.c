@@ -255,3 +255,19 @@ int wm_indep_run(struct wm_iop *op)
         return 0;
     return op->file->atomic ? run_alone(op) : run(op);
 }
+
+/* ---- parts, for aggregators ---- */
+
+static int64_t clip(int64_t n, int64_t most) { return n < 0 ? 0 : n > most ? most : n; }
+
+int64_t wm_iop_part(const struct wm_iop *op, int64_t from, int64_t to, int64_t *pos)
+{
+    *pos = clip(wm_view_below(op->view, from) - op->pos, op->nbytes);
+    return clip(wm_view_below(op->view, to) - op->pos, op->nbytes) - *pos;
+}
+
+int wm_iop_pack(const struct wm_iop *op, int64_t pos, char *packed, int64_t len)
+{
+    return wm_move(&op->where, &(struct wm_packing){ op->mem, op->count, op->buf, pos, packed, len,
+                                                     op->write });
+}

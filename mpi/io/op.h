@@ -52,6 +52,13 @@ int wm_iop_error(const struct wm_iop *op, int rt_err);
  * thread.  0 or -RT_E...; sets op->moved. */
 int wm_indep_run(struct wm_iop *op);
 
+/* What of the operation is in [from, to) of the file, in an ordered view: returns the bytes of data
+ * from *pos on, relative to the operation's first. */
+int64_t wm_iop_part(const struct wm_iop *op, int64_t from, int64_t to, int64_t *pos);
+/* Copies `len` bytes of data from `pos` on between user memory and `packed`, which the operation
+ * reads or writes.  0 or -RT_E... */
+int wm_iop_pack(const struct wm_iop *op, int64_t pos, char *packed, int64_t len);
+
 /* When the access of one rank goes from one way to another, for weft_info. */
 struct wm_indep_limits {
     int64_t coarse;  /* bytes of a run from which it has a call of its own */

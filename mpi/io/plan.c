@@ -44,13 +44,14 @@ static int find_hosts(const struct wm_comm *c, int *host)
     return most + 1;
 }
 
-/* How many ranks aggregate without a hint: one on each host; if the file has stripes, one for each
- * target, or so many that each target has as many. */
+/* How many ranks aggregate without a hint: one on each host; two on the only host, where one fills
+ * its window while the kernel lets the other write to the file; if the file has stripes, one for
+ * each target, or so many that each target has as many. */
 static int useful(const struct wm_file *f, int nhosts)
 {
     int ntargets = f->fs.stripes.n, n = f->comm->size;
     if (ntargets <= 1)
-        return nhosts;
+        return nhosts > 1 || ntargets ? nhosts : 2;
     if (nhosts >= ntargets)
         return nhosts / ntargets * ntargets;
     if (n >= ntargets)

@@ -21,7 +21,15 @@ struct wm_plan {
  * all ranks. */
 bool wm_plan_wanted(const struct wm_file *f, bool write);
 /* Numbers whose largest of all ranks make the plan. */
-enum { WM_PLAN_ERR, WM_PLAN_LOW, WM_PLAN_HIGH, WM_PLAN_MOST, WM_PLAN_MIXED, WM_PLAN_VALUES };
+enum {
+    WM_PLAN_ERR,
+    WM_PLAN_LOW,
+    WM_PLAN_HIGH,
+    WM_PLAN_MOST,
+    WM_PLAN_MIXED,
+    WM_PLAN_ROOM, /* onehost.c */
+    WM_PLAN_VALUES
+};
 /* This rank's numbers.  `op` NULL or an error: no access. */
 void wm_plan_numbers(const struct wm_iop *op, int err, int64_t *v);
 /* The plan that all ranks come to.  p->agg has been set. */

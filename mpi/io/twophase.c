@@ -15,8 +15,8 @@
 #include "mpi/io/twophase.h"
 #include "mpi/base/comm.h"
 #include "mpi/coll/call.h"
+#include "mpi/io/onehost.h"
 #include "mpi/io/window.h"
-#include "mpi/p2p/device.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,22 +67,12 @@ void wm_exchange_free(struct wm_exchange *x)
 
 static int64_t aligned(int64_t n) { return (n + 7) & ~INT64_C(7); }
 
-static int64_t clip(int64_t n, int64_t most) { return n < 0 ? 0 : n > most ? most : n; }
-
 static int size_of(const struct wm_cop *c) { return c->file->comm->size; }
 
 static struct turn *turn_of(const struct wm_cop *c)
 {
     struct wm_exchange *x = c->file->exchange;
     return &x->turn[c->write ? x->round % 2 : 0];
-}
-
-/* All ranks pass their error; `next` looks at the largest. */
-static void agree(struct wm_cop *c, void (*next)(struct wm_cop *c))
-{
-    c->v[0] = c->err;
-    c->next = next;
-    wm_cop_max(c, 1);
 }
 
 /* Ends with the error of any rank, or having moved all that there is. */
@@ -94,16 +84,9 @@ static void ended(struct wm_cop *c)
     wm_cop_end(c);
 }
 
-static void agree_and_end(struct wm_cop *c) { agree(c, ended); }
+static void agree_and_end(struct wm_cop *c) { wm_cop_agree(c, ended); }
 
 /* ---- messages to aggregators ---- */
-
-/* Between the user's buffer and `packed`, which the operation reads or writes. */
-static int move(const struct wm_iop *op, int64_t pos, char *packed, int64_t len)
-{
-    return wm_move(&op->where, &(struct wm_packing){ op->mem, op->count, op->buf, pos, packed, len,
-                                                     op->write });
-}
 
 /* The message to aggregator number i, for its window [from, to). */
 static void fill_one(struct wm_cop *c, int i, int64_t from, int64_t to, int64_t *used)
@@ -111,15 +94,14 @@ static void fill_one(struct wm_cop *c, int i, int64_t from, int64_t to, int64_t 
     struct wm_iop *op = c->op;
     struct wm_exchange *x = c->file->exchange;
     struct part *part = &x->part[i];
-    part->pos = clip(wm_view_below(op->view, from) - op->pos, op->nbytes);
-    part->len = clip(wm_view_below(op->view, to) - op->pos, op->nbytes) - part->pos;
+    part->len = wm_iop_part(op, from, to, &part->pos);
     int64_t start = *used = aligned(*used);
     int rc = wm_pieces_put(op->view, op->pos + part->pos, part->len, &x->send, used);
     if (rc >= 0 && op->write)
         rc = wm_room_grow(&x->send, *used + part->len);
     wm_cop_fail(c, WM_COP_MEMORY, rc);
     if (rc >= 0 && op->write) {
-        wm_cop_fail(c, WM_COP_COPY, move(op, part->pos, x->send.p + *used, part->len));
+        wm_cop_fail(c, WM_COP_COPY, wm_iop_pack(op, part->pos, x->send.p + *used, part->len));
         *used += part->len;
     }
     int peer = c->plan.agg[i];
@@ -217,7 +199,7 @@ static void announced(struct wm_cop *c)
 {
     if (!c->err)
         wm_cop_fail(c, WM_COP_MEMORY, reserve(c));
-    agree(c, agreed);
+    wm_cop_agree(c, agreed);
 }
 
 /* ---- the aggregator ---- */
@@ -323,7 +305,7 @@ static void deliver(struct wm_cop *c)
             continue;
         memcpy(&got, answer, sizeof got);
         if (got)
-            rc = move(op, part->pos, answer + 8, got);
+            rc = wm_iop_pack(op, part->pos, answer + 8, got);
         if (got < part->len && part->pos + got < x->end)
             x->end = part->pos + got;
     }
@@ -366,6 +348,9 @@ static int alone(struct wm_cop *c) { return wm_indep_run(c->op); }
 static void planned(struct wm_cop *c)
 {
     struct wm_exchange *x = c->file->exchange;
+    int64_t offer = c->v[WM_PLAN_ROOM];
+    if (offer)
+        wm_onehost_take(c->file, offer);
     if (wm_cop_agreed(c)) {
         wm_cop_end(c);
         return;
@@ -379,6 +364,10 @@ static void planned(struct wm_cop *c)
     for (int i = 0; i < c->plan.naggs; i++)
         if (c->plan.agg[i] == c->file->comm->rank)
             x->me = i;
+    if (offer && c->plan.rounds) {
+        wm_onehost_begin(c, x->me);
+        return;
+    }
     if (x->me >= 0)
         wm_cop_fail(c, WM_COP_MEMORY, wm_window_rooms(c->plan.step, &x->image, &x->marks));
     c->next = fill;
@@ -394,7 +383,8 @@ static int open_exchange(struct wm_cop *c)
     if (!f->exchange)
         f->exchange = calloc(1, sizeof *f->exchange);
     struct wm_exchange *x = f->exchange;
-    if (!x || wm_room_grow(&x->numbers, n * NUMBERS * (int64_t)sizeof(int64_t)) < 0)
+    if (!x || wm_onehost_open(f) < 0 ||
+        wm_room_grow(&x->numbers, n * NUMBERS * (int64_t)sizeof(int64_t)) < 0)
         return -RT_ENOMEM;
     int64_t *v = (int64_t *)(void *)x->numbers.p;
     x->n = v;
@@ -418,6 +408,7 @@ void wm_twophase_begin(struct wm_cop *c)
 {
     wm_cop_fail(c, WM_COP_MEMORY, open_exchange(c));
     wm_plan_numbers(c->op, c->err, c->v);
+    c->v[WM_PLAN_ROOM] = c->err ? 0 : wm_onehost_offer(c);
     c->next = planned;
     wm_cop_max(c, WM_PLAN_VALUES);
 }

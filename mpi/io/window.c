@@ -74,11 +74,15 @@ int wm_pieces_put(const struct wm_view *v, int64_t pos, int64_t len, struct wm_r
 
 static uint64_t low_bits(int n) { return n < 64 ? (UINT64_C(1) << n) - 1 : ~UINT64_C(0); }
 
+/* Other processes may mark other bytes of the same words. */
 static void mark(uint64_t *m, int64_t from, int64_t len)
 {
     while (len > 0) {
         int at = (int)(from % 64), n = len < 64 - at ? (int)len : 64 - at;
-        m[from / 64] |= low_bits(n) << at;
+        if (n == 64)
+            __atomic_store_n(&m[from / 64], ~UINT64_C(0), __ATOMIC_RELAXED);
+        else
+            __atomic_fetch_or(&m[from / 64], low_bits(n) << at, __ATOMIC_RELAXED);
         from += n;
         len -= n;
     }
@@ -108,11 +112,16 @@ int wm_window_rooms(int64_t len, struct wm_room *image, struct wm_room *marks)
     return err ? err : wm_room_grow(marks, marks_size(len));
 }
 
+void wm_window_clear(struct wm_window *w)
+{
+    memset(w->marks, 0, (size_t)marks_size(w->to - w->from));
+}
+
 void wm_window_open(struct wm_window *w, int fd, int64_t from, int64_t to, struct wm_room *image,
                     struct wm_room *marks)
 {
     *w = (struct wm_window){ fd, from, to, INT64_MAX, image->p, (uint64_t *)(void *)marks->p };
-    memset(marks->p, 0, (size_t)marks_size(to - from));
+    wm_window_clear(w);
 }
 
 void wm_window_put(struct wm_window *w, const struct wm_pieces *g, int64_t n, const char *data)

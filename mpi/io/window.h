@@ -33,9 +33,12 @@ struct wm_window {
 };
 void wm_window_open(struct wm_window *w, int fd, int64_t from, int64_t to, struct wm_room *image,
                     struct wm_room *marks);
+/* Removes all marks. */
+void wm_window_clear(struct wm_window *w);
 /* Room that wm_window_open() needs for a window of `len` bytes.  0 or -RT_ENOMEM. */
 int wm_window_rooms(int64_t len, struct wm_room *image, struct wm_room *marks);
-/* Marks the pieces of `n` groups; copies their data into the image if `data` is not NULL. */
+/* Marks the pieces of `n` groups; copies their data into the image if `data` is not NULL.  Several
+ * processes may do so in one window. */
 void wm_window_put(struct wm_window *w, const struct wm_pieces *g, int64_t n, const char *data);
 /* Copies the pieces' data out of the image up to the end of the file; returns their bytes. */
 int64_t wm_window_get(const struct wm_window *w, const struct wm_pieces *g, int64_t n, char *data);

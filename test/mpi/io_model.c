@@ -213,18 +213,22 @@ static int cb_nodes;
 static long cb_buffer;
 static const char *cb_write, *cb_read;
 
-/* The same on all ranks.  Buffers are small, for many rounds. */
+/* The same on all ranks.  Most buffers are small, for many rounds; with the largest, data go by
+ * messages within one host, too. */
 static MPI_Info choose_hints(void)
 {
     static const char *const choice[] = { "enable", "enable", "automatic", "disable" };
     long data = (long)granule * ntile * ntiles, least = data / 40 + 1;
+    unsigned length = rnd(4);
     char text[32];
     MPI_Info info;
 
     cb_write = choice[rnd(4)];
     cb_read = choice[rnd(4)];
     cb_nodes = (int)rnd(5);
-    cb_buffer = rnd(4) ? least + (long)rnd(rnd(2) ? 300 : 70000) : 1 << 20;
+    cb_buffer = length == 0   ? 1 << 20
+                : length == 1 ? 1 << 30
+                              : least + (long)rnd(rnd(2) ? 300 : 70000);
     MPI_Info_create(&info);
     MPI_Info_set(info, "romio_cb_write", cb_write);
     MPI_Info_set(info, "romio_cb_read", cb_read);
