@@ -314,7 +314,9 @@ static int xfer_start(struct shm_rmem *r, size_t off, void *local, size_t len, b
         return -RT_EINVAL;
     if (get && !p->cma)
         return -RT_ENOTSUP;
-    bool cma = get || (p->cma && (r->base.shared || !((struct btl_shm *)p->base.btl)->choose));
+    /* Processes of other jobs may share the cores by now. */
+    bool stream = ((struct btl_shm *)p->base.btl)->choose && !rt_idle_oversubscribed();
+    bool cma = get || (p->cma && (r->base.shared || !stream));
     if (!cma) {
         int err = btl_shm_tx_open(p, true);
         if (err < 0)

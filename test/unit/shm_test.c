@@ -7,6 +7,7 @@
 #include "btl/shm/shm.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
+#include "runtime/base/idle.h"
 #include "runtime/mem/segment.h"
 #include "test/check.h"
 #include "test/fake/btl_pair.h"
@@ -146,6 +147,15 @@ static void a_finished_receiver_is_noticed(void)
     CHECK_EQ(fake_run_ranks("finished", 2, finished_receiver, NULL, TIMEOUT_S), 0);
 }
 
+static int has_cma(int rank, void *arg)
+{
+    (void)arg;
+    if (open_pair(rank) < 0)
+        return 1;
+    await_other();
+    return !((const struct btl_shm *)b)->cma;
+}
+
 /* Rank 1 registers, sends the key, receives a part of the put and is killed. */
 static int killed_in_put(int rank, void *large)
 {
@@ -188,6 +198,45 @@ static void a_put_to_a_killed_process_fails(void)
 {
     CHECK_EQ(fake_run_ranks("put-copy", 2, killed_in_put, "copy", TIMEOUT_S), 128 + SIGKILL);
     CHECK_EQ(fake_run_ranks("put-cma", 2, killed_in_put, "cma", TIMEOUT_S), 128 + SIGKILL);
+}
+
+/* Rank 1 does not call the transport while rank 0 puts, for which streaming would need a core. */
+static int crowded_put(int rank, void *arg)
+{
+    struct btl_op op = { on_done };
+    struct btl_mem *m;
+    struct btl_rmem *r;
+    char key[BTL_KEY_MAX], *buf = calloc(1, BIG);
+    (void)arg;
+
+    rt_idle_configure(2, 2);
+    if (!buf || open_pair(rank) < 0)
+        return 1;
+    if (rank == 1) {
+        b->ops->mem_reg(b, buf, BIG, NULL, &m);
+        b->ops->mem_key(m, key);
+        send(key, sizeof key);
+        while (!rt_load_acquire(&buf[BIG - 1]))
+            usleep(1000);
+        send("done", 4);
+        return 0;
+    }
+    wait_received(1);
+    memset(buf, 1, BIG);
+    CHECK_EQ(b->ops->attach(peer, last, NULL, &r), 0);
+    rt_idle_configure(4, 2); /* as after meeting another job */
+    CHECK_EQ(b->ops->put(r, 0, NULL, buf, BIG, &op), 0);
+    wait_received(2);
+    while (!op_calls)
+        b->ops->progress(b);
+    CHECK_EQ(op_err, 0);
+    return check_failed_case;
+}
+
+static void a_put_with_more_processes_than_cores(void)
+{
+    if (fake_run_ranks("crowded", 2, has_cma, NULL, TIMEOUT_S) == 0)
+        CHECK_EQ(fake_run_ranks("crowded", 2, crowded_put, NULL, TIMEOUT_S), 0);
 }
 
 /* Rank 1 deregisters and registers other memory before the data arrive: nothing may be written. */
@@ -384,6 +433,7 @@ int main(void)
     RUN(a_killed_receiver_is_noticed);
     RUN(a_finished_receiver_is_noticed);
     RUN(a_put_to_a_killed_process_fails);
+    RUN(a_put_with_more_processes_than_cores);
     RUN(chunks_for_other_memory_are_dropped);
     RUN(the_first_lap_has_no_page_faults);
     RUN(credits_wake_the_sender);
