@@ -8,6 +8,7 @@
 #include "coll/wide.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/mem/segment.h"
 
 static int step_nothing(struct coll_task *k)
 {
@@ -63,13 +64,14 @@ int coll_start_messages(struct coll_task *k)
 /* Messages report a lost rank themselves, and calls on devices test for one (coll/board.c). */
 static bool waits_for_lost(const struct coll_task *k)
 {
-    if (!k->alg || !(k->alg->need & COLL_NEED_ONE_NODE) || k->alg->need & COLL_NEED_PEER_MAP ||
-        !k->team->ops->lost)
+    struct coll_team *t = k->team;
+    if (rt_likely(!rt_node.nended) || !k->alg || !(k->alg->need & COLL_NEED_ONE_NODE) ||
+        k->alg->need & COLL_NEED_PEER_MAP)
         return false;
-    int rank = k->team->ops->lost(k->team);
+    int rank = t->limits->lost(t);
     if (rank >= 0)
         log_error(COLL, "rank %d of the communicator has ended before %s was complete; it fails",
-                  rank, coll_kind_names[k->args.kind]);
+                  coll_team_whole_rank(t, rank), coll_kind_names[k->args.kind]);
     return rank >= 0;
 }
 

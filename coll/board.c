@@ -117,7 +117,7 @@ static bool has_entries(const struct coll_board_call *c)
 {
     struct coll_board *b = c->board;
     struct coll_team *t = b->team;
-    if (b->own->entries[c->row] || b->row[c->row].no_memory || t->ops->lost)
+    if (b->own->entries[c->row] || b->row[c->row].no_memory || t->ops->one_owner)
         return b->own->entries[c->row];
     size_t off = t->ops->shm_alloc(t, (size_t)entries_of[c->row] * b->stride);
     b->row[c->row].no_memory = off == SIZE_MAX;

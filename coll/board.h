@@ -42,9 +42,9 @@
  * finds a larger round, which means END without flags: after a flag no rank begins another round.
  *
  * Entries of a rank are allocated at its first yes vote and belong to the team.  Where only rank 0
- * can free memory (coll_team_ops.lost), it allocates all of them before the board is used, or none.
- * The lines belong to the team's block, whose owner calls coll_board_quiet(): all ranks have voted
- * on the same number of calls, and no rank is in a call.
+ * can free memory (coll_team_ops.one_owner), it allocates all of them before the board is used, or
+ * none.  The lines belong to the team's block, whose owner calls coll_board_quiet(): all ranks have
+ * voted on the same number of calls, and no rank is in a call.
  *
  * While a rank waits for another rank, it tests at intervals whether that rank lives; if not, the
  * wait ends, with an error unless it was for a free entry.  Each store on which other ranks may

@@ -39,6 +39,8 @@ struct coll_dev_map {
     void *att; /* owned by the team */
 };
 
+enum coll_ended { COLL_LIVES, COLL_ENDED_LEFT /* after leaving MPI */, COLL_ENDED_DIED };
+
 struct coll_team_ops {
     /* Starts a message in the team's collective context.  *out completes later and is freed with
      * release().  -RT_E... on failure. */
@@ -88,10 +90,11 @@ struct coll_team_ops {
     struct rt_gpu *(*device)(struct coll_team *t, const struct coll_args *a);
     /* Whether a rank's process has exited (a system call); NULL-able. */
     bool (*gone)(struct coll_team *t, int rank);
-    /* A rank of another job that has ended and for which algorithms over shared memory would wait
-     * forever: it has died, or has left MPI without taking part in the call that this rank has
-     * reached; -1: none.  NULL: all ranks are of one job, and end together. */
-    int (*lost)(struct coll_team *t);
+    /* Whether the process of a rank on this node has ended, as far as this process knows (no system
+     * call).  NULL-able. */
+    enum coll_ended (*ended)(struct coll_team *t, int rank);
+    /* The ranks are of several jobs: only rank 0 can free memory that it has allocated. */
+    bool one_owner;
     /* Stores for each rank the number of its host: the same on all ranks, less than the team's
      * size.  0; -RT_ENOENT: unknown, then on all ranks; -RT_ENOMEM.  NULL-able. */
     int (*nodes)(struct coll_team *t, int *out);
@@ -99,10 +102,14 @@ struct coll_team_ops {
     int (*whole_rank)(const struct coll_team *t, int rank);
 };
 
-/* Whether a call fits the shared memory of a team: see COLL_NEED_CELL and COLL_NEED_BLOCK. */
+/* Facts of coll/node: whether a call fits the shared memory of a team (COLL_NEED_CELL and
+ * COLL_NEED_BLOCK); a rank that has ended and for which calls in shared memory would wait for ever:
+ * it has died, or has left MPI without taking part in the call that this rank has reached; -1:
+ * none. */
 struct coll_limits {
     bool (*cell)(const struct coll_team *t, const struct coll_args *a, int64_t bytes);
     bool (*block)(const struct coll_team *t, const struct coll_args *a, int64_t bytes);
+    int (*lost)(struct coll_team *t);
 };
 
 /* Where the ranks of a team are; set by the team's first call (coll/hier). */

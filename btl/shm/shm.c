@@ -19,8 +19,8 @@
  * every BLOCKED_EVERY-th refusal reads the clock. */
 #define BLOCKED_NS 100000000u
 #define BLOCKED_EVERY 32u
-/* progress() asks the kernel once in so many calls whether a process of another job has ended: a
- * nanosecond a call, and soon enough while a process polls. */
+/* progress() asks the kernel once in so many calls whether a process of another job, or a rank that
+ * has left MPI, has ended: a nanosecond a call, and soon enough while a process polls. */
 #define LOOK_EVERY 256u
 
 static struct btl_shm *shm_of(struct btl_shm_peer *p) { return (struct btl_shm *)p->base.btl; }
@@ -28,6 +28,22 @@ static struct btl_shm *shm_of(struct btl_shm_peer *p) { return (struct btl_shm *
 static size_t home_nbytes(int nwords)
 {
     return sizeof(struct shm_home) + (size_t)nwords * sizeof(uint64_t);
+}
+
+/* p has ended: progress() delivers its last messages and notifies the engine. */
+static void lose(struct btl_shm_peer *p)
+{
+    p->lost = true;
+    btl_shm_need_work(p);
+}
+
+/* Finds ranks of this job that have ended. */
+static void locals_look(struct btl_shm *b)
+{
+    b->nended = rt_node.nended;
+    for (int r = 0; r < rt_node.size; r++)
+        if (rt_node_has_ended(r) && b->peers[r] && !b->peers[r]->lost)
+            lose(b->peers[r]);
 }
 
 /* The peer of this local rank, made when it is first needed. */
@@ -46,6 +62,8 @@ static int peer_get(struct btl_shm *b, int rank, struct btl_shm_peer **out)
         rt_list_init(&p->work);
         rt_list_init(&p->xfers);
         b->peers[rank] = p;
+        if (rt_node_has_ended(rank))
+            lose(p);
     }
     *out = b->peers[rank];
     return 0;
@@ -152,8 +170,7 @@ int btl_shm_blocked(struct btl_shm_peer *p)
         return -RT_EAGAIN;
     log_info(BTL, "rank %u%s has ended; messages sent to it are lost", p->base.proc.rank,
              rt_boot_of_job(p->base.proc.ns));
-    p->lost = true;
-    btl_shm_need_work(p); /* progress() notifies the engine */
+    lose(p);
     return -RT_EPEER;
 }
 
@@ -266,8 +283,13 @@ static int shm_progress(struct btl *btl)
     senders_look(b);
     for (int i = 0; i < b->nrx; i++)
         n += drain(b, b->rx[i], DRAIN_MAX);
-    if (rt_unlikely(b->guests != NULL) && ++b->nlooks % LOOK_EVERY == 0)
-        btl_shm_guests_look(b);
+    if (rt_unlikely(++b->nlooks % LOOK_EVERY == 0)) {
+        rt_node_look();
+        if (b->guests)
+            btl_shm_guests_look(b);
+    }
+    if (rt_unlikely(b->nended != rt_node.nended))
+        locals_look(b);
     if (rt_unlikely(!rt_list_empty(&b->work)))
         n += work(b);
     return n;
@@ -277,6 +299,8 @@ static int shm_progress(struct btl *btl)
 static int shm_sleep_fd(struct btl *btl, int *limit_us)
 {
     (void)limit_us;
+    if (rt_unlikely(((struct btl_shm *)btl)->nended != rt_node.nended))
+        locals_look((struct btl_shm *)btl);
     if (!rt_others_is_open())
         return -RT_ENOTSUP;
     btl_shm_guests_look((struct btl_shm *)btl);

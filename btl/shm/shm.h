@@ -63,8 +63,9 @@ struct btl_shm {
     struct btl_shm_peer *guests; /* of other jobs */
     uint64_t posts_seen;         /* last seen home->nposts */
     uint32_t nguests, nlooks;
-    bool cma;    /* large data by process_vm_readv and writev if the peer allows this */
-    bool choose; /* a put streams, unless the peer gets the rest at the same time */
+    uint32_t nended; /* last seen rt_node.nended */
+    bool cma;        /* large data by process_vm_readv and writev if the peer allows this */
+    bool choose;     /* a put streams, unless the peer gets the rest at the same time */
     struct btl_regions regions;
     struct rt_list work; /* peers that progress() must serve beyond reading their rings */
 };

@@ -123,6 +123,12 @@ static bool sub_gone(struct coll_team *t, int rank)
     return up->ops->gone && up->ops->gone(up, whole_rank(t, rank));
 }
 
+static enum coll_ended sub_ended(struct coll_team *t, int rank)
+{
+    struct coll_team *up = whole(t);
+    return up->ops->ended ? up->ops->ended(up, whole_rank(t, rank)) : COLL_LIVES;
+}
+
 /* A part of a schedule on the device that does not go from device to device goes by messages,
  * because calls in shared memory would begin in another order on each rank.  The other ranks wait
  * for this rank's messages; if there is no memory on the device, these messages are poisoned. */
@@ -155,6 +161,7 @@ static const struct coll_team_ops sub_ops = {
     .dev_unpin = sub_dev_unpin,
     .dev_repin = sub_dev_repin,
     .gone = sub_gone,
+    .ended = sub_ended,
     .stage = sub_stage,
     .whole_rank = whole_rank,
 };

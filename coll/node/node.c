@@ -37,8 +37,22 @@ size_t coll_node_nbytes(int size)
            COLL_NODE_SLOTS * (size_t)size * sizeof(struct coll_node_line);
 }
 
+/* A rank that has left MPI has stored its last progress word. */
+static int lost(struct coll_team *t)
+{
+    const struct coll_node *n = t->node;
+    for (int i = 0; i < t->size && t->ops->ended; i++) {
+        enum coll_ended how = t->ops->ended(t, i);
+        if (how == COLL_ENDED_DIED ||
+            (how == COLL_ENDED_LEFT && !coll_node_at(n, i, n->turn + 2, 0)))
+            return i;
+    }
+    return -1;
+}
+
 const struct coll_limits coll_node_limits = { .cell = coll_node_cell_fits,
-                                              .block = coll_node_block_fits };
+                                              .block = coll_node_block_fits,
+                                              .lost = lost };
 
 int coll_node_attach(struct coll_team *t, char *p)
 {
@@ -97,11 +111,6 @@ bool coll_node_finished(struct coll_node *n, uint64_t epoch)
     }
     n->seen = least >> COLL_NODE_STEP_BITS;
     return n->seen >= epoch;
-}
-
-bool coll_node_has_finished(const struct coll_node *n, int rank)
-{
-    return coll_node_at(n, rank, n->turn + 2, 0);
 }
 
 /* Where a cell for `len` bytes lies among the cells of its rank.  Successive calls use different

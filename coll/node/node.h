@@ -184,8 +184,6 @@ static inline bool coll_node_my_turn(const struct coll_node *n, const struct col
     return n->turn + 1 == (uint64_t)(uintptr_t)k->state;
 }
 bool coll_node_finished(struct coll_node *n, uint64_t epoch); /* by all ranks; refreshes `seen` */
-/* Whether `rank` has finished the call that this rank has reached. */
-bool coll_node_has_finished(const struct coll_node *n, int rank);
 void coll_node_wake(struct coll_node *n);
 void coll_node_publish(struct coll_node *n, uint64_t epoch, int64_t steps);
 int coll_node_end(struct coll_node *n); /* this rank has finished the call; returns 1 */

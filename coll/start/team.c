@@ -26,14 +26,14 @@ static char *board_at(struct coll_team *t, size_t off)
 size_t coll_team_alloc(struct coll_team *t)
 {
     size_t off = t->ops->shm_alloc(t, coll_team_nbytes(t->size));
-    if (off != SIZE_MAX && t->ops->lost && rt_gpu_watch)
+    if (off != SIZE_MAX && t->ops->one_owner && rt_gpu_watch)
         coll_board_alloc(t, board_at(t, off), coll_gpu_post_nbytes(t));
     return off;
 }
 
 void coll_team_free(struct coll_team *t, size_t off)
 {
-    if (t->ops->lost)
+    if (t->ops->one_owner)
         coll_board_free(t, board_at(t, off), coll_gpu_post_nbytes(t));
     t->ops->shm_free(t, off, coll_team_nbytes(t->size));
 }
@@ -87,11 +87,6 @@ void coll_team_moved(struct coll_team *t)
         t->hier->up = t;
         t->hier->local.team.arg = t->arg;
     }
-}
-
-bool coll_team_has_finished(const struct coll_team *t, int rank)
-{
-    return coll_node_has_finished(t->node, rank);
 }
 
 static bool is_quiet(const struct coll_team *t, int size, const void *board)

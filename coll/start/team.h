@@ -29,9 +29,6 @@ int coll_team_split(struct coll_team *t, const int *ranks, int n);
 struct coll_team *coll_team_local(struct coll_team *t);
 /* Call after the struct has been copied to another address. */
 void coll_team_moved(struct coll_team *t);
-/* Whether `rank` has finished the call in shared memory that this rank has reached: this rank waits
- * for other ranks only. */
-bool coll_team_has_finished(const struct coll_team *t, int rank);
 /* Whether no rank will access the team's shared memory for the calls so far; check this before
  * freeing it. */
 bool coll_team_quiet(struct coll_team *t);

@@ -143,6 +143,12 @@ static int team_nodes(struct coll_team *t, int *out)
 
 static bool team_gone(struct coll_team *t, int rank) { return rt_node_gone(local_rank(t, rank)); }
 
+/* The launcher ends the job when a process of this job dies. */
+static enum coll_ended team_ended(struct coll_team *t, int rank)
+{
+    return rt_node_has_ended(local_rank(t, rank)) ? COLL_ENDED_LEFT : COLL_LIVES;
+}
+
 static const struct coll_team_ops team_ops = {
     .isend = team_isend,
     .irecv = team_irecv,
@@ -162,6 +168,7 @@ static const struct coll_team_ops team_ops = {
     .dev_repin = wm_team_dev_repin,
     .device = wm_coll_device,
     .gone = team_gone,
+    .ended = team_ended,
     .nodes = team_nodes,
     .stage = wm_coll_stage,
 };
@@ -221,16 +228,13 @@ static int jobs_peer_write(struct coll_team *t, int rank, uint64_t to, const voi
     return rt_peer_write(jobs_bell(t, rank), to, from, nbytes);
 }
 
-/* The launcher need not end this job when a process of another one dies.  A process that has left
- * MPI may end while other ranks are still in a call of which it has done its part. */
-static int jobs_lost(struct coll_team *t)
+/* The launcher need not end this job when a process of another one dies. */
+static enum coll_ended jobs_ended(struct coll_team *t, int rank)
 {
-    for (int i = 0; i < t->size && rt_others_nended(); i++) {
-        const struct rt_other *o = other_of(t, i);
-        if (o && o->ended && !(rt_others_said_last(o) && coll_team_has_finished(t, i)))
-            return i;
-    }
-    return -1;
+    const struct rt_other *o = other_of(t, rank);
+    if (!o)
+        return team_ended(t, rank);
+    return !o->ended ? COLL_LIVES : rt_others_said_last(o) ? COLL_ENDED_LEFT : COLL_ENDED_DIED;
 }
 
 static bool jobs_gone(struct coll_team *t, int rank)
@@ -260,7 +264,8 @@ static const struct coll_team_ops jobs_ops = {
     .device = wm_coll_device,
     .nodes = team_nodes,
     .stage = wm_coll_stage,
-    .lost = jobs_lost,
+    .ended = jobs_ended,
+    .one_owner = true,
 };
 
 static bool several_jobs(const struct wm_group *g)

@@ -137,6 +137,7 @@ static void watch(struct wm_domain *d, struct wm_wait *w)
     rt_unlock_plain(&d->lock);
     uint32_t armed = rt_bell_arm(d->has_fds);
     rt_lock(&d->lock);
+    rt_node_look();
     int nfds = wm_domain_sleep_fds(d, fds, &limit_us);
     bool rung = true;
     if (nfds >= 0 && !exhaust(d)) {

@@ -64,7 +64,6 @@ static struct {
     uint32_t njobs;
     struct view *views;
     uint32_t living; /* processes that share memory and have not ended */
-    uint32_t nended;
     struct address own;
 } others = { .epfd = -1 };
 
@@ -374,7 +373,7 @@ struct rt_other *rt_others_ended(void)
     close(s->pidfd);      /* which also removes it from epfd */
     s->pidfd = -1;
     s->pub.ended = true;
-    others.nended++;
+    rt_node.nended++;
     count_living(&others.jobs[s->pub.proc.ns], -1);
     return &s->pub;
 }
@@ -396,7 +395,5 @@ void rt_others_drop(bool (*in_use)(uint32_t ns, const void *arg), const void *ar
                 seat_free(j->seats[r]);
     }
 }
-
-uint32_t rt_others_nended(void) { return others.nended; }
 
 uint32_t rt_others_count(void) { return rt_load_relaxed(&others.living); }

@@ -56,8 +56,6 @@ void rt_others_release(struct rt_other *o);
  * false, those that have been released are forgotten, and a segment without other processes is
  * unmapped. */
 void rt_others_drop(bool (*in_use)(uint32_t ns, const void *arg), const void *arg);
-/* Processes that rt_others_ended() has returned so far. */
-uint32_t rt_others_nended(void);
 /* Processes of other jobs that share memory with this process and have not ended.  Any thread. */
 uint32_t rt_others_count(void);
 

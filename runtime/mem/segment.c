@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -285,6 +286,25 @@ void rt_node_say_last(void)
 
 bool rt_node_said_last(int r) { return rt_load_acquire(&rt_node.bells[r].alive) >= 2; }
 
+bool rt_node_has_ended(int r) { return rt_node_private.ended && rt_node_private.ended[r]; }
+
+void rt_node_look(void)
+{
+    struct node_private *my = &rt_node_private;
+    if (!rt_node.base || rt_load_relaxed(&node_head()->nleft) == my->nended)
+        return;
+    if (!my->ended && !(my->ended = calloc((size_t)rt_node.size, sizeof *my->ended)))
+        return; /* the next call tries again */
+    for (int r = 0; r < rt_node.size; r++) {
+        const struct rt_bell *b = &rt_node.bells[r];
+        if (my->ended[r] || rt_load_acquire(&b->alive) != 2 || !process_gone(b))
+            continue;
+        my->ended[r] = true;
+        my->nended++;
+        rt_node.nended++;
+    }
+}
+
 bool rt_node_is_last(int r) { return rt_node_said_last(r) || rt_node_gone(r); }
 
 /* Whether the file is left from an earlier job of the same name: a process has had this process's
@@ -422,22 +442,34 @@ int rt_node_open(size_t pair_nbytes)
     return 0;
 }
 
+void rt_node_leave(void)
+{
+    rt_store_release(&rt_node.bells[rt_node.rank].alive, 2u);
+    rt_fetch_add(&node_head()->nleft, 1u);
+}
+
+void rt_node_rejoin(void)
+{
+    rt_fetch_add(&node_head()->nleft, UINT32_MAX);
+    rt_store_release(&rt_node.bells[rt_node.rank].alive, 1u);
+}
+
 void rt_node_close(void)
 {
     if (!rt_node.base)
         return;
-    rt_store_release(&rt_node.bells[rt_node.rank].alive, 2u);
+    if (rt_node.bells[rt_node.rank].alive != 2)
+        rt_node_leave();
     rt_bell_fini();
     munmap(rt_node.base, rt_node.nbytes);
     if (rt_node_private.fd >= 0)
         close(rt_node_private.fd);
     rt_node_private.fd = -1;
+    free(rt_node_private.ended);
+    rt_node_private.ended = NULL;
+    rt_node_private.nended = 0;
     rt_node = (struct rt_node){ .base = NULL };
 }
-
-void rt_node_leave(void) { rt_store_release(&rt_node.bells[rt_node.rank].alive, 2u); }
-
-void rt_node_rejoin(void) { rt_store_release(&rt_node.bells[rt_node.rank].alive, 1u); }
 
 size_t rt_node_world_block(void) { return rt_node_private.at.world; }
 

@@ -41,6 +41,9 @@ struct rt_node {
     int rank, size;        /* local rank and number of local ranks */
     struct rt_bell *bells; /* `size` of them */
     bool fence_needed;     /* membarrier is not available: this process fences when it rings */
+    /* Processes of this host that are known to have ended: of this job, rt_node_look(); of other
+     * jobs, rt_others_ended(). */
+    uint32_t nended;
 };
 extern struct rt_node rt_node; /* base is NULL until opened; a singleton has size 1 */
 
@@ -98,6 +101,12 @@ size_t rt_node_world_block(void);
 /* Whether local rank `r` has attached and has gone: it has detached, or its process does not exist
  * (one system call). */
 bool rt_node_gone(int r);
+/* Finds local ranks that have left MPI and have exited since.  Costs a load while no rank has left,
+ * and a system call for each rank that has left and lives.  A rank that dies otherwise is not
+ * found: the launcher ends the job. */
+void rt_node_look(void);
+/* Whether rt_node_look() has found rank `r`. */
+bool rt_node_has_ended(int r);
 /* Publishes that this process will post no further receives; whether rank `r` has published this or
  * has detached normally; whether it has published it or has gone. */
 void rt_node_say_last(void);

@@ -26,6 +26,7 @@ struct node_head {
     _Alignas(RT_CACHE_LINE) uint32_t attached; /* processes that have attached so far */
     uint32_t stale;                            /* 1: the process that has set it replaces the
                                                 * file */
+    uint32_t nleft;                            /* processes whose bell.alive is 2 */
     _Alignas(RT_CACHE_LINE)
         uint32_t lock; /* of the block bitmap: local rank + 1 of the holder, 0: free */
     uint32_t emptied;  /* blocks freed so far: for processes that have registered memory of the
@@ -44,6 +45,8 @@ struct node_private {
     bool alone;      /* no other process maps the segment, so none rings */
     uint64_t pidns;  /* of this process; 0: unknown */
     bool membarrier; /* registered: rt_bell_arm() may rely on it */
+    bool *ended;     /* [rt_node.size], by rt_node_look(); NULL: none */
+    uint32_t nended; /* true ones */
     int bell_fd;     /* socket of its bell; 0: not needed yet; -1: none */
     char path[512];
 };

@@ -5,7 +5,8 @@
  *   p2p_late freed   a correct one: long messages, whose requests are freed, end in MPI_Finalize
  *   p2p_late asked   a correct one: a rank that was only asked for messages, and never sent any,
  *                    has ended: on other hosts there is no connection to it, and none is wanted
- *   p2p_late gone    a correct one over TCP: messages of a process that has ended since
+ *   p2p_late gone    messages of a process that has ended since, and then one that is not there
+ *   p2p_late absent  an erroneous one: the last rank ends without taking part in anything
  *   p2p_late never   an erroneous one: messages without a receive, their requests freed */
 #include "test/mpi/mpitest.h"
 
@@ -80,6 +81,23 @@ static void sender_gone(void)
     CHECK_EQ(class, MPI_ERR_PROC_ABORTED);
 }
 
+/* The collectives in shared memory and by messages, and what waits for a message. */
+static void without_the_last(void)
+{
+    static int in[BIG / 4], out[BIG / 4];
+    int x = 0, class, err;
+    if (mt_rank == mt_size - 1)
+        return;
+    if (mt_rank == mt_size - 2) { /* on its host */
+        err = MPI_Recv(&x, 1, MPI_INT, mt_size - 1, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        OK(MPI_Error_class(err, &class));
+        CHECK_EQ(class, MPI_ERR_PROC_ABORTED);
+        CHECK(MPI_Probe(mt_size - 1, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE) != MPI_SUCCESS);
+    }
+    CHECK(MPI_Barrier(MPI_COMM_WORLD) != MPI_SUCCESS);
+    CHECK(MPI_Allreduce(in, out, BIG / 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS);
+}
+
 static void never_received(void)
 {
     static char buf[BIG];
@@ -123,9 +141,10 @@ static void freed_check(void)
 int main(int argc, char **argv)
 {
     bool freed = argc > 1 && !strcmp(argv[1], "freed");
+    bool absent = argc > 1 && !strcmp(argv[1], "absent");
 
     mt_init(argc, argv);
-    if (mt_size != 2) {
+    if (mt_size != 2 && !absent) {
         printf("# p2p_late needs two ranks\n");
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
@@ -135,6 +154,8 @@ int main(int argc, char **argv)
         asked_in_vain();
     else if (argc > 1 && !strcmp(argv[1], "gone"))
         sender_gone();
+    else if (absent)
+        without_the_last();
     else if (freed)
         freed_requests();
     else if (mt_rank == 0)
