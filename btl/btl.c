@@ -29,6 +29,8 @@ static const char *disagreement(const struct btl *b)
         return "put or get is offered without a key length of 1 to 32 bytes or a kind of memory";
     if ((c->flags & BTL_EXPECT) && (!o->expect || !(c->flags & BTL_PUT)))
         return "expect is offered without a function, or without put";
+    if (c->early_max && (!o->send || !(c->flags & BTL_PUT)))
+        return "early bytes are offered without messages, or without put for the rest";
     if ((o->send && !c->send_mem) || !c->latency_ns || !c->mb_per_s)
         return "a kind of memory, the latency or the rate is missing";
     return NULL;

@@ -39,9 +39,12 @@ struct btl_hdr {
 
 struct btl_caps { /* constant after open(); btl_check() compares them with the pointers */
     uint32_t flags;
-    uint32_t send_mem, rma_mem;    /* sets of RT_MEM_BIT that send() and put(), get() accept
-                                    * directly */
-    size_t eager_max;              /* largest payload of a send(); 0 without send() */
+    uint32_t send_mem, rma_mem; /* sets of RT_MEM_BIT that send() and put(), get() accept
+                                 * directly */
+    size_t eager_max;           /* largest payload of a send(); 0 without send() */
+    /* Bytes of a long message that the engine may send as messages behind its announcement, without
+     * waiting for the receiver; 0: none.  For transports that carry a put like messages. */
+    size_t early_max;
     size_t key_len;                /* bytes written by mem_key(), at most BTL_KEY_MAX */
     uint32_t latency_ns, mb_per_s; /* estimates, to rank transports and to choose the length of
                                     * pieces */

@@ -388,6 +388,7 @@ static int tcp_open(const struct btl_up *up, struct btl **out, int max)
         .send_mem = RT_MEM_HOST_BITS,
         .rma_mem = RT_MEM_HOST_BITS,
         .eager_max = TCP_LEN_MAX,
+        .early_max = TCP_LEN_MAX,
         .key_len = sizeof(struct tcp_key),
         .latency_ns = 15000,
         .mb_per_s = 1200,

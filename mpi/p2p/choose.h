@@ -9,7 +9,13 @@
  * it has arrived, or failed. */
 enum wm_way wm_choice_begin(struct wm_domain *d, int64_t len, bool *counts);
 void wm_choice_end(struct wm_domain *d, int64_t len, bool failed);
-/* For a sender: put alone has won here, so the receiver will have chosen alike. */
+/* Whether put alone has won here: a sender expects that the receiver has chosen alike, and a
+ * receiver reports it. */
 bool wm_choice_put_alone(struct wm_domain *d);
+/* The same, without a look at how old the decision is. */
+static inline bool wm_choice_is_put(const struct wm_domain *d)
+{
+    return d->choice.decided && d->choice.way == WM_WAY_PUT;
+}
 
 #endif

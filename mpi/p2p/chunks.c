@@ -23,7 +23,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
-/* 32 KiB with the default of 8 KiB: a few microseconds, for which one stream delays everything
+/* 64 KiB with the default of 16 KiB: a few microseconds, for which one stream delays everything
  * else. A slower machine only takes longer for its turn. */
 #define CHUNKS_A_TURN 4
 #define CHUNK_MIN 64 /* a transport with shorter messages is left to put and get */

@@ -55,6 +55,7 @@ struct wm_peer {
     struct wm_preq *early; /* receive whose first bytes come next; NULL: they are dropped */
     uint8_t no_early; /* back-off: messages to send without early bytes, after the early bytes of
                          one were dropped */
+    uint8_t no_key;   /* messages to announce without a key, because the peer wants puts alone */
     struct wm_peer *next; /* hash chain of the domain */
     struct btl_peer *dev; /* transport for device memory, set up when first needed: device.c */
     int nstaged;          /* receives from it in pieces through staging memory */

@@ -8,9 +8,9 @@
  *  - get: R reads, then sends FIN_GET {S's request}.  Several FIN_GET may be one FIN_GETS.
  *  - put: R sends CTS {S's request, R's request, range, key of R's buffer}.  S writes, then sends
  *    FIN_PUT {R's request}, unless R's transport detects the end of the put (WM_CTS_KNOWS).
- *  - Early bytes: where R's transport detects the end of a put and nothing else is under way, S
- *    sends the first bytes behind the RTS, without waiting (EARLY).  An R that cannot use them asks
- *    for the whole message.
+ *  - Early bytes: where the transport offers them and nothing else is under way, S sends the first
+ *    bytes behind the RTS, without waiting (EARLY).  If they are the whole message, R sends FIN_GET
+ *    with the match: S's buffer is free.  An R that cannot use them asks for the whole message.
  *  - Cancel (cancel.c): S sends CANCEL {S's request}; an R without a match answers CANCELLED with
  *    the same content.
  *  - A buffer at either end is not contiguous (chunks.c): R sends CTS {..., stream}.  S sends the
@@ -81,6 +81,8 @@ enum wm_stream {
 #define WM_CTS_GETS 1u /* the receiver gets the rest itself */
 /* The receiver's transport detects the end of the put: FIN_PUT is sent only after a failure. */
 #define WM_CTS_KNOWS 2u
+/* The receiver has measured that put alone is faster: the next messages need no key. */
+#define WM_CTS_ALONE 4u
 struct wm_cts {
     int64_t off, len;          /* bytes of the message */
     uint32_t sender, receiver; /* handles of both requests */
@@ -194,7 +196,8 @@ struct wm_preq {
     struct wm_dev *dev;       /* its buffer is device memory: device.c */
     bool packed_pooled;       /* `packed` is from the domain's pool */
     int64_t moved_len;        /* receive: bytes that will arrive: min(message, room) */
-    int64_t put_off;          /* chunks: bytes done; while announced: the bytes sent early */
+    int64_t put_off; /* chunks: bytes done; while announced: the bytes sent early, and at the
+                      * receiver those that have come */
     int64_t put_len;
     union {
         int64_t get_len; /* receive */

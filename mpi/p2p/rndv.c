@@ -19,6 +19,7 @@
  *            FILL (CTS sent) -[FIN_PUT, or the transport detects it]-> END
  *            GET_SHARED -[get done]-> FILL;  GET_SHARED -[FIN_PUT]-> GET
  *            FILL_EARLY -[first bytes]-> FILL
+ *            EARLY_ONLY (FIN_GET sent) -[first bytes, the whole message]-> END
  *            FILL_EARLY -[FIN_PUT]-> EARLY_ONLY -[first bytes]-> END
  *            GET -(get refused)-> FILL;  FILL -(put refused, device memory)-> GET
  *            GET, FILL, FILL_EARLY -(memory cannot be used)-> CHUNKS, PIECES or QUEUED
@@ -72,7 +73,7 @@ static const uint8_t after[WM_STATES][WM_STEPS] = {
 /* The states that this side may enter by a decision. */
 static const uint32_t may_enter[WM_STATES] = {
     [WM_IDLE] = BIT(ANNOUNCED) | BIT(GET) | BIT(GET_SHARED) | BIT(FILL) | BIT(FILL_EARLY) |
-                MESSAGES,
+                BIT(EARLY_ONLY) | MESSAGES,
     [WM_ANNOUNCED] = BIT(RECALLED) | BIT(PUT) | BIT(PUT_SHARED) | BIT(CHUNKS) | BIT(PIECES),
     [WM_RECALLED] = BIT(ANNOUNCED) | BIT(PUT) | BIT(PUT_SHARED) | BIT(CHUNKS) | BIT(PIECES),
     [WM_PUT] = BIT(ANNOUNCED),
@@ -260,9 +261,7 @@ static int make_packed(struct wm_preq *q, int64_t nbytes)
  * streaming through memory has won (choose.c). */
 static bool by_buffers(const struct wm_preq *q)
 {
-    const struct wm_choice *c = &q->dom->choice;
-    return can_get(q->peer) && (btl_of(q)->caps.flags & BTL_CHOOSE) &&
-           !(c->decided && c->way == WM_WAY_PUT);
+    return can_get(q->peer) && (btl_of(q)->caps.flags & BTL_CHOOSE) && !wm_choice_is_put(q->dom);
 }
 
 /* Whether the buffers have room for the whole message: then pieces gain nothing. */
@@ -278,22 +277,33 @@ static bool whole_at_once(const struct wm_preq *q, int64_t nbytes)
  * nothing; too high: a receiver that is in time again waits for up to so many handshakes. */
 #define NO_EARLY 31
 
-/* Only while no other message to the peer is under way: else the sender has other work than to wait
- * for the answer, and the copy out of the transport's buffer costs time. */
-static bool sends_early(struct wm_preq *q)
+/* Bytes that q sends early.  Only while no other message to the peer is under way: else the sender
+ * has other work than to wait for the answer, and the copy out of the transport's buffer costs
+ * time. */
+static int64_t early_of(const struct wm_preq *q)
 {
     struct wm_peer *p = q->peer;
-    if (!(btl_of(q)->caps.flags & BTL_EXPECT) || !q->layout->contig || p->blocked ||
-        !rt_list_empty(&p->rndv) || q->nbytes <= p->eager_max)
-        return false;
+    int64_t most = (int64_t)btl_of(q)->caps.early_max;
+    if (!most || !q->layout->contig || p->blocked || !rt_list_empty(&p->rndv) ||
+        q->nbytes <= p->eager_max)
+        return 0;
     p->no_early -= p->no_early > 0;
-    return p->no_early == 0;
+    return p->no_early ? 0 : q->nbytes < most ? q->nbytes : most;
+}
+
+static void send_early(const struct wm_preq *q, int64_t nbytes)
+{
+    for (int64_t off = 0, len; off < nbytes; off += len) {
+        len = nbytes - off < q->peer->eager_max ? nbytes - off : q->peer->eager_max;
+        wm_send_ctl(q->dom, q->peer, wm_hdr(WM_EARLY, 0, 0, 0), (const char *)q->buf + off,
+                    (uint32_t)len);
+    }
 }
 
 /* Bytes that arrive without a request and will be used. */
 static int64_t early_len(const struct wm_preq *q, const struct wm_rts *rts)
 {
-    bool whole = q->moved_len == rts->len && q->layout->contig && rts->early < rts->len;
+    bool whole = q->moved_len == rts->len && q->layout->contig && rts->early <= rts->len;
     return (rts->flags & WM_RTS_EARLY) && whole ? rts->early : 0;
 }
 
@@ -303,12 +313,31 @@ void wm_on_early(const struct btl_peer *from, const void *data, size_t len)
     struct wm_preq *q = p ? p->early : NULL;
     if (!q)
         return;
-    if ((int64_t)len != q->moved_len - q->put_len)
-        RT_BUG("rank %u sent %zu bytes with its request, but announced %lld", from->proc.rank, len,
-               (long long)(q->moved_len - q->put_len));
+    int64_t left = q->moved_len - q->put_len - q->put_off;
+    if ((int64_t)len > left)
+        RT_BUG("rank %u sent %zu bytes with its request, but %lld were missing", from->proc.rank,
+               len, (long long)left);
+    memcpy((char *)(uintptr_t)q->buf + q->put_off, data, len);
+    q->put_off += (int64_t)len;
+    if ((int64_t)len < left)
+        return;
     p->early = NULL;
-    memcpy((void *)(uintptr_t)q->buf, data, len);
     wm_rndv_step(q, WM_STEP_EARLY, 0);
+}
+
+/* Messages announced without a key after a receiver has reported that it wants puts alone.  Too
+ * low: a message in so many waits for a handshake; too high: the receiver measures again late. */
+#define NO_KEY 31
+
+/* Whether this process or the receiver has measured that put alone is faster. */
+static bool puts_alone(const struct wm_preq *q)
+{
+    struct wm_peer *p = q->peer;
+    if (!(btl_of(q)->caps.flags & BTL_CHOOSE))
+        return false;
+    bool wants = p->no_key > 0;
+    p->no_key -= wants;
+    return wm_choice_put_alone(q->dom) || wants;
 }
 
 int wm_rndv_send(struct wm_preq *q)
@@ -322,8 +351,7 @@ int wm_rndv_send(struct wm_preq *q)
                   (long long)q->nbytes);
         return -RT_ENOTSUP;
     }
-    bool put_only = wm_rndv_put_wins(q) ||
-                    ((btl_of(q)->caps.flags & BTL_CHOOSE) && wm_choice_put_alone(q->dom));
+    bool put_only = wm_rndv_put_wins(q) || puts_alone(q);
     bool packs = brief || (!q->layout->contig && stream && !whole_at_once(q, q->nbytes));
     rts.flags = (stream ? WM_RTS_CAN_STREAM : 0) | (packs ? WM_RTS_PACKS : 0);
     int err = packs ? 0 : make_packed(q, q->nbytes);
@@ -339,15 +367,15 @@ int wm_rndv_send(struct wm_preq *q)
             return err;
         rts.flags |= without ? WM_RTS_PACKS : WM_RTS_KEY;
     }
-    bool early = !(rts.flags & (WM_RTS_KEY | WM_RTS_PACKS)) && sends_early(q);
+    int64_t early = rts.flags & (WM_RTS_KEY | WM_RTS_PACKS) ? 0 : early_of(q);
     if (early) {
         rts.flags |= WM_RTS_EARLY;
-        rts.early = q->peer->eager_max;
+        rts.early = early;
     }
     err = wm_rndv_announce(q, &rts);
     if (!err && early) {
-        q->put_off = rts.early;
-        wm_send_ctl(q->dom, q->peer, wm_hdr(WM_EARLY, 0, 0, 0), q->buf, (uint32_t)rts.early);
+        q->put_off = early;
+        send_early(q, early);
     }
     return err;
 }
@@ -409,11 +437,13 @@ int wm_rndv_ask_put(struct wm_preq *q, int64_t off, int64_t len, bool will_get)
 {
     /* not while `op` belongs to the get */
     bool knows = !q->dev && !will_get && (btl_of(q)->caps.flags & BTL_EXPECT);
+    bool alone = (btl_of(q)->caps.flags & BTL_CHOOSE) && wm_choice_put_alone(q->dom);
     struct wm_cts cts = { .off = off,
                           .len = len,
                           .sender = q->remote,
                           .receiver = q->r.obj.handle,
-                          .flags = (will_get ? WM_CTS_GETS : 0) | (knows ? WM_CTS_KNOWS : 0) };
+                          .flags = (will_get ? WM_CTS_GETS : 0) | (knows ? WM_CTS_KNOWS : 0) |
+                                   (alone ? WM_CTS_ALONE : 0) };
     int err = make_key(q, mover(q), place(q), off, len, cts.key);
     if (err < 0)
         return err;
@@ -620,10 +650,11 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
     int64_t early = early_len(q, &rts);
     q->get_len = get_share(q, rts.flags & WM_RTS_KEY);
     q->put_len = q->moved_len - q->get_len - early;
-    wm_rndv_enter(q, !q->put_len  ? WM_GET
-                     : q->get_len ? WM_GET_SHARED
-                     : early      ? WM_FILL_EARLY
-                                  : WM_FILL);
+    q->put_off = 0;
+    wm_rndv_enter(q, q->get_len   ? q->put_len ? WM_GET_SHARED : WM_GET
+                     : !early     ? WM_FILL
+                     : q->put_len ? WM_FILL_EARLY
+                                  : WM_EARLY_ONLY);
     bool from_device = rts.flags & WM_RTS_DEVICE;
     if (q->put_len &&
         (err = wm_rndv_ask_put(q, q->get_len + early, q->put_len, q->get_len > 0)) < 0) {
@@ -635,6 +666,8 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
     }
     if (early)
         q->peer->early = q;
+    if (early == q->moved_len)
+        wm_rndv_send_fin(q, WM_FIN_GET, 0); /* the sender's part is over */
     if (q->get_len && (err = wm_rndv_pull(q, rts.key)) < 0 && !do_without(q, from_device, err))
         wm_rndv_got(q, err == -RT_ENOTSUP ? -RT_EPERM : err);
 }
@@ -647,6 +680,7 @@ void wm_on_cts(const struct wm_cts *cts)
     q->remote = cts->receiver;
     if (q->put_off && !cts->off)
         q->peer->no_early = NO_EARLY;
+    q->peer->no_key = cts->flags & WM_CTS_ALONE ? NO_KEY : 0;
     q->put_off = cts->off;
     q->put_len = cts->len;
     if (rt_unlikely(wm_dev_gone(q))) {

@@ -218,6 +218,18 @@ static void awaited_puts(void)
     all_seeds((struct knobs){ .put = true, .get = true, .expect = true, .late_pct = 30 });
 }
 
+/* Early bytes: parts of messages and whole messages, in one message of the transport or several. */
+static void early_messages(void)
+{
+    for (size_t early = EAGER; early < 8 * EAGER; early += 3 * EAGER / 2) {
+        all_seeds((struct knobs){ .put = true, .early = early });
+        all_seeds((struct knobs){ .put = true, .early = early, .eagain_pct = 40, .late_pct = 50 });
+        all_seeds((struct knobs){
+            .put = true, .get = true, .choose = true, .early = early, .late_pct = 20 });
+        all_seeds((struct knobs){ .put = true, .expect = true, .early = early, .late_pct = 30 });
+    }
+}
+
 /* ---- single cases ---- */
 
 static void truncated(struct knobs k, int len, int room)
@@ -250,6 +262,7 @@ static void truncated(struct knobs k, int len, int room)
 static void truncation(void)
 {
     struct knobs both = { .put = true, .get = true }, told = { .put = true, .expect = true };
+    struct knobs early = { .put = true, .early = 10 * EAGER };
     truncated(both, 100, 10);
     truncated(both, 100, 0);
     truncated(both, 4000, 3999);
@@ -257,6 +270,8 @@ static void truncation(void)
     truncated(told, EAGER + 1, EAGER);
     truncated(told, EAGER + 1, 0);
     truncated(both, 4000, 0);
+    truncated(early, 2000, 1999);
+    truncated(early, 4000, 3999);
 }
 
 /* One message from 0 to 1; returns how many of its bytes were put on request. */
@@ -297,6 +312,20 @@ static void early_bytes(void)
     CHECK_EQ(p->no_early, 1);
     CHECK_EQ(one_awaited(false, false), 3000 - EAGER);
     CHECK_EQ(one_awaited(false, true), 0); /* a stream */
+    CHECK_EQ(p->no_early, 31);
+    world_down();
+}
+
+/* A message that is early as a whole ends for the sender with the match. */
+static void early_as_a_whole(void)
+{
+    struct wm_peer *p;
+    seed = 9;
+    world_up((struct knobs){ .put = true, .expect = true, .early = 3000 });
+    CHECK_EQ(wm_comm_peer(&comm[0], 1, &p), 0);
+    for (int i = 0; i < 5; i++)
+        CHECK_EQ(one_awaited(false, false), 0);
+    CHECK_EQ(one_awaited(true, false), 3000);
     CHECK_EQ(p->no_early, 31);
     world_down();
 }
@@ -500,6 +529,28 @@ static void choice_is_made(void)
             equal_messages(1);
         CHECK(!c->decided);
     }
+    world_down();
+}
+
+/* A receiver that has measured that put alone is faster reports it, and the sender then sends early
+ * bytes, although the sender has measured nothing. */
+static void choice_is_reported(void)
+{
+    struct wm_peer *p;
+    world_up((struct knobs){ .put = true, .get = true, .choose = true, .early = 64 * 1024 });
+    CHECK_EQ(wm_comm_peer(&comm[0], 1, &p), 0);
+    equal_messages(1);
+    CHECK_EQ(p->no_key, 0);
+    dom[1]->choice = (struct wm_choice){ .decided = true,
+                                         .way = WM_WAY_PUT,
+                                         .until_ns = UINT64_MAX };
+    equal_messages(1);
+    CHECK_EQ(p->no_key, 31);
+    equal_messages(4);
+    CHECK_EQ(p->no_key, 27); /* no further answer: the messages were early as a whole */
+    dom[1]->choice = (struct wm_choice){ .decided = false };
+    equal_messages(28);
+    CHECK_EQ(p->no_key, 0);
     world_down();
 }
 
@@ -840,9 +891,12 @@ int main(void)
     RUN(get_refused);
     RUN(choice_of_ways);
     RUN(choice_is_made);
+    RUN(choice_is_reported);
     RUN(choice_follows);
     RUN(truncation);
     RUN(early_bytes);
+    RUN(early_as_a_whole);
+    RUN(early_messages);
     RUN(chunks);
     RUN(pieces);
     RUN(cancelled_receive);

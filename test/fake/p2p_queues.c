@@ -57,6 +57,7 @@ static int f_open(const struct btl_up *up, struct btl **out, int max)
                                       .send_mem = RT_MEM_HOST_BITS,
                                       .rma_mem = RT_MEM_HOST_BITS,
                                       .eager_max = EAGER,
+                                      .early_max = knobs.early ? knobs.early : knobs.expect * EAGER,
                                       .key_len = sizeof(void *),
                                       .latency_ns = 100,
                                       .mb_per_s = 1000,

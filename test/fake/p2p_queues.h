@@ -11,6 +11,7 @@ enum { N = 3, EAGER = 300 }; /* ranks; longest message */
 struct knobs {
     int eagain_pct, late_pct;
     bool get, put, expect, get_refused, choose;
+    size_t early;   /* caps.early_max; 0: EAGER with expect */
     int down_after; /* passes of rank 0's progress until it loses rank 1; 0: never */
 };
 extern struct knobs knobs;
