@@ -118,9 +118,7 @@ bool coll_node_finished(struct coll_node *n, uint64_t epoch)
  * next page. */
 static size_t cell_at(uint64_t e, int64_t len, size_t *nbytes)
 {
-    *nbytes = COLL_NODE_CELL_MIN;
-    while ((int64_t)*nbytes < len)
-        *nbytes *= 2;
+    *nbytes = len <= COLL_NODE_CELL_MIN / 2 ? COLL_NODE_CELL_MIN : COLL_NODE_CELL;
     uint64_t page = e % CELL_PAGES, lap = e / CELL_PAGES;
     return page * COLL_NODE_CELL + lap * *nbytes % COLL_NODE_CELL;
 }

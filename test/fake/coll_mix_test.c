@@ -187,8 +187,8 @@ static void a_root_runs_ahead(void)
 {
     root_ahead(8, 16);
     root_ahead(57, 16);
-    root_ahead(1024, 16);
-    root_ahead(1025, 8);
+    root_ahead(512, 16);
+    root_ahead(513, 4);
     root_ahead(4096, 4);
 }
 
