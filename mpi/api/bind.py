@@ -3,7 +3,7 @@
 errors, and its weak name MPI_X."""
 
 import check
-from table import OBJECTS, body_params, has_no_body, passed_params, wrap
+from table import DIRECT, OBJECTS, body_params, has_no_body, passed_params, wrap
 
 # Files by group of procedures, so that they compile in parallel and a change rebuilds little.
 FILES = {
@@ -118,6 +118,7 @@ def checked(table, proc, owner):
     """A binding in full: phase, checks, call, results, error."""
     lines = ['static const char call[] = "%s";' % proc.name]
     phase = table.rule(proc.name, "-", "phase=")
+    direct = DIRECT.fullmatch(proc.name)
     if phase == "world":
         lines += [
             "if (rt_unlikely(wm_state.phase != WM_INITIALIZED))",
@@ -126,7 +127,7 @@ def checked(table, proc, owner):
     elif phase != "any":
         lines += [
             "if (rt_unlikely(!rt_load_relaxed(&wm_state.users)))",
-            "    return wm_bad_phase(call);",
+            "    return %s;" % ("wm_caller_code(%s)" if direct else "%s") % "wm_bad_phase(call)",
         ]
     writer = check.Writer(table, proc)
     lines += writer.write()

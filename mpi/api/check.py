@@ -2,7 +2,7 @@
 """Which check each argument gets, and its C text.  Defaults come from the parameter's kind,
 exceptions from rules.tsv (rows `check=`); see README.md for the list of checks."""
 
-from table import OBJECTS
+from table import DIRECT, OBJECTS
 
 # Kinds whose negative values are errors, and of which class.
 NEGATIVE = {
@@ -146,6 +146,10 @@ class Writer:
         return None, None
 
     def raise_(self, expr):
+        raised = self.raised(expr)
+        return "wm_caller_code(%s)" % raised if DIRECT.fullmatch(self.proc.name) else raised
+
+    def raised(self, expr):
         if not self.subject:
             kind = "file" if self.proc.group == "io" else "comm"
             return "wm_raise_%s(NULL, %s, call)" % (kind, expr)

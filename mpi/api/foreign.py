@@ -8,7 +8,7 @@ import csv
 import os
 import re
 
-from table import HERE, wrap
+from table import DIRECT, HERE, wrap
 
 ABIS = ("mpich", "ompi")
 # Conversions of which an ABI has no constants: it does not have the procedures either.
@@ -148,11 +148,17 @@ LENGTHS = (
     (r"MPI_\w+some", "array_of_statuses", "incount"),
     (r"MPI_\w+all", "array_of_statuses", "count"),
 )
+# How many statuses of an array Weft has written when a call ends with or without errors in them.
+WRITTEN = (
+    ("some", "outcount ? *outcount : 0"),
+    ("Waitall", "count"),
+    ("all", "flag && *flag ? count : 0"),
+)
 # Handles that exist only after Weft was loaded.
 INITIALIZED = ("MPI_Comm", "MPI_Request", "MPI_Win")
 # What Weft adds and the stand-ins use.
 EXTENSIONS = (
-    "Comm_raise Op_set_x Errhandler_set_x Keyval_set_x Attr_language Type_iov_len Type_iov "
+    "Comm_raise Op_set_x Errhandler_set_x Keyval_set_x Attr_language Caller_set Type_iov_len Type_iov "
     "GPU_query_support Query_cuda_support Query_ze_support Query_hip_support"
 ).split()
 FILES = 4
@@ -179,6 +185,8 @@ class Argument:
             return self.handles() if p.is_array else self.handle()
         if p.base == "MPI_Status":
             return self.statuses() if p.is_array else self.status()
+        if DIRECT.fullmatch(self.proc.name) and p.kind in ("BUFFER", "RANK", "TAG"):
+            return self.name  # no constants among addresses; negative() has the others
         if p.kind == "BUFFER" and how is None:
             return "wx_buf_in(%s)" % self.name
         if p.kind == "C_BUFFER2":
@@ -246,8 +254,15 @@ class Argument:
             start = "%s ? wx_%s_in(*%s) : %s" % (name, word, name, null)
         self.before.append("%s %s_w = %s;" % (self.p.base, name, start))
         if not (self.p.direction == "in" or self.proc.name == "MPI_Cancel"):
-            self.after.append("if (%s%s)" % ("!ret && " if self.p.direction == "out" else "", name))
+            checks = [name]
+            if self.p.direction == "out":
+                checks.insert(0, "!ret")
+            if word == "request":
+                checks.insert(0, "!WX_SAME_REQUESTS")
+            self.after.append("if (%s)" % " && ".join(checks))
             self.after.append("    *%s = wx_%s_out(%s_w);" % (name, word, name))
+        if word == "request":
+            return "WX_SAME_REQUESTS ? (MPI_Request *)%s : %s ? &%s_w : NULL" % (name, name, name)
         return "%s ? &%s_w : NULL" % (name, name)
 
     def handles(self):
@@ -265,7 +280,8 @@ class Argument:
         self.before.append("MPI_Status %s_w;" % name)
         if self.p.direction == "out":
             what = "envelope" if ENVELOPE.fullmatch(self.proc.name) else "status"
-            self.after.append("wx_%s_done(&%s_w, %s);" % (what, name, name))
+            ret = ", ret" if what == "envelope" else ""
+            self.after.append("wx_%s_done(&%s_w, %s%s);" % (what, name, name, ret))
             return "wx_%s_new(&%s_w, %s)" % (what, name, name)
         if self.p.direction == "inout":
             self.after.append("wx_status_back(&%s_w, %s);" % (name, name))
@@ -273,8 +289,9 @@ class Argument:
 
     def statuses(self):
         name, n, tmp = self.name, self.length(), "&%s_w" % self.name
+        written = next(w for word, w in WRITTEN if re.search(word, self.proc.name))
         self.before.append("struct wx_statuses %s_w;" % name)
-        self.after.append("wx_statuses_done(%s, %s, %s);" % (tmp, name, n))
+        self.after.append("wx_statuses_done(%s, %s, %s, ret);" % (tmp, name, written))
         return "wx_statuses_new(%s, %s, %s)" % (tmp, name, n)
 
     def value(self, word):
@@ -312,6 +329,17 @@ class Argument:
         return "wx_ints_in(%s, %s, %s, wx_%s_in)" % (tmp, name, n, word)
 
 
+def negative(proc):
+    """Conversion of constants among rank and tag, in one branch that messages do not take."""
+    rank, tag = (p.name for p in proc.params if p.kind in ("RANK", "TAG"))
+    return [
+        "if (__builtin_expect((%s | %s) < 0, 0)) {" % (rank, tag),
+        "    %s = wx_rank_in(%s);" % (rank, rank),
+        "    %s = wx_tag_in(%s);" % (tag, tag),
+        "}",
+    ]
+
+
 def procedure(proc):
     args = [Argument(proc, p) for p in proc.params]
     params = ", ".join(foreign_decl(p) for p in proc.params) or "void"
@@ -321,7 +349,10 @@ def procedure(proc):
         lines = ["return %s;" % call]
     else:
         lines = [line for a in args for line in a.before] + ["int ret = %s;" % call]
-        lines += [line for a in args for line in a.after] + ["return wx_error_out(ret);"]
+        lines += [line for a in args for line in a.after]
+        lines.append("return ret;" if DIRECT.fullmatch(proc.name) else "return wx_error_out(ret);")
+    if DIRECT.fullmatch(proc.name):
+        lines = negative(proc) + lines
     known = any(p.base in INITIALIZED and p.direction != "out" for p in proc.params)
     if not known or proc.name == "MPI_Abort":
         lines.insert(0, "wx_ready();")

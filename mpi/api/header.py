@@ -112,6 +112,7 @@ int MPIX_Errhandler_set_x(MPI_Errhandler errhandler, MPIX_Errhandler_function_x 
     MPIX_Destructor_function *destructor, void *extra_state);
 int MPIX_Keyval_set_x(int keyval, int language, MPIX_Destructor_function *destructor);
 int MPIX_Attr_language(int keyval, int language);
+void MPIX_Caller_set(MPI_Request null, int status_nbytes, int (*code)(int errcode));
 int MPIX_Comm_raise(MPI_Comm comm, int errorclass, const char *call, const char *text);
 int PMPIX_Op_set_x(MPI_Op op, MPIX_User_function_x *function, MPIX_Destructor_function *destructor,
     void *extra_state);
@@ -119,6 +120,7 @@ int PMPIX_Errhandler_set_x(MPI_Errhandler errhandler, MPIX_Errhandler_function_x
     MPIX_Destructor_function *destructor, void *extra_state);
 int PMPIX_Keyval_set_x(int keyval, int language, MPIX_Destructor_function *destructor);
 int PMPIX_Attr_language(int keyval, int language);
+void PMPIX_Caller_set(MPI_Request null, int status_nbytes, int (*code)(int errcode));
 int PMPIX_Comm_raise(MPI_Comm comm, int errorclass, const char *call, const char *text);
 
 /* Where the data of a datatype lie, with the names and parameters of MPICH. */

@@ -6,6 +6,7 @@
 #include "mpi/base/attr.h"
 #include "mpi/core/errh.h"
 #include "mpi/op/op.h"
+#include "mpi/p2p/request.h"
 
 WM_EXPORT int PMPIX_Op_set_x(MPI_Op op, MPIX_User_function_x *function,
                              MPIX_Destructor_function *destructor, void *extra_state)
@@ -55,6 +56,18 @@ WM_EXPORT int PMPIX_Attr_language(int keyval, int language)
     return MPI_SUCCESS;
 }
 WM_WEAK(MPIX_Attr_language);
+
+static int (*caller_code)(int errcode);
+
+int wm_caller_code(int errcode) { return caller_code ? caller_code(errcode) : errcode; }
+
+WM_EXPORT void PMPIX_Caller_set(MPI_Request null, int status_nbytes, int (*code)(int errcode))
+{
+    caller_code = code;
+    wm_request_null = null;
+    wm_status_stride = (size_t)status_nbytes;
+}
+WM_WEAK(MPIX_Caller_set);
 
 WM_EXPORT int PMPIX_Comm_raise(MPI_Comm comm, int errorclass, const char *call, const char *text)
 {

@@ -12,6 +12,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 # Handle types that a body sees decoded: C type -> (struct, word in the names of its accessors, null
 # handle, class of the error).
+# Procedures that return the caller's error codes (MPIX_Caller_set), so that those of mpi/foreign can
+# jump to them.
+DIRECT = re.compile(r"MPI_I?[bsr]?send(_c)?|MPI_I?recv(_c)?", re.I)
+
 OBJECTS = {
     "MPI_Comm": ("wm_comm", "comm", "MPI_COMM_NULL", "COMM"),
     "MPI_Group": ("wm_group", "group", "MPI_GROUP_NULL", "GROUP"),

@@ -43,6 +43,6 @@ int wm_api_status_set_error(MPI_Status *status, int err)
 
 int wm_api_status_set_cancelled(MPI_Status *status, int flag)
 {
-    status->MPI_internal[2] = flag != 0;
+    wm_status_set_cancelled(status, flag != 0);
     return MPI_SUCCESS;
 }

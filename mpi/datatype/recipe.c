@@ -160,7 +160,7 @@ int wm_api_status_set_elements(MPI_Status *status, struct wm_type *datatype, MPI
                      __builtin_add_overflow(nbytes, bytes_of(datatype, count % per_item), &nbytes)))
         return wm_err(MPI_ERR_COUNT, "%lld basic elements are more bytes than a message can have",
                       (long long)count);
-    memcpy(&status->MPI_internal[0], &nbytes, sizeof nbytes);
+    wm_status_set_len(status, nbytes);
     return MPI_SUCCESS;
 }
 

@@ -125,9 +125,13 @@ static inline void *wx_tmp_get(struct wx_tmp *t, int n, size_t nbytes)
 static inline void wx_tmp_free(struct wx_tmp *t) { free(t->heap); }
 
 /* wx_comms_in() and so on: Weft's handles of an array; wx_comms_done() stores them back. */
-#define WX_HANDLES(word, type) \
+#define WX_HANDLES(word, type, same) \
     static inline type *wx_##word##s_in(struct wx_tmp *t, const wx_##type *v, int n) \
     { \
+        if (same) { \
+            t->heap = NULL; \
+            return (type *)(uintptr_t)v; \
+        } \
         type *w = wx_tmp_get(t, v ? n : 0, sizeof *w); \
         for (int i = 0; v && i < n; i++) \
             w[i] = wx_##word##_in(v[i]); \
@@ -135,15 +139,17 @@ static inline void wx_tmp_free(struct wx_tmp *t) { free(t->heap); }
     } \
     static inline void wx_##word##s_done(struct wx_tmp *t, wx_##type *v, int n) \
     { \
+        if (same) \
+            return; \
         const type *w = t->heap ? t->heap : (void *)&t->small; \
         for (int i = 0; v && i < n; i++) \
             v[i] = wx_##word##_out(w[i]); \
         wx_tmp_free(t); \
     }
 
-WX_HANDLES(info, MPI_Info)
-WX_HANDLES(request, MPI_Request)
-WX_HANDLES(type, MPI_Datatype)
+WX_HANDLES(info, MPI_Info, false)
+WX_HANDLES(request, MPI_Request, WX_SAME_REQUESTS)
+WX_HANDLES(type, MPI_Datatype, false)
 
 static inline int *wx_ints_in(struct wx_tmp *t, const int *v, int n, int (*convert)(int))
 {
@@ -166,35 +172,71 @@ int wx_degree(wx_MPI_Comm comm, bool out);
 
 /* ---- statuses ---- */
 
-/* In MPI_SOURCE of a temporary status: Weft has not written the status.  In MPI_ERROR: Weft has not
- * written this field, which the standard requires in some calls only. */
+/* In MPI_SOURCE before a call: Weft has not written the status.  In MPI_ERROR: Weft has not written
+ * this field, which the standard requires in some calls only. */
 #define WX_UNSET INT_MIN
 
-static inline MPI_Status *wx_status_new(MPI_Status *w, const wx_MPI_Status *f)
+/* A status for a call of Weft: `w`, or the caller's if Weft can write it (WX_SAME_STATUS).  Calls
+ * that use wx_envelope_new() never write MPI_ERROR, and write the rest if they succeed. */
+static inline MPI_Status *wx_envelope_new(MPI_Status *w, wx_MPI_Status *f)
 {
-    w->MPI_SOURCE = w->MPI_ERROR = WX_UNSET;
-    return !f || f == WX_STATUS_IGNORE ? MPI_STATUS_IGNORE : w;
+    w->MPI_SOURCE = WX_UNSET;
+    if (!f || f == WX_STATUS_IGNORE)
+        return MPI_STATUS_IGNORE;
+    return WX_SAME_STATUS ? (MPI_Status *)f : w;
+}
+
+/* Constants of a status that Weft wrote in the caller's memory.  A message has neither. */
+static inline void wx_status_fix(wx_MPI_Status *f)
+{
+    if (f->MPI_SOURCE == MPI_ANY_SOURCE && f->MPI_TAG == MPI_ANY_TAG) { /* of a send */
+        f->MPI_SOURCE = wx_rank_out(MPI_ANY_SOURCE);
+        f->MPI_TAG = wx_tag_out(MPI_ANY_TAG);
+    } else {
+        f->MPI_SOURCE = wx_rank_out(f->MPI_SOURCE);
+        f->MPI_TAG = wx_tag_out(f->MPI_TAG);
+    }
+}
+
+static inline void wx_envelope_done(const MPI_Status *w, wx_MPI_Status *f, int ret)
+{
+    if (!WX_SAME_STATUS) {
+        if (__builtin_expect(w->MPI_SOURCE != WX_UNSET, 1))
+            wx_status_write(w, f);
+    } else if (!ret && f && __builtin_expect(f->MPI_SOURCE < 0, 0)) {
+        wx_status_fix(f);
+    }
+}
+
+/* Of the other calls.  `w` keeps the fields of the caller's that Weft may leave alone. */
+static inline MPI_Status *wx_status_new(MPI_Status *w, wx_MPI_Status *f)
+{
+    MPI_Status *s = wx_envelope_new(w, f);
+    w->MPI_ERROR = WX_UNSET;
+    if (WX_SAME_STATUS && s != MPI_STATUS_IGNORE) {
+        w->MPI_SOURCE = f->MPI_SOURCE;
+        w->MPI_ERROR = f->MPI_ERROR;
+        f->MPI_SOURCE = f->MPI_ERROR = WX_UNSET;
+    }
+    return s;
 }
 
 static inline void wx_status_done(const MPI_Status *w, wx_MPI_Status *f)
 {
-    if (w->MPI_SOURCE != WX_UNSET)
-        wx_status_write(w, f);
-    if (w->MPI_ERROR != WX_UNSET)
-        f->MPI_ERROR = wx_error_out(w->MPI_ERROR);
-}
-
-/* Of calls in which Weft does not write MPI_ERROR. */
-static inline MPI_Status *wx_envelope_new(MPI_Status *w, const wx_MPI_Status *f)
-{
-    w->MPI_SOURCE = WX_UNSET;
-    return !f || f == WX_STATUS_IGNORE ? MPI_STATUS_IGNORE : w;
-}
-
-static inline void wx_envelope_done(const MPI_Status *w, wx_MPI_Status *f)
-{
-    if (__builtin_expect(w->MPI_SOURCE != WX_UNSET, 1))
-        wx_status_write(w, f);
+    if (!WX_SAME_STATUS) {
+        wx_envelope_done(w, f, 0);
+        if (w->MPI_ERROR != WX_UNSET)
+            f->MPI_ERROR = wx_error_out(w->MPI_ERROR);
+        return;
+    }
+    if (!f)
+        return;
+    if (f->MPI_SOURCE == WX_UNSET)
+        f->MPI_SOURCE = w->MPI_SOURCE;
+    else if (f->MPI_SOURCE < 0)
+        wx_status_fix(f);
+    if (f->MPI_ERROR)
+        f->MPI_ERROR = f->MPI_ERROR == WX_UNSET ? w->MPI_ERROR : wx_error_out(f->MPI_ERROR);
 }
 
 static inline MPI_Status *wx_status_in(MPI_Status *w, const wx_MPI_Status *f)
@@ -216,29 +258,37 @@ static inline void wx_status_back(const MPI_Status *w, wx_MPI_Status *f)
 
 struct wx_statuses {
     MPI_Status *heap; /* NULL: small */
-    MPI_Status small[WX_SMALL / 4];
+    MPI_Status small[WX_SMALL];
 };
 
-static inline MPI_Status *wx_statuses_new(struct wx_statuses *t, const wx_MPI_Status *f, int n)
+static inline MPI_Status *wx_statuses_new(struct wx_statuses *t, wx_MPI_Status *f, int n)
 {
     t->heap = NULL;
     if (!f || f == WX_STATUS_IGNORE)
         return MPI_STATUSES_IGNORE;
-    if (n > WX_SMALL / 4)
+    if (WX_SAME_STATUS)
+        return (MPI_Status *)f;
+    if (n > WX_SMALL)
         t->heap = wx_alloc((size_t)n * sizeof *t->heap);
-    MPI_Status *w = t->heap ? t->heap : t->small;
-    for (int i = 0; i < n; i++)
-        wx_status_new(&w[i], &f[i]);
-    return w;
+    return t->heap ? t->heap : t->small;
 }
 
-static inline void wx_statuses_done(struct wx_statuses *t, wx_MPI_Status *f, int n)
+/* Weft has written the first n, with MPI_ERROR.  `ret`: what the call returned. */
+static inline void wx_statuses_done(struct wx_statuses *t, wx_MPI_Status *f, int n, int ret)
 {
+    if (ret && ret != MPI_ERR_IN_STATUS)
+        n = 0;
     if (!f || f == WX_STATUS_IGNORE)
         return;
     const MPI_Status *w = t->heap ? t->heap : t->small;
-    for (int i = 0; i < n; i++)
-        wx_status_done(&w[i], &f[i]);
+    for (int i = 0; i < n; i++) {
+        if (!WX_SAME_STATUS)
+            wx_status_write(&w[i], &f[i]);
+        else if (f[i].MPI_SOURCE < 0)
+            wx_status_fix(&f[i]);
+        if (!WX_SAME_STATUS || ret)
+            f[i].MPI_ERROR = wx_error_out(WX_SAME_STATUS ? f[i].MPI_ERROR : w[i].MPI_ERROR);
+    }
     free(t->heap);
 }
 

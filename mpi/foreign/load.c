@@ -11,18 +11,20 @@
 
 #define STANDARD "libmpi_abi.so.1"
 
-/* In the place of a procedure until Weft is loaded. */
-static void unready(void)
+static void unready(const char *call)
 {
-    Dl_info caller;
-    bool known = dladdr(__builtin_return_address(0), &caller) && caller.dli_sname;
-    fprintf(stderr, "Weft MPI: %s was called before MPI_Init or MPI_Session_init\n",
-            known ? caller.dli_sname : "a procedure");
+    fprintf(stderr, "Weft MPI: %s was called before MPI_Init or MPI_Session_init\n", call);
     exit(EXIT_FAILURE);
 }
 
+/* In the place of each procedure until Weft is loaded; PMPI_X is reported as MPI_X. */
+#define WX_UNREADY(prefix, name) \
+    static void unready_##name(void) { unready(&#prefix #name[1]); }
+WX_WEFT(WX_UNREADY)
+#undef WX_UNREADY
+
 struct wx_weft wx_weft = {
-#define WX_UNREADY(prefix, name) .name = (__typeof__(prefix##name) *)unready,
+#define WX_UNREADY(prefix, name) .name = (__typeof__(prefix##name) *)unready_##name,
     WX_WEFT(WX_UNREADY)
 #undef WX_UNREADY
 };
@@ -60,6 +62,9 @@ static void load(void)
 #define WX_FIND(prefix, name) *(void **)&wx_weft.name = procedure(lib, #prefix #name);
     WX_WEFT(WX_FIND)
 #undef WX_FIND
+    WX(Caller_set)
+    (WX_SAME_REQUESTS ? (MPI_Request)wx_request_null : MPI_REQUEST_NULL,
+     WX_SAME_STATUS ? sizeof(wx_MPI_Status) : sizeof(MPI_Status), wx_error_out);
     __atomic_store_n(&wx_weft.ready, true, __ATOMIC_RELEASE);
 }
 

@@ -68,7 +68,7 @@ enum state { NOTHING, PENDING, COMPLETE, WRONG };
 
 static inline enum state look(MPI_Request h, struct rt_req **out)
 {
-    if (h == MPI_REQUEST_NULL)
+    if (h == wm_request_null)
         return NOTHING;
     struct rt_req *r = wm_req_get(h);
     *out = r;
@@ -122,7 +122,7 @@ static int callback_error(int err, const char *which)
 static int take_user(struct wm_domain *d, MPI_Request *h, struct rt_req *r, MPI_Status *s)
 {
     int query_err = query(d, r, s), err = dispose(d, r);
-    *h = MPI_REQUEST_NULL;
+    *h = wm_request_null;
     return err ? callback_error(err, "free") : callback_error(query_err, "query");
 }
 
@@ -151,7 +151,7 @@ static int take(struct wm_domain *d, MPI_Request *h, struct rt_req *r, MPI_Statu
     fill_status(s, r);
     int err = rt_likely(!r->err) ? MPI_SUCCESS : wm_req_error(r);
     wm_req_release(r);
-    *h = MPI_REQUEST_NULL;
+    *h = wm_request_null;
     return err;
 }
 
@@ -159,7 +159,8 @@ static struct wm_domain *domain(void) { return wm_main_domain; }
 
 static MPI_Status *status_at(MPI_Status *s, int i)
 {
-    return s == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : s + i;
+    return s == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE
+                                    : (MPI_Status *)((char *)s + (size_t)i * wm_status_stride);
 }
 
 static int check_array(int n, const MPI_Request *h)
@@ -217,13 +218,13 @@ int wm_api_test(MPI_Request *request, int *flag, MPI_Status *status)
 
 /* ---- all ---- */
 
-/* Stores the result of the k-th status, also in a call that succeeds: MPI-5.0 section 3.2.5 leaves
+/* Stores the result in a status, also in a call that succeeds: MPI-5.0 section 3.2.5 leaves
  * MPI_ERROR unchanged then, but other libraries write MPI_SUCCESS and programs read it. */
-static void note(MPI_Status *statuses, int k, int err, bool *failed)
+static void note(MPI_Status *s, int err, bool *failed)
 {
     *failed = *failed || err;
-    if (statuses != MPI_STATUSES_IGNORE)
-        statuses[k].MPI_ERROR = err;
+    if (s != MPI_STATUS_IGNORE)
+        s->MPI_ERROR = err;
 }
 
 static int in_status(bool failed)
@@ -251,7 +252,7 @@ static int take_all(struct wm_domain *d, int n, MPI_Request *h, MPI_Status *stat
             err = wrong(i, h[i]);
         else
             err = take(d, &h[i], r, s);
-        note(statuses, i, err, &failed);
+        note(s, err, &failed);
     }
     return in_status(failed);
 }
@@ -386,7 +387,8 @@ static int take_some(struct wm_domain *d, int n, MPI_Request *h, int *outcount, 
         struct rt_req *r;
         if (look(h[i], &r) != COMPLETE)
             continue;
-        note(statuses, k, take(d, &h[i], r, status_at(statuses, k)), &failed);
+        MPI_Status *s = status_at(statuses, k);
+        note(s, take(d, &h[i], r, s), &failed);
         indices[k++] = i;
     }
     *outcount = k;
@@ -470,11 +472,12 @@ int wm_api_request_get_status_all(int count, const MPI_Request requests[], int *
     *flag = all_done(count, requests);
     bool failed = false;
     for (int i = 0; *flag && i < count; i++) {
+        MPI_Status *s = status_at(statuses, i);
         if (look(requests[i], &r) == COMPLETE)
-            err = peek(d, r, status_at(statuses, i));
+            err = peek(d, r, s);
         else
-            wm_status_set_empty(status_at(statuses, i)), err = MPI_SUCCESS;
-        note(statuses, i, err, &failed);
+            wm_status_set_empty(s), err = MPI_SUCCESS;
+        note(s, err, &failed);
     }
     rt_unlock(&d->lock);
     wm_domain_polled(*flag);
@@ -519,7 +522,8 @@ int wm_api_request_get_status_some(int incount, const MPI_Request requests[], in
     bool failed = false;
     for (int i = 0; active && i < incount; i++)
         if (look(requests[i], &r) == COMPLETE) {
-            note(statuses, n, peek(d, r, status_at(statuses, n)), &failed);
+            MPI_Status *s = status_at(statuses, n);
+            note(s, peek(d, r, s), &failed);
             indices[n++] = i;
         }
     *outcount = active ? n : MPI_UNDEFINED;
@@ -577,6 +581,6 @@ int wm_api_request_free(MPI_Request *request)
         wm_req_release(r);
     rt_unlock(&d->lock);
     if (!err || user)
-        *request = MPI_REQUEST_NULL;
+        *request = wm_request_null;
     return err;
 }

@@ -15,7 +15,12 @@ static inline MPI_Request wm_req_handle(const struct rt_req *r)
 {
     return (MPI_Request)(uintptr_t)r->obj.handle;
 }
-/* NULL for MPI_REQUEST_NULL and for wrong handles. */
+/* MPI_REQUEST_NULL, or what a caller of another ABI has for it (MPIX_Caller_set): calls that
+ * complete or free a request store this. */
+extern MPI_Request wm_request_null;
+/* Bytes from one status of an array to the next. */
+extern size_t wm_status_stride;
+/* NULL for wm_request_null and for wrong handles. */
 static inline struct rt_req *wm_req_get(MPI_Request h)
 {
     return rt_slab_get(&wm_request_slab, (uintptr_t)h);

@@ -27,6 +27,22 @@ module interfaces
             integer :: n, type, from, tag, comm, status(5)
             integer, optional :: ierror
         end subroutine
+        subroutine mpi_pack_external_f08ts_large(datarep, inbuf, n, type, outbuf, outsize, at, ierror)
+            character(len=*), intent(in) :: datarep
+            type(*), dimension(..), intent(in) :: inbuf
+            type(*), dimension(..) :: outbuf
+            integer(8) :: n, outsize, at
+            integer :: type
+            integer, optional :: ierror
+        end subroutine
+        subroutine mpi_unpack_external_f08ts_large(datarep, inbuf, insize, at, outbuf, n, type, ierror)
+            character(len=*), intent(in) :: datarep
+            type(*), dimension(..), intent(in) :: inbuf
+            type(*), dimension(..) :: outbuf
+            integer(8) :: insize, at, n
+            integer :: type
+            integer, optional :: ierror
+        end subroutine
     end interface
 contains
     subroutine assumed(x, y, n)
@@ -44,6 +60,8 @@ program main
     include 'mpif.h'
     integer :: me, n, sum, request, status(5), i, ierror, a(10), m(4, 6), x(4), y(2, 3)
     integer, allocatable :: late(:)
+    integer(8) :: at
+    character :: packed(16)
 
     call MPI_Init(ierror)
     call MPI_Comm_rank(MPI_COMM_WORLD, me, ierror)
@@ -66,6 +84,12 @@ program main
     deallocate (late)
     call assumed(a, m(3, :), 6)
     if (any(m(3, :) /= a(:6))) error stop 5
+    at = 0
+    call mpi_pack_external_f08ts_large('external32', a(1:3), 3_8, MPI_INTEGER, packed, 16_8, at)
+    if (at /= 12 .or. any(iachar(packed(1:3)) /= 0) .or. iachar(packed(4)) /= a(1)) error stop 6
+    at = 4
+    call mpi_unpack_external_f08ts_large('external32', packed, 16_8, at, x, 2_8, MPI_INTEGER, ierror)
+    if (ierror /= 0 .or. at /= 12 .or. any(x(:2) /= a(2:3))) error stop 7
     call MPI_Finalize(ierror)
     if (me == 0) print '(a)', 'passed'
 end program

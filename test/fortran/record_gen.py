@@ -183,7 +183,7 @@ int PMPIX_Keyval_set_x(int k, int l, MPIX_Destructor_function *d)
     (void)k, (void)l, (void)d; return 0;
 }
 #endif
-/* Open MPI's pointers of this kind have no object. */
+/* Open MPI's pointers of this kind have no object.  Those of requests have Weft's values. */
 #ifdef OMPI
 #define OBJECT(v) (0x80000000u | (v))
 #else
@@ -194,6 +194,10 @@ int PMPIX_Keyval_set_x(int k, int l, MPIX_Destructor_function *d)
 
 def c_name(a):
     return re.search(r"(\w+)(?:\[\w*\])*$", a.decl).group(1)
+
+
+def makes(a):
+    return "(uintptr_t)" if a.base == "MPI_Request" else "OBJECT"
 
 
 def record(proc, a):
@@ -228,11 +232,11 @@ def record(proc, a):
         return "handle(%s);" % v, ""
     if handles and not a.is_array:
         show = "handle(*%s);" % v if a.direction != "out" else ""
-        return show, "*%s = (%s)(uintptr_t)OBJECT(%d);" % (v, a.base, 20480 + k)
+        return show, "*%s = (%s)(uintptr_t)%s(%d);" % (v, a.base, makes(a), 20480 + k)
     if handles:
         show = "for (int i = 0; i < %d; i++) handle(%s[i]);" % (n, v)
-        put = "for (int i = 0; i < %d; i++) %s[i] = (%s)(uintptr_t)OBJECT(%d + i);"
-        put = put % (n, v, a.base, 20480 + k)
+        put = "for (int i = 0; i < %d; i++) %s[i] = (%s)(uintptr_t)%s(%d + i);"
+        put = put % (n, v, a.base, makes(a), 20480 + k)
         return (show if a.direction != "out" else ""), put if a.direction != "in" else ""
     if not a.stars:
         return "num(%s);" % v, ""

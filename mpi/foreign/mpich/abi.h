@@ -23,6 +23,9 @@ typedef struct {
     int MPI_ERROR;
 } wx_MPI_Status;
 
+#define WX_SAME_STATUS false   /* not Weft's fields, */
+#define WX_SAME_REQUESTS false /* nor its handles */
+#define wx_request_null NULL
 #define WX_STATUS_IGNORE ((wx_MPI_Status *)1)
 #define WX_IN_PLACE ((void *)-1)
 #define WX_BUFFER_AUTOMATIC ((void *)-2)
@@ -65,29 +68,39 @@ static inline int wx_handle_out(uintptr_t h)
     { \
         uint32_t h = (uint32_t)handle; \
         return (type)(quick wx_handle_in(wx_##word##_pairs, h)); \
-    } \
+    }
+#define WX_OUT(word, type) \
     static inline int wx_##word##_out(type h) { return wx_handle_out((uintptr_t)h); }
 /* Most handles of these classes need no table. */
-#define WX_HANDLE(word, type) WX_TABLE(word) WX_IN(word, type, h >> 31 ? h & 0x7fffffff :)
+#define WX_HANDLE(word, type) \
+    WX_TABLE(word) WX_IN(word, type, h >> 31 ? h & 0x7fffffff :) WX_OUT(word, type)
 
 /* The predefined datatypes but pairs: 0x4c00SSNN, with size and number. */
 extern const uint16_t wx_types[256] __attribute__((visibility("hidden")));
 WX_TABLE(type)
 WX_IN(type, MPI_Datatype, __builtin_expect(h >> 24 == 0x4c, 1) ? wx_types[h & 0xff] :)
+WX_OUT(type, MPI_Datatype)
 
 WX_TABLE(comm)
 WX_IN(comm, MPI_Comm,
       __builtin_expect(h == 0x44000000, 1) ? (uintptr_t)MPI_COMM_WORLD
       : h >> 31                            ? h & 0x7fffffff
                                            :)
+WX_OUT(comm, MPI_Comm)
 WX_HANDLE(errh, MPI_Errhandler)
 WX_HANDLE(group, MPI_Group)
 WX_HANDLE(info, MPI_Info)
 WX_HANDLE(message, MPI_Message)
 WX_HANDLE(op, MPI_Op)
-WX_HANDLE(request, MPI_Request)
 WX_HANDLE(session, MPI_Session)
 WX_HANDLE(win, MPI_Win)
+
+WX_TABLE(request)
+WX_IN(request, MPI_Request, h >> 31 ? h & 0x7fffffff :)
+static inline int wx_request_out(MPI_Request h)
+{
+    return h == MPI_REQUEST_NULL ? 0x2c000000 : (int)((uint32_t)(uintptr_t)h | 0x80000000u);
+}
 
 static inline MPI_File wx_file_in(wx_MPI_File h)
 {
@@ -121,6 +134,10 @@ static inline void wx_status_write(const MPI_Status *s, wx_MPI_Status *f)
     int64_t len = wm_status_len(s);
     f->count_lo = (int)(uint32_t)len;
     f->count_hi_and_cancelled = (int)((uint32_t)(len >> 32) << 1 | wm_status_cancelled(s));
+    f->MPI_SOURCE = s->MPI_SOURCE;
+    f->MPI_TAG = s->MPI_TAG;
+    if ((s->MPI_SOURCE | s->MPI_TAG) >= 0)
+        return;
     f->MPI_SOURCE = wx_rank_out(s->MPI_SOURCE);
     f->MPI_TAG = wx_tag_out(s->MPI_TAG);
 }

@@ -99,6 +99,10 @@ PACK(, "mpi_pack_external_f08ts_", pack_external, wf_int, MPI_Aint)
 PACK(p, "pmpir_pack_external_f08ts_", pack_external, wf_int, MPI_Aint)
 UNPACK(, "mpi_unpack_external_f08ts_", unpack_external, wf_int, MPI_Aint)
 UNPACK(p, "pmpir_unpack_external_f08ts_", unpack_external, wf_int, MPI_Aint)
+PACK(, "mpi_pack_external_f08ts_large_", pack_external_c_f08, MPI_Count, MPI_Count)
+PACK(p, "pmpir_pack_external_f08ts_large_", pack_external_c_f08, MPI_Count, MPI_Count)
+UNPACK(, "mpi_unpack_external_f08ts_large_", unpack_external_c_f08, MPI_Count, MPI_Count)
+UNPACK(p, "pmpir_unpack_external_f08ts_large_", unpack_external_c_f08, MPI_Count, MPI_Count)
 
 /* ---- special variables that are no buffers ---- */
 

@@ -38,6 +38,8 @@ typedef struct __attribute__((packed, aligned(4))) {
     size_t len;
 } wx_MPI_Status;
 
+#define WX_SAME_STATUS true   /* the fields that Weft writes (mpi/base/status.h) */
+#define WX_SAME_REQUESTS true /* but for the null one, which Weft recognises */
 #define WX_STATUS_IGNORE ((wx_MPI_Status *)0)
 #define WX_IN_PLACE ((void *)1)
 #define WX_BUFFER_AUTOMATIC ((void *)-2) /* the ABI has none; no buffer has this address */
@@ -60,10 +62,14 @@ WX_HANDLE(group, MPI_Group)
 WX_HANDLE(info, MPI_Info)
 WX_HANDLE(message, MPI_Message)
 WX_HANDLE(op, MPI_Op)
-WX_HANDLE(request, MPI_Request)
 WX_HANDLE(session, MPI_Session)
 WX_HANDLE(type, MPI_Datatype)
 WX_HANDLE(win, MPI_Win)
+
+/* All handles of requests but the null one are Weft's, which recognises it, too. */
+#define wx_request_null wx_theirs[(uintptr_t)MPI_REQUEST_NULL]
+static inline MPI_Request wx_request_in(wx_MPI_Request h) { return (MPI_Request)h; }
+static inline wx_MPI_Request wx_request_out(MPI_Request h) { return (wx_MPI_Request)h; }
 
 /* ---- error codes ---- */
 

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include "mpi/foreign/ompi/tables.h"
 
+struct ompi_request_t;
+
 #define WX_PREDEFINED WX_OMPI_PREDEFINED /* Weft's predefined handles are below */
 
 static inline uintptr_t wx_handle_in(const void *h)
@@ -24,18 +26,31 @@ static inline void *wx_handle_out(uintptr_t h)
 }
 
 /* Predefined handles have numbers of their own for each class, from 0 on; any other is Weft's. */
-static inline int wx_to_fortran(const void *handle)
+static inline int wx_other_to_fortran(const void *handle)
 {
     uintptr_t h = wx_handle_in(handle);
     return h < WX_PREDEFINED && wx_fortran[h] >= 0 ? wx_fortran[h] : (int)h;
 }
+
+/* All handles of requests but the null one are Weft's. */
+static inline int wx_request_to_fortran(const void *request)
+{
+    return request == wx_request_of_fortran[0] ? 0 : (int)(uintptr_t)request;
+}
+
+#define wx_to_fortran(handle) \
+    _Generic((handle), struct ompi_request_t * \
+             : wx_request_to_fortran, default \
+             : wx_other_to_fortran)(handle)
 
 /* NULL: no handle, which Weft refuses. */
 static inline void *wx_of_fortran(void *const *predefined, int f)
 {
     if (f < 0)
         return (void *)0;
-    return f < WX_OMPI_FORTRAN ? predefined[f] : wx_handle_out((uintptr_t)f);
+    if (f < WX_OMPI_FORTRAN)
+        return predefined[f];
+    return predefined == wx_request_of_fortran ? (void *)(uintptr_t)f : wx_handle_out((uintptr_t)f);
 }
 
 #endif
