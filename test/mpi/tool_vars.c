@@ -143,7 +143,7 @@ static void round_trip(void)
     char text[4096] = "", too_long[4096];
     MPI_T_cvar_handle h = open_cvar("shm_eager", &index);
     T(MPI_T_cvar_read(h, &size));
-    CHECK_EQ(size, 8192);
+    CHECK_EQ(size, 16384);
     T(MPI_T_cvar_write(h, &other));
     IS(MPI_T_cvar_write(h, &wrong), INVALID);
     T(MPI_T_cvar_read(h, &size));
