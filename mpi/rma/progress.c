@@ -4,6 +4,7 @@
  * any of these, it is one of the domain's tasks, so every call that makes progress advances it;
  * programs without such windows pay nothing.  Also how calls wait. */
 #include "mpi/p2p/wait.h"
+#include "mpi/rma/quick.h"
 #include "mpi/rma/rma.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/send.h"
@@ -33,6 +34,13 @@ bool wm_rma_ready(const struct wm_rma *r, const struct wm_rma_target *t)
     default:
         return true;
     }
+}
+
+void wm_rma_poll(struct wm_rma *r)
+{
+    const unsigned turns = 8; /* divides WM_RMA_QUICK_TURNS */
+    if (r->serves || wm_rma_quick_calls++ % turns == 0)
+        wm_progress(r->dom);
 }
 
 static int pump(struct coll_task *k)

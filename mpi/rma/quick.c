@@ -7,6 +7,7 @@
 #include <string.h>
 
 struct wm_rma_quick wm_rma_quick[WM_RMA_QUICK];
+unsigned wm_rma_quick_calls;
 
 /* Not where a flush has to make progress, and not where device memory may be attached later. */
 static bool may_be_quick(const struct wm_rma *r, const struct wm_rma_target *t)

@@ -37,6 +37,16 @@ struct wm_rma_quick {
 #define WM_RMA_QUICK 8
 extern struct wm_rma_quick wm_rma_quick[WM_RMA_QUICK];
 
+/* Counts calls that found everything done.  One in WM_RMA_QUICK_TURNS takes the long path and makes
+ * progress: this process may be in a loop that waits for a flag in a window, while the process that
+ * will set it waits for a message. */
+#define WM_RMA_QUICK_TURNS 32
+extern unsigned wm_rma_quick_calls;
+static inline bool wm_rma_quick_due(void)
+{
+    return rt_unlikely(++wm_rma_quick_calls % WM_RMA_QUICK_TURNS == 0);
+}
+
 /* acc.c: kernels that have been used; NULL: unknown yet, or there is none. */
 extern rt_reduce_fn *wm_rma_kernel[RT_OP_COUNT][RT_ELEM_COUNT];
 
@@ -222,7 +232,7 @@ static inline bool wm_rma_quick_compare_and_swap(const void *buf, const void *co
 static inline bool wm_rma_quick_flush(int rank, MPI_Win win)
 {
     const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
-    if (rt_unlikely(!q || !q->passive))
+    if (rt_unlikely(!q || !q->passive) || wm_rma_quick_due())
         return false;
     rt_fence();
     return true;
@@ -231,7 +241,7 @@ static inline bool wm_rma_quick_flush(int rank, MPI_Win win)
 static inline bool wm_rma_quick_flush_local(int rank, MPI_Win win)
 {
     const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
-    if (rt_unlikely(!q || !q->passive))
+    if (rt_unlikely(!q || !q->passive) || wm_rma_quick_due())
         return false;
     rt_fence_acquire(); /* data of gets before what follows */
     return true;

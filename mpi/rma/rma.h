@@ -448,13 +448,10 @@ void wm_rma_pump_need(struct wm_rma *r); /* something waits: makes the window a 
 bool wm_rma_ready(const struct wm_rma *r, const struct wm_rma_target *t);
 /* Appends an operation to the target's queue, and starts what may start. */
 void wm_rma_queue(struct wm_rma *r, struct wm_rma_target *t, struct wm_rma_op *op);
-/* At the end of a synchronisation call that may have found everything in memory: makes progress for
- * origins that need messages, in case this process only makes such calls. */
-static inline void wm_rma_poll(struct wm_rma *r)
-{
-    if (rt_unlikely(r->serves))
-        wm_progress(r->dom);
-}
+/* At the end of a synchronisation call that may have found everything in memory: makes progress, in
+ * case this process only makes such calls.  Always for origins that need messages, else once in a
+ * few calls. */
+void wm_rma_poll(struct wm_rma *r);
 /* Starts the operations that may start for a target. */
 void wm_rma_target_run(struct wm_rma *r, struct wm_rma_target *t);
 /* Waits until cond(r, t); MPI_SUCCESS or what wm_err() returned, if a process that takes part has
