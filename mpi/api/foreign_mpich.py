@@ -9,6 +9,9 @@ from foreign import HANDLES
 SLOTS = 512
 OURS = 0x300
 
+# Numbers of datatypes that Intel MPI gives to another one as well (MPIX_C_BF16, 0x4c000247).
+AMBIGUOUS = (0x47,)
+
 
 def slot(value):
     return (value & 0x7F) | (value >> 30 & 3) << 7
@@ -84,6 +87,8 @@ def files(abi, table):
         if theirs >> 24 == 0x4C and numbers.setdefault(theirs & 0xFF, (ours, name))[0] != ours:
             raise SystemExit("foreign_mpich.py: the number of %s is not unique" % name)
     out += "\nconst uint16_t wx_types[256] = {\n"
+    for i in AMBIGUOUS:
+        numbers[i] = 0, "the table of pairs decides"
     for i in range(256):
         out += "    [0x%02x] = 0x%x, /* %s */\n" % ((i, *numbers[i]) if i in numbers else (i, 0xFFF, "none"))
     out += "};\n\nconst uint32_t wx_theirs[%d] = {\n" % OURS

@@ -34,8 +34,8 @@ struct seg {             /* with its alignment, at most OVERHEAD bytes */
     uint64_t order;
 };
 #define SEG_ALIGN ((size_t)16)
-/* The least MPI_BSEND_OVERHEAD of all ABIs (mpi/foreign): MPICH's.  The standard's is 512. */
-#define OVERHEAD 96
+/* The least MPI_BSEND_OVERHEAD of all ABIs (mpi/foreign): Intel MPI's.  The standard's is 512. */
+#define OVERHEAD 88
 _Static_assert(sizeof(struct seg) + 3 * SEG_ALIGN <= OVERHEAD && OVERHEAD <= MPI_BSEND_OVERHEAD,
                "overhead promised by the ABIs");
 

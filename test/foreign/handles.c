@@ -15,6 +15,7 @@
 #define LB ((MPI_Datatype)0x4c000010)
 #define UB ((MPI_Datatype)0x4c000011)
 #define NO_TYPE ((MPI_Datatype)0x4c0000ff)
+#define INTEL_BF16 ((MPI_Datatype)0x4c000247) /* has the number of MPI_LOGICAL1 */
 #define NO_COMM ((MPI_Comm)0x101)
 #endif
 
@@ -80,6 +81,9 @@ static const struct {
     T(MPI_AINT),
     T(MPI_OFFSET),
     T(MPI_COUNT),
+#ifdef MPI_LOGICAL1
+    T(MPI_LOGICAL1),
+#endif
 #ifdef MPIX_BFLOAT16
     T(MPIX_BFLOAT16),
 #endif
@@ -110,6 +114,9 @@ static void types(void)
     OK(MPI_Type_create_f90_integer(9, &f90));
     CHECK(f90 != MPI_DATATYPE_NULL);
     FAILS(MPI_Type_size(NO_TYPE, &(int){ 0 }), MPI_ERR_TYPE);
+#ifdef INTEL_BF16
+    FAILS(MPI_Type_size(INTEL_BF16, &(int){ 0 }), MPI_ERR_TYPE);
+#endif
     FAILS(MPI_Type_size(MPI_DATATYPE_NULL, &(int){ 0 }), MPI_ERR_TYPE);
 }
 

@@ -75,10 +75,12 @@ static inline int wx_handle_out(uintptr_t h)
 #define WX_HANDLE(word, type) \
     WX_TABLE(word) WX_IN(word, type, h >> 31 ? h & 0x7fffffff :) WX_OUT(word, type)
 
-/* The predefined datatypes but pairs: 0x4c00SSNN, with size and number. */
+/* The predefined datatypes but pairs: 0x4c00SSNN, with size and number; 0: in the table of pairs.
+ */
 extern const uint16_t wx_types[256] __attribute__((visibility("hidden")));
 WX_TABLE(type)
-WX_IN(type, MPI_Datatype, __builtin_expect(h >> 24 == 0x4c, 1) ? wx_types[h & 0xff] :)
+WX_IN(type, MPI_Datatype,
+      __builtin_expect(h >> 24 == 0x4c && wx_types[h & 0xff], 1) ? wx_types[h & 0xff] :)
 WX_OUT(type, MPI_Datatype)
 
 WX_TABLE(comm)
