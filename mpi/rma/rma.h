@@ -89,6 +89,7 @@ struct wm_rma_origin {
     struct wm_rma_want want; /* the lock of this process's memory that it holds or waits for */
     struct rt_layout *slot[WM_RMA_SLOTS];
     char *partial; /* a layout that arrives in parts */
+    int64_t npartial;
 };
 
 #define WM_RMA_BUCKETS 64

@@ -378,12 +378,21 @@ static void operation(struct job *j)
         failed(j, err);
 }
 
+static void on_type(struct job *j)
+{
+    int err = wm_rma_on_type(j->o, j->m, j->data);
+    if (err == -RT_ENOMEM)
+        rt_boot_abort(1, "out of memory for the datatype of a window's operation");
+    if (err < 0)
+        rt_boot_abort(1, "a process of a window sent a datatype that cannot be read; all processes "
+                         "must run the same version of this library");
+}
+
 static void dispatch(struct job *j)
 {
     switch (j->m->code) {
     case WM_RMA_TYPE:
-        if (wm_rma_on_type(j->o, j->m, j->data) < 0)
-            rt_boot_abort(1, "out of memory for the datatype of a window's operation");
+        on_type(j);
         return;
     case WM_RMA_LOCK:
         on_lock(j);

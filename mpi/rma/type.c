@@ -105,12 +105,17 @@ void wm_rma_slots_free(struct wm_rma_origin *o)
 
 int wm_rma_on_type(struct wm_rma_origin *o, const struct wm_rma_msg *m, const char *data)
 {
+    if (m->slot >= WM_RMA_SLOTS || m->pos < 0 || m->count < m->len || m->pos > m->count - m->len)
+        return -RT_EINVAL;
     if (m->pos == 0) {
         free(o->partial);
         o->partial = malloc((size_t)m->count);
+        o->npartial = m->count;
     }
-    if (!o->partial || m->slot >= WM_RMA_SLOTS)
+    if (!o->partial)
         return -RT_ENOMEM;
+    if (m->count != o->npartial)
+        return -RT_EINVAL;
     memcpy(o->partial + m->pos, data, m->len);
     if (m->pos + m->len < m->count)
         return 0;

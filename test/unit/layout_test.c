@@ -338,6 +338,117 @@ static void random_serial_forms(void)
     }
 }
 
+/* Bytes that are not a layout, or not the same one: if they are accepted, all data lie where the
+ * layout says, and packing reads no other byte (sanitizers). */
+static int64_t seen;
+
+static void see(void *arg, int64_t off, int64_t len, int64_t stride, int64_t nrep)
+{
+    const struct rt_layout *l = arg;
+    int64_t last = off + (nrep - 1) * stride, low = last < off ? last : off,
+            high = (last > off ? last : off) + len;
+    CHECK((len > 0 && nrep > 0) || !l->size);
+    CHECK(!nrep || (low >= l->true_lb && high <= l->true_lb + l->true_extent));
+    seen += len * nrep;
+}
+
+static int accepted;
+
+static void check_accepted(const char *bytes, size_t nbytes)
+{
+    enum { FEW = 1 << 20, MANY = 1 << 16 };
+    struct rt_layout l = { 0 };
+    int err = rt_layout_deserialize(&l, bytes, nbytes);
+    CHECK(err == 0 || err == -RT_EINVAL);
+    if (err)
+        return;
+    accepted++;
+    seen = 0;
+    if (l.size <= MANY) /* repetitions of groups are visited one by one */
+        rt_layout_each(&l, see, &l);
+    CHECK(l.size > MANY || seen == l.size);
+    if (l.size <= MANY && l.true_extent <= FEW) {
+        char *buf = calloc(1, (size_t)l.true_extent + 1), *out = malloc((size_t)l.size + 1);
+        rt_layout_pack(&l, 1, (char *)((uintptr_t)buf - (uintptr_t)l.true_lb), 0, out, l.size);
+        rt_layout_unpack(&l, 1, (char *)((uintptr_t)buf - (uintptr_t)l.true_lb), 0, out, l.size);
+        free(buf);
+        free(out);
+    }
+    rt_layout_fini(&l);
+}
+
+static void mutate(char *bytes, size_t nbytes)
+{
+    static const int64_t odd[] = { 0, 1, 2, -1, INT64_MAX, INT64_MIN, INT32_MAX, 1ll << 32 };
+    size_t at = rnd((uint32_t)(nbytes / 8)) * 8;
+    int64_t v;
+    memcpy(&v, bytes + at, sizeof v);
+    switch (rnd(4)) {
+    case 0:
+        v = odd[rnd(8)];
+        break;
+    case 1:
+        v += (int64_t)rnd(9) - 4;
+        break;
+    case 2:
+        v ^= (int64_t)((uint64_t)1 << rnd(64));
+        break;
+    default:
+        v = (int64_t)((uint64_t)v << 32 | (uint64_t)v >> 32);
+    }
+    memcpy(bytes + at, &v, sizeof v);
+}
+
+static void wrong_bytes(void)
+{
+    static struct model m;
+    for (int i = 0; i < 150 && !check_failed_case; i++) {
+        struct rt_layout l;
+        random_layout(&l, &m);
+        size_t nbytes = rt_layout_serial_nbytes(&l);
+        char *bytes = malloc(nbytes + 8);
+        rt_layout_serialize(&l, bytes);
+        rt_layout_fini(&l);
+        CHECK_EQ(rt_layout_deserialize(&l, bytes, nbytes + 8), -RT_EINVAL);
+        for (size_t cut = 0; cut < nbytes; cut += 1 + nbytes / 64) {
+            char *less = malloc(cut + 1);
+            memcpy(less, bytes, cut);
+            CHECK_EQ(rt_layout_deserialize(&l, less, cut), -RT_EINVAL);
+            free(less);
+        }
+        for (int k = 0; k < 200 && !check_failed_case; k++) {
+            char *wrong = malloc(nbytes);
+            memcpy(wrong, bytes, nbytes);
+            for (uint32_t n = 1 + rnd(3); n; n--)
+                mutate(wrong, nbytes);
+            check_accepted(wrong, nbytes);
+            free(wrong);
+        }
+        free(bytes);
+    }
+    CHECK(accepted > 100); /* changes that make another layout, such as of an extent */
+}
+
+/* Groups within groups until the stack would end. */
+static void too_deep(void)
+{
+    enum { DEPTH = 200000 };
+    struct level {
+        int64_t size, low, high, piece;
+        uint32_t n, form;
+        int64_t off, len, stride, nrep, sub;
+    };
+    size_t nbytes = 6 * 8 + DEPTH * sizeof(struct level);
+    int64_t *bytes = calloc(1, nbytes);
+    memcpy(bytes, (int64_t[]){ 1, 0, 1, 0, 1 }, 5 * 8);
+    struct level *v = (struct level *)(bytes + 6);
+    for (int i = 0; i < DEPTH; i++)
+        v[i] = (struct level){ 1, 0, 1, 0, 1, 2, 0, 1, 1, 1, i < DEPTH - 1 };
+    struct rt_layout l;
+    CHECK_EQ(rt_layout_deserialize(&l, bytes, nbytes), -RT_EINVAL);
+    free(bytes);
+}
+
 static void random_copies(void)
 {
     static struct model a, b;
@@ -496,6 +607,8 @@ int main(int argc, char **argv)
     RUN(random_trees);
     RUN(ordered_runs);
     RUN(random_serial_forms);
+    RUN(wrong_bytes);
+    RUN(too_deep);
     RUN(random_copies);
     return check_end();
 }
