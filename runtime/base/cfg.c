@@ -17,7 +17,7 @@
 #include <strings.h>
 
 #define NAME_BYTES 64   /* longest name that is compared; longer names are unknown anyway */
-#define LINE_BYTES 1024 /* of the configuration file */
+#define TEXT_BYTES 4096 /* of a value in a listing; the rest is not printed */
 
 struct rt_cfg cfg;
 
@@ -47,7 +47,7 @@ static struct {
     char *owned[NROWS];           /* copy of a text that is not the default */
     struct rt_cfg_row row[NROWS]; /* rows with `env` filled in */
     char env[NROWS][NAME_BYTES];
-    char warned[LINE_BYTES]; /* unknown names already reported, separated by commas */
+    char warned[1024]; /* unknown names already reported, separated by commas */
 } state;
 
 /* ---- values as text ---- */
@@ -369,7 +369,8 @@ static int load_line(char *line, const char *path, int number)
 /* A file that the user named must exist; the one in the home directory need not. */
 static int load_file(void)
 {
-    char path[PATH_MAX], line[LINE_BYTES];
+    char path[PATH_MAX], *line = NULL;
+    size_t room = 0;
     const char *named = getenv("WEFT_CONFIG_FILE"), *home = getenv("HOME");
     if (!named && !home)
         return 0;
@@ -385,8 +386,9 @@ static int load_file(void)
         return -RT_EINVAL;
     }
     int err = 0;
-    for (int number = 1; !err && fgets(line, sizeof line, f); number++)
+    for (int number = 1; !err && getline(&line, &room, f) >= 0; number++)
         err = load_line(line, path, number);
+    free(line);
     fclose(f);
     return err;
 }
@@ -571,7 +573,7 @@ void rt_cfg_print(FILE *f, bool verbose)
 {
     static const char *const names[] = { "default", "file", "env", "cmd", "tool" };
     for (int i = 0; i < NROWS; i++) {
-        char text[LINE_BYTES], valid[160];
+        char text[TEXT_BYTES], valid[160];
         enum rt_cfg_source source;
         rt_cfg_value(i, text, sizeof text, &source);
         if (verbose)

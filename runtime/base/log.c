@@ -75,10 +75,11 @@ static int configure_one(uint8_t *levels, const char *s, size_t len)
     }
     int comp = find(comp_names, RT_LOG_COMPS, s, (size_t)(colon - s));
     if (comp < 0) {
-        log_error(BASE,
-                  "WEFT_LOG: unknown component '%.*s'; components are base, boot, topo, "
-                  "mem, gpu, btl, coll, mpi, launch and ib",
-                  (int)(colon - s), s);
+        char all[16 * RT_LOG_COMPS];
+        for (int i = 0, n = 0; i < RT_LOG_COMPS; i++)
+            n += snprintf(all + n, sizeof all - (size_t)n, "%s%s", i ? ", " : "", comp_names[i]);
+        log_error(BASE, "WEFT_LOG: unknown component '%.*s'; components are %s", (int)(colon - s),
+                  s, all);
         return -RT_EINVAL;
     }
     levels[comp] = (uint8_t)level;

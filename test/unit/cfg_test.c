@@ -229,6 +229,33 @@ static void load_bad_log(void)
     CHECK_EQ(rt_cfg_load(), -RT_EINVAL);
 }
 
+static void load_bad_part(void)
+{
+    setenv("WEFT_LOG", "io:info,files:info", 1);
+    CHECK_EQ(rt_cfg_load(), -RT_EINVAL);
+}
+
+static void load_long_line(void)
+{
+    setenv("WEFT_CONFIG_FILE", config_path, 1);
+    CHECK_EQ(rt_cfg_load(), 0);
+    CHECK_EQ(strlen(cfg.btl), 3000);
+    CHECK_EQ(cfg.spin_us, 7);
+}
+
+/* A long value is one value, and the end of a long comment is not a setting. */
+static void long_lines(void)
+{
+    const char *said;
+    static char text[8192];
+    int n = snprintf(text, sizeof text, "#%2000s spin_us = 1\nbtl = ", "");
+    memset(text + n, 'x', 3000);
+    snprintf(text + n + 3000, sizeof text - (size_t)n - 3000, "\nspin_us = 7\n");
+    write_config(text);
+    CHECK_EQ(in_child(load_long_line, &said), 0);
+    CHECK_STR(said, "");
+}
+
 static void bad_values_are_errors(void)
 {
     const char *said;
@@ -242,6 +269,9 @@ static void bad_values_are_errors(void)
     CHECK(strstr(said, "could not open '/nonexistent/weft.conf'") != NULL);
     CHECK_EQ(in_child(load_bad_log, &said), 0);
     CHECK(strstr(said, "unknown level 'loud'") != NULL);
+    CHECK_EQ(in_child(load_bad_part, &said), 0);
+    CHECK(strstr(said, "unknown component 'files'; components are base, boot, ") != NULL);
+    CHECK(strstr(said, ", io\n") != NULL);
 }
 
 int main(void)
@@ -259,6 +289,7 @@ int main(void)
     setenv("HOME", "/nonexistent", 1);
     snprintf(config_path, sizeof config_path, "/tmp/weft-cfg-test.%d", (int)getpid());
     RUN(sources_in_order);
+    RUN(long_lines);
     RUN(unknown_variables_warn_once);
     RUN(bad_values_are_errors);
     RUN(sizes);
