@@ -49,15 +49,12 @@ void coll_board_free(struct coll_team *t, void *shared, size_t data)
                                  (size_t)entries_of[row] * stride_of(data));
 }
 
-int coll_board_init(struct coll_board *b, struct coll_team *t, void *shared, size_t data)
+int coll_board_init(struct coll_board *b, struct coll_team *t, size_t data)
 {
     char **at = calloc(COLL_BOARD_ROWS * (size_t)t->size, sizeof *at);
     if (!at)
         return -RT_ENOMEM;
     b->team = t;
-    b->head = shared;
-    b->line = lines_at(shared);
-    b->own = &b->line[t->rank];
     b->data = data;
     b->stride = stride_of(data);
     for (int row = 0; row < COLL_BOARD_ROWS; row++)
@@ -65,9 +62,16 @@ int coll_board_init(struct coll_board *b, struct coll_team *t, void *shared, siz
     return 0;
 }
 
+void coll_board_attach(struct coll_board *b, void *shared)
+{
+    b->head = shared;
+    b->line = lines_at(shared);
+    b->own = &b->line[b->team->rank];
+}
+
 void coll_board_fini(struct coll_board *b)
 {
-    if (b->team->rank == 0)
+    if (b->head && b->team->rank == 0)
         coll_board_free(b->team, b->head, b->data);
     free(b->row[0].at);
 }

@@ -122,8 +122,9 @@ size_t coll_board_nbytes(int size); /* of zeroed shared memory */
 /* Allocates and frees the entries of all ranks, in rank 0 only. */
 void coll_board_alloc(struct coll_team *t, void *shared, size_t data);
 void coll_board_free(struct coll_team *t, void *shared, size_t data);
-/* `data`: bytes of data of an entry.  0 or -RT_ENOMEM. */
-int coll_board_init(struct coll_board *b, struct coll_team *t, void *shared, size_t data);
+/* `data`: bytes of data of an entry.  0 or -RT_ENOMEM.  Before use: attach. */
+int coll_board_init(struct coll_board *b, struct coll_team *t, size_t data);
+void coll_board_attach(struct coll_board *b, void *shared);
 void coll_board_fini(struct coll_board *b);     /* when no rank reads the entries any more */
 void coll_board_absent(void *shared, int rank); /* vetoes all calls in advance */
 /* Whether all ranks have voted on this many calls and have left them. */

@@ -357,15 +357,13 @@ static const struct coll_alg part_alg = { .name = "gpu_part",
                                           .need = COLL_NEED_ONE_NODE,
                                           .start = book };
 
-int coll_gpu_attach(struct coll_team *t, struct coll_team *local, void *shared,
+int coll_gpu_create(struct coll_team *t, struct coll_team *local,
                     bool (*write)(struct coll_task *k))
 {
-    if (!rt_gpu_watch || !t->ops->dev_describe) {
-        coll_board_absent(shared, local->rank);
+    if (!rt_gpu_watch || !t->ops->dev_describe)
         return 0;
-    }
     struct coll_gpu *g = calloc(1, sizeof *g);
-    int err = g ? coll_board_init(&g->board, local, shared, write ? 0 : coll_gpu_post_nbytes(local))
+    int err = g ? coll_board_init(&g->board, local, write ? 0 : coll_gpu_post_nbytes(local))
                 : -RT_ENOMEM;
     if (err < 0) {
         free(g);
@@ -375,6 +373,15 @@ int coll_gpu_attach(struct coll_team *t, struct coll_team *local, void *shared,
     g->write = write;
     g->last = &g->first;
     t->gpu = g;
-    t->device_part = &part_alg;
     return 0;
+}
+
+void coll_gpu_attach(struct coll_team *t, const struct coll_team *local, void *shared)
+{
+    if (!t->gpu) {
+        coll_board_absent(shared, local->rank);
+        return;
+    }
+    coll_board_attach(&t->gpu->board, shared);
+    t->device_part = &part_alg;
 }

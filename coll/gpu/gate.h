@@ -137,11 +137,12 @@ struct coll_gpu {            /* this rank's view; private memory */
 
 /* ---- for coll/start ---- */
 
-/* Sets t->gpu if there may be device memory; otherwise vetoes all calls in advance.  `local`: t, or
- * the team of this host's ranks, which vote on schedules for t's calls, written by write();
- * `shared`: zeroed memory of coll_board_nbytes().  0 or -RT_ENOMEM. */
-int coll_gpu_attach(struct coll_team *t, struct coll_team *local, void *shared,
+/* Sets t->gpu if there may be device memory.  `local`: t, or the team of this host's ranks, which
+ * vote on schedules for t's calls, written by write().  0 or -RT_ENOMEM. */
+int coll_gpu_create(struct coll_team *t, struct coll_team *local,
                     bool (*write)(struct coll_task *k));
+/* `shared`: zeroed memory of coll_board_nbytes().  Without t->gpu vetoes all calls in advance. */
+void coll_gpu_attach(struct coll_team *t, const struct coll_team *local, void *shared);
 /* Releases what is kept of ended calls, while the team's ops can still be called. */
 void coll_gpu_forget(struct coll_team *t);
 void coll_gpu_fini(struct coll_team *t);

@@ -54,7 +54,7 @@ const struct coll_limits coll_node_limits = { .cell = coll_node_cell_fits,
                                               .block = coll_node_block_fits,
                                               .lost = lost };
 
-int coll_node_attach(struct coll_team *t, char *p)
+int coll_node_create(struct coll_team *t)
 {
     struct coll_node *n = calloc(1, sizeof *n);
     if (!n)
@@ -65,17 +65,22 @@ int coll_node_attach(struct coll_team *t, char *p)
         return -RT_ENOMEM;
     }
     n->team = t;
-    n->head = (struct coll_node_head *)p;
-    n->prog = (struct coll_node_prog *)(p + sizeof *n->head);
-    n->lines = (struct coll_node_line *)(n->prog + t->size);
     n->half_len = coll_node_half_len(t->size);
     int readers = t->size > 1 ? t->size - 1 : 1;
     n->line_part = COLL_NODE_LINE / readers;
     n->cell_part = COLL_NODE_CELL / readers & ~(RT_CACHE_LINE - 1);
     t->node = n;
+    return 0;
+}
+
+void coll_node_attach(struct coll_team *t, char *p)
+{
+    struct coll_node *n = t->node;
+    n->head = (struct coll_node_head *)p;
+    n->prog = (struct coll_node_prog *)(p + sizeof *n->head);
+    n->lines = (struct coll_node_line *)(n->prog + t->size);
     t->limits = &coll_node_limits;
     rt_store_release(&n->prog[t->rank].probe, (uint64_t)(uintptr_t)&coll_node_magic);
-    return 0;
 }
 
 void coll_node_fini(struct coll_team *t)

@@ -171,10 +171,11 @@ struct coll_node { /* this rank's view; private memory */
     int next;     /* first rank whose data are still missing in this step */
 };
 
-/* coll_node_nbytes: bytes of a team's shared memory.  coll_node_attach: sets t->node and t->limits
- * for this memory, zeroed, at `p`; 0 or -RT_ENOMEM. */
+/* coll_node_nbytes: bytes of a team's shared memory.  coll_node_create: allocates t->node; 0 or
+ * -RT_ENOMEM.  coll_node_attach: gives it this memory, zeroed, at `p`, and sets t->limits. */
 size_t coll_node_nbytes(int size);
-int coll_node_attach(struct coll_team *t, char *p);
+int coll_node_create(struct coll_team *t);
+void coll_node_attach(struct coll_team *t, char *p);
 void coll_node_fini(struct coll_team *t); /* t->node may be NULL */
 /* Whether no rank will access the memory for the calls so far. */
 bool coll_node_quiet(struct coll_node *n);

@@ -43,19 +43,42 @@ struct coll_team *coll_team_local(struct coll_team *t)
     return t->hier ? &t->hier->local.team : t;
 }
 
+const int *coll_team_local_ranks(const struct coll_team *t)
+{
+    return t->hier ? t->hier->local.ranks : NULL;
+}
+
 int coll_team_split(struct coll_team *t, const int *ranks, int n)
 {
     return coll_hier_create(t, ranks, n);
 }
 
-int coll_team_attach(struct coll_team *whole, size_t off)
+int coll_team_prepare(struct coll_team *whole)
+{
+    struct coll_team *t = coll_team_local(whole);
+    int err = coll_gpu_create(t, t, NULL);
+    if (!err && whole != t)
+        err = coll_gpu_create(whole, t, coll_hier_on_device);
+    return err ? err : coll_node_create(t);
+}
+
+void coll_team_attach(struct coll_team *whole, size_t off)
 {
     struct coll_team *t = coll_team_local(whole);
     char *p = t->ops->shm_at(t, off), *devices = p + coll_node_nbytes(t->size);
-    int err = coll_gpu_attach(t, t, devices, NULL);
-    if (!err && whole != t)
-        err = coll_gpu_attach(whole, t, devices + coll_board_nbytes(t->size), coll_hier_on_device);
-    return err ? err : coll_node_attach(t, p);
+    coll_gpu_attach(t, t, devices);
+    if (whole != t)
+        coll_gpu_attach(whole, t, devices + coll_board_nbytes(t->size));
+    coll_node_attach(t, p);
+}
+
+void coll_team_unprepare(struct coll_team *whole)
+{
+    struct coll_team *t = coll_team_local(whole);
+    coll_gpu_fini(t);
+    coll_node_fini(t);
+    if (whole != t)
+        coll_gpu_fini(whole);
 }
 
 void coll_team_forget(struct coll_team *t)
@@ -67,13 +90,9 @@ void coll_team_forget(struct coll_team *t)
 
 void coll_team_fini(struct coll_team *whole)
 {
-    struct coll_team *t = coll_team_local(whole);
-    coll_gpu_fini(t);
-    coll_node_fini(t);
-    if (whole == t)
-        return;
-    coll_gpu_fini(whole);
-    coll_hier_destroy(whole->hier);
+    coll_team_unprepare(whole);
+    if (whole->hier)
+        coll_hier_destroy(whole->hier);
     whole->hier = NULL;
 }
 
@@ -89,6 +108,12 @@ void coll_team_moved(struct coll_team *t)
     }
 }
 
+bool coll_team_attached(struct coll_team *whole)
+{
+    const struct coll_node *n = coll_team_local(whole)->node;
+    return n && n->head;
+}
+
 static bool is_quiet(const struct coll_team *t, int size, const void *board)
 {
     return coll_board_quiet(board, size, (uint64_t[]){ t->gate_calls, t->gate_inits });
@@ -97,7 +122,7 @@ static bool is_quiet(const struct coll_team *t, int size, const void *board)
 bool coll_team_quiet(struct coll_team *whole)
 {
     struct coll_team *t = coll_team_local(whole);
-    if (!t->node)
+    if (!coll_team_attached(whole))
         return true;
     char *devices = (char *)t->node->head + coll_node_nbytes(t->size);
     return coll_node_quiet(t->node) && is_quiet(t, t->size, devices) &&

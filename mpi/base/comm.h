@@ -33,6 +33,9 @@ static inline struct rt_proc wm_group_proc(const struct wm_group *g, int i)
     return g->procs ? g->procs[i] : (struct rt_proc){ g->first.ns, g->first.rank + (uint32_t)i };
 }
 
+/* The rank of a process, or MPI_UNDEFINED; a linear search if the group has a list. */
+int wm_group_find(const struct wm_group *g, struct rt_proc p);
+
 /* What mpi/core does with a topology, without knowing topologies. */
 struct wm_topo_ops {
     int (*copy)(const struct wm_topo *t,
@@ -46,6 +49,7 @@ struct wm_comm {
     uint32_t ctx;   /* even, agreed by all members; ctx: point-to-point, ctx + 1: collectives */
     bool inter;
     bool no_handle;          /* the user has no handle: freed, or the communicator is internal */
+    bool near_unknown;       /* not complete, of several jobs: mpi/coll/team.c */
     struct wm_group *group;  /* local group */
     struct wm_group *remote; /* of an intercommunicator; else == group, without a reference */
     struct wm_domain *dom;

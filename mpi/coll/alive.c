@@ -11,7 +11,6 @@
 #include "runtime/boot/jobs.h"
 #include "runtime/mem/others.h"
 #include "runtime/mem/segment.h"
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -100,19 +99,17 @@ int wm_alive_receive(struct wm_comm *c, struct rt_req *r)
     return r->status.cancelled ? -RT_EPEER : 0;
 }
 
-int wm_alive_numbers(struct wm_comm *c, struct coll_args *a, int64_t *v, int n)
+int wm_alive_numbers(struct wm_comm *c, struct coll_args *a, struct wm_numbers *k, int64_t *v,
+                     int n)
 {
-    struct coll_task *k = malloc(sizeof *k + (size_t)n * sizeof *v);
-    if (!k)
-        return -RT_ENOMEM;
-    a->rbuf = memcpy(k + 1, v, (size_t)n * sizeof *v);
+    rt_assert(n <= WM_ALIVE_NUMBERS);
+    a->rbuf = memcpy(k->v, v, (size_t)n * sizeof *v);
     a->rcount = n;
-    int err = wm_coll_begin(c, &c->team, a, k);
-    if (!err && wm_alive_wait(c, &k->req.done))
-        return -RT_EPEER; /* `k` stays */
-    err = err ? err : k->req.err;
+    int err = wm_coll_begin(c, &c->team, a, &k->task);
+    if (!err && wm_alive_wait(c, &k->task.req.done))
+        return -RT_EPEER; /* the task stays */
+    err = err ? err : k->task.req.err;
     if (!err)
         memcpy(v, a->rbuf, (size_t)n * sizeof *v);
-    free(k);
     return err;
 }

@@ -21,9 +21,15 @@ int wm_alive_until(struct wm_comm *c, bool (*ready)(void *arg), void *arg);
 /* Waits for a receive and cancels it if a process of `c` dies.  0, or -RT_EPEER: cancelled. */
 int wm_alive_receive(struct wm_comm *c, struct rt_req *r);
 /* wm_coll_run() that ends when a process of `c` dies, for a call whose only buffer is rbuf, with
- * 64-bit integers: v[n], filled after success.  0 or -RT_E...  After -RT_EPEER the task may not
- * have ended: it stays among the domain's tasks, so `c` must not be freed or used for another
- * collective. */
-int wm_alive_numbers(struct wm_comm *c, struct coll_args *a, int64_t *v, int n);
+ * 64-bit integers: v[n], n <= WM_ALIVE_NUMBERS, filled after success.  `k`: memory that lives as
+ * long as `c`.  0 or -RT_E...  After -RT_EPEER the task may not have ended: it stays among the
+ * domain's tasks, so `c` must not be freed or used for another collective. */
+#define WM_ALIVE_NUMBERS 6
+struct wm_numbers {
+    struct coll_task task;
+    int64_t v[WM_ALIVE_NUMBERS];
+};
+int wm_alive_numbers(struct wm_comm *c, struct coll_args *a, struct wm_numbers *k, int64_t *v,
+                     int n);
 
 #endif

@@ -10,10 +10,14 @@
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"
 #include "mpi/p2p/wait.h"
-#include <stdlib.h>
 #include <string.h>
 
-static int rank_of(const struct wm_exch *x, int i) { return x->ranks ? x->ranks[i] : i; }
+static int rank_of(const struct wm_exch *x, int i)
+{
+    if (x->members)
+        return wm_group_find(x->comm->group, wm_group_proc(x->members, i));
+    return x->ranks ? x->ranks[i] : i;
+}
 
 static struct wm_msg message(const struct wm_exch *x, const void *buf, int64_t nbytes, int to)
 {
@@ -126,6 +130,18 @@ int wm_exch_combine(const struct wm_exch *x, void *inout, int64_t nbytes,
     return err;
 }
 
+static void merge_max(void *inout, const void *in)
+{
+    int32_t *a = inout;
+    const int32_t *b = in;
+    *a = *b > *a ? *b : *a;
+}
+
+int wm_exch_max(const struct wm_exch *x, int32_t *v)
+{
+    return wm_exch_combine(x, v, sizeof *v, merge_max);
+}
+
 int wm_exch_bcast(const struct wm_exch *x, void *buf, int64_t nbytes)
 {
     int vr = (x->me - x->leader + x->n) % x->n, mask = 1, err = 0;
@@ -146,11 +162,19 @@ int wm_exch_swap(const struct wm_exch *x, const void *out, int64_t out_nbytes, v
     return sendrecv(&far, out, out_nbytes, x->far, in, in_nbytes, x->far);
 }
 
+static void reverse(char *v, int64_t nbytes, int from, int to)
+{
+    for (; from < --to; from++)
+        for (int64_t i = 0; i < nbytes; i++) {
+            char c = v[from * nbytes + i];
+            v[from * nbytes + i] = v[to * nbytes + i];
+            v[to * nbytes + i] = c;
+        }
+}
+
 int wm_exch_allgather(const struct wm_exch *x, const void *mine, int64_t nbytes, void *all)
 {
-    char *tmp = malloc((size_t)(x->n * nbytes)); /* rotated: entry i is participant me + i */
-    if (!tmp)
-        return -RT_ENOMEM;
+    char *tmp = all; /* rotated until the end: entry i is participant me + i */
     memcpy(tmp, mine, (size_t)nbytes);
     int err = 0;
     for (int have = 1; have < x->n && !err; have *= 2) {
@@ -158,8 +182,8 @@ int wm_exch_allgather(const struct wm_exch *x, const void *mine, int64_t nbytes,
         err = sendrecv(x, tmp, n * nbytes, (x->me - have + x->n) % x->n, tmp + have * nbytes,
                        n * nbytes, (x->me + have) % x->n);
     }
-    for (int i = 0; i < x->n && !err; i++)
-        memcpy((char *)all + (x->me + i) % x->n * nbytes, tmp + i * nbytes, (size_t)nbytes);
-    free(tmp);
+    reverse(tmp, nbytes, 0, x->n - x->me);
+    reverse(tmp, nbytes, x->n - x->me, x->n);
+    reverse(tmp, nbytes, 0, x->n);
     return err;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Small exchanges among some or all ranks of a communicator, for creating communicators.  They do
- * not use collective algorithms, which need a complete communicator.  Functions that return int
+ * not use collective algorithms, which need a complete communicator.  They allocate nothing but
+ * requests: a participant without memory could not notify the others.  Functions that return int
  * return 0 or -RT_E...; -RT_EPEER: a process has died. */
 #ifndef WM_COLL_EXCH_H
 #define WM_COLL_EXCH_H
@@ -9,9 +10,12 @@
 
 struct wm_exch {
     struct wm_comm *comm;
-    const int *ranks; /* participants as ranks of `comm`; NULL: all of them */
-    int n, me;        /* number of participants; index of this process */
-    int tag;          /* on the collective context: WM_TAG_..., which collectives do not use */
+    /* Participants: ranks of `comm`, or the members of a group, all of them in `comm`; both NULL:
+     * all ranks. */
+    const int *ranks;
+    const struct wm_group *members;
+    int n, me; /* number of participants; index of this process */
+    int tag;   /* on the collective context: WM_TAG_..., which collectives do not use */
     /* Two groups: `comm` is the one of this process.  Its participant `leader` exchanges messages
      * with the other group's leader, which is rank `far` of `across`.  Only the leader uses
      * `across`, `far` and `far_tag`. */
@@ -34,6 +38,8 @@ struct wm_exch wm_exch_all(struct wm_comm *c, int tag);
  * commutative.  Called under the domain's lock; waits. */
 int wm_exch_combine(const struct wm_exch *x, void *inout, int64_t nbytes,
                     void (*merge)(void *inout, const void *in));
+/* The same for the largest of the participants' numbers, as error classes are; 0: none. */
+int wm_exch_max(const struct wm_exch *x, int32_t *v);
 /* Gathers mine[] of every participant of this process's group into all[] (n times nbytes). */
 int wm_exch_allgather(const struct wm_exch *x, const void *mine, int64_t nbytes, void *all);
 /* bcast: the leader's data to its own group. swap: both leaders exchange data; only they call

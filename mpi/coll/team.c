@@ -2,7 +2,7 @@
 /* A communicator as collective algorithms see it: messages on its collective context, and shared
  * memory in the node segment, among all its processes or among those of each host.  Among processes
  * of several jobs on one host each allocates in its own job's segment.  Called under the domain's
- * lock, except wm_coll_team_init(), which takes it. */
+ * lock, except wm_coll_team_share(), which takes it. */
 #include <stdlib.h>
 #include "coll/start/team.h"
 #include "mpi/coll/exch.h"
@@ -149,28 +149,25 @@ static enum coll_ended team_ended(struct coll_team *t, int rank)
     return rt_node_has_ended(local_rank(t, rank)) ? COLL_ENDED_LEFT : COLL_LIVES;
 }
 
+/* What does not depend on where the shared memory is. */
+#define COMMON_OPS \
+    .isend = team_isend, .irecv = team_irecv, .release = team_release, \
+    .tell_void = team_tell_void, .dev_describe = wm_team_dev_describe, \
+    .dev_release = wm_team_dev_release, .dev_attach = wm_team_dev_attach, \
+    .dev_detach = wm_team_dev_detach, .dev_unpin = wm_team_dev_unpin, \
+    .dev_repin = wm_team_dev_repin, .device = wm_coll_device, .nodes = team_nodes, \
+    .stage = wm_coll_stage
+
 static const struct coll_team_ops team_ops = {
-    .isend = team_isend,
-    .irecv = team_irecv,
-    .release = team_release,
-    .tell_void = team_tell_void,
+    COMMON_OPS,
     .shm_alloc = team_shm_alloc,
     .shm_free = team_shm_free,
     .shm_at = team_shm_at,
     .shm_wake = team_shm_wake,
     .peer_read = team_peer_read,
     .peer_write = team_peer_write,
-    .dev_describe = wm_team_dev_describe,
-    .dev_release = wm_team_dev_release,
-    .dev_attach = wm_team_dev_attach,
-    .dev_detach = wm_team_dev_detach,
-    .dev_unpin = wm_team_dev_unpin,
-    .dev_repin = wm_team_dev_repin,
-    .device = wm_coll_device,
     .gone = team_gone,
     .ended = team_ended,
-    .nodes = team_nodes,
-    .stage = wm_coll_stage,
 };
 
 /* ---- processes of several jobs ---- */
@@ -244,26 +241,14 @@ static bool jobs_gone(struct coll_team *t, int rank)
 }
 
 static const struct coll_team_ops jobs_ops = {
-    .isend = team_isend,
-    .irecv = team_irecv,
-    .release = team_release,
-    .tell_void = team_tell_void,
+    COMMON_OPS,
     .shm_alloc = jobs_shm_alloc,
     .shm_free = jobs_shm_free,
     .shm_at = jobs_shm_at,
     .shm_wake = jobs_shm_wake,
     .peer_read = jobs_peer_read,
     .peer_write = jobs_peer_write,
-    .dev_describe = wm_team_dev_describe,
-    .dev_release = wm_team_dev_release,
-    .dev_attach = wm_team_dev_attach,
-    .dev_detach = wm_team_dev_detach,
-    .dev_unpin = wm_team_dev_unpin,
-    .dev_repin = wm_team_dev_repin,
     .gone = jobs_gone,
-    .device = wm_coll_device,
-    .nodes = team_nodes,
-    .stage = wm_coll_stage,
     .ended = jobs_ended,
     .one_owner = true,
 };
@@ -365,12 +350,13 @@ uint64_t wm_coll_team_block(struct wm_comm *c)
     return coll_team_alloc(t) + 1; /* SIZE_MAX: no block */
 }
 
-int wm_coll_team_attach(struct wm_comm *c, uint64_t block)
+void wm_coll_team_attach(struct wm_comm *c, uint64_t block)
 {
-    int err = block ? coll_team_attach(&c->team, block - 1) : 0;
-    if (!err)
-        c->team_off = block - 1;
-    return err;
+    c->team_off = block - 1;
+    if (block)
+        coll_team_attach(&c->team, block - 1);
+    else
+        coll_team_unprepare(&c->team);
 }
 
 void wm_coll_team_unblock(struct wm_comm *c, uint64_t block)
@@ -383,23 +369,18 @@ void wm_coll_team_unblock(struct wm_comm *c, uint64_t block)
  * it. */
 static int share_block(struct wm_comm *c)
 {
-    struct wm_comm *own = c->inter ? c->local : c;
-    const struct coll_team *t = coll_team_local(&c->team);
-    int *ranks = malloc((size_t)t->size * sizeof *ranks);
-    if (!ranks)
-        return -RT_ENOMEM;
-    for (int i = 0; i < t->size; i++)
-        ranks[i] = coll_team_whole_rank(t, i);
-    struct wm_exch x = {
-        .comm = own, .ranks = ranks, .n = t->size, .me = t->rank, .tag = WM_TAG_COMM
-    };
+    struct coll_team *t = coll_team_local(&c->team);
+    struct wm_exch x = { .comm = c,
+                         .ranks = coll_team_local_ranks(&c->team),
+                         .n = t->size,
+                         .me = t->rank,
+                         .tag = WM_TAG_COMM };
     rt_lock(&c->dom->lock);
     uint64_t block = wm_coll_team_block(c);
     int err = wm_exch_bcast(&x, &block, sizeof block);
     if (!err)
-        err = wm_coll_team_attach(c, block);
+        wm_coll_team_attach(c, block);
     rt_unlock(&c->dom->lock);
-    free(ranks);
     return err;
 }
 
@@ -432,41 +413,80 @@ static int ranks_here(const struct wm_group *g, int *ranks)
     return n;
 }
 
-int wm_coll_team_split(struct wm_comm *c)
+static int split(struct wm_comm *c)
 {
-    if (c->inter || c->team.one_node)
-        return MPI_SUCCESS;
     int *ranks = malloc((size_t)rt_boot.local_size * sizeof *ranks);
     int err = ranks ? coll_team_split(&c->team, ranks, ranks_here(c->group, ranks)) : -RT_ENOMEM;
     free(ranks);
+    return err;
+}
+
+/* Whether some of the processes share a block of memory. */
+static bool has_block(struct wm_comm *c)
+{
+    const struct coll_team *t = coll_team_local(&c->team);
+    return !c->inter && t->one_node && coll_team_nbytes(t->size) > 0;
+}
+
+/* Allocates all private memory of the team. */
+static int allocate(struct wm_comm *c)
+{
+    int err = c->inter || c->team.one_node ? 0 : split(c);
+    if (!err && has_block(c))
+        err = coll_team_prepare(&c->team);
     return err ? wm_err_rt(err, "preparing the collectives of a communicator") : MPI_SUCCESS;
 }
 
-int wm_coll_team_init(struct wm_comm *c)
+int wm_coll_team_prepare(struct wm_comm *c, const struct wm_comm *model)
 {
     wm_coll_team_plain(c);
+    if (model && model->team.ops == &jobs_ops)
+        join_jobs(&c->team);
+    c->near_unknown = !model && !c->inter && several_jobs(c->group);
+    return c->near_unknown ? MPI_SUCCESS : allocate(c);
+}
+
+bool wm_coll_team_in_agreement(struct wm_comm *c)
+{
+    return !c->near_unknown && !c->team.hier && has_block(c);
+}
+
+/* The processes of several jobs find whether they all share memory. */
+static int find_near(struct wm_comm *c)
+{
     bool near = false;
-    int err = 0;
-    if (!c->inter && several_jobs(c->group)) {
-        rt_lock(&c->dom->lock);
-        err = agree_near(c, &near);
-        rt_unlock(&c->dom->lock);
-        if (err)
-            return wm_err_rt(err, "finding the processes that share memory");
-    }
+    c->near_unknown = false;
+    rt_lock(&c->dom->lock);
+    int err = agree_near(c, &near);
+    rt_unlock(&c->dom->lock);
+    if (err)
+        return wm_err_rt(err, "finding the processes that share memory");
     if (near)
         join_jobs(&c->team);
-    err = wm_coll_team_split(c);
-    struct coll_team *t = coll_team_local(&c->team);
-    if (err || !t->one_node || coll_team_nbytes(t->size) == 0)
+    if (allocate(c))
+        rt_boot_abort(1, "out of memory for a communicator of several jobs, whose other processes "
+                         "would wait");
+    return MPI_SUCCESS;
+}
+
+int wm_coll_team_share(struct wm_comm *c)
+{
+    int err = c->near_unknown ? find_near(c) : MPI_SUCCESS;
+    if (err || !has_block(c))
         return err;
-    if (is_world(c)) {
-        rt_assert(coll_team_nbytes(t->size) <= (size_t)rt_node.size * RT_NODE_WORLD_PER_RANK);
-        err = wm_coll_team_attach(c, rt_node_world_block() + 1);
-    } else {
-        err = share_block(c);
-    }
+    err = share_block(c);
     return err ? wm_err_rt(err, "preparing the collectives of a communicator") : MPI_SUCCESS;
+}
+
+int wm_coll_team_own(struct wm_comm *c)
+{
+    int err = wm_coll_team_prepare(c, NULL);
+    if (err || !has_block(c))
+        return err;
+    rt_assert(coll_team_nbytes(coll_team_local(&c->team)->size) <=
+              (size_t)rt_node.size * RT_NODE_WORLD_PER_RANK);
+    wm_coll_team_attach(c, rt_node_world_block() + 1);
+    return MPI_SUCCESS;
 }
 
 void wm_coll_team_fini(struct wm_comm *c)
@@ -474,7 +494,7 @@ void wm_coll_team_fini(struct wm_comm *c)
     struct coll_team *t = &c->team, *local = coll_team_local(t);
     coll_team_forget(t);
     wm_team_dev_forget(local);
-    bool owner = local->node && local->rank == 0;
+    bool owner = coll_team_attached(t) && local->rank == 0;
     size_t nbytes = owner && !is_world(c) ? coll_team_nbytes(local->size) : 0;
     struct leaving *l = NULL;
     if (owner && !coll_team_quiet(t))

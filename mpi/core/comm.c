@@ -125,7 +125,7 @@ static int predefined_create(struct wm_comm *c, MPI_Comm handle, const char *nam
     if (!err)
         c->errh = wm_errh_initial();
     if (!err)
-        err = wm_coll_team_init(c);
+        err = wm_coll_team_own(c);
     if (err)
         comm_empty(c);
     return err;

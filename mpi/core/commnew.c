@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The calls that create communicators from communicators (MPI-5.0 section 7.4.2), all collective
- * over the parent and blocking; splits are in split.c.  First the processes agree on a context id
- * (two for an intercommunicator); a process that has failed notifies the others in the same
- * messages.  Then every member builds its own object.  Then the members of the new communicator set
- * up its collective side.  Any thread; takes the domain's lock. */
+ * over the parent and blocking; splits are in split.c.  First every member builds its own object,
+ * with all memory that it needs.  Then the processes agree on a context id (two for an
+ * intercommunicator); a process that has failed notifies the others in the same messages, which
+ * also carry the place of the shared memory.  Where they cannot carry it, the members of the new
+ * communicator exchange it at the end.  Any thread; takes the domain's lock. */
 #include "mpi/core/commnew.h"
 #include "mpi/api/bodies.h"
 #include "mpi/base/attr.h"
@@ -20,77 +21,110 @@
 #include "runtime/gpu/gpu.h"
 #include <stdlib.h>
 
-/* Releases the agreed ids that this process does not use. */
-void wm_comm_release_ids(struct wm_comm *parent, const uint32_t *ctx, int n)
+/* An intercommunicator's hidden communicator of the local group. */
+static int prepare_local(struct wm_comm *parent, struct wm_group *group,
+                         const struct wm_comm *model, struct wm_comm **out)
 {
-    rt_lock(&parent->dom->lock);
-    for (int i = 0; i < n; i++)
-        wm_comm_release_ctx(ctx[i]);
-    rt_unlock(&parent->dom->lock);
-}
-
-int wm_comm_make(struct wm_comm *parent, struct wm_group *group, struct wm_group *remote,
-                 const uint32_t *ctx, struct wm_comm **out)
-{
-    struct wm_comm *c, *local = NULL;
-    int err = MPI_SUCCESS;
-    rt_lock(&parent->dom->lock);
-    rt_gpu_prepare();
-    rt_unlock(&parent->dom->lock);
-    if (remote) {
-        err = wm_comm_create_local(group, ctx[1], parent->dom, &local);
-        if (!err) {
-            wm_coll_team_plain(local);
-            err = wm_comm_create_inter(group, remote, ctx[0], local, parent->dom, &c);
-        }
-    } else {
-        err = wm_comm_create_local(group, ctx[0], parent->dom, &c);
-    }
-    if (err) {
-        wm_comm_release_ids(parent, ctx, remote && !local ? 2 : 1);
-        if (local)
-            wm_comm_free(local); /* its id goes too */
-        return err;
-    }
-    c->errh = wm_comm_errh_ref(parent); /* inherited (MPI-5.0 section 9.3) */
-    err = wm_coll_team_init(c);
-    if (err)
-        wm_comm_free(c);
-    else
-        *out = c;
-    return err;
-}
-
-/* `s` is filled in as for wm_comm_find_ctx(). */
-static int create_from(struct wm_comm *parent, struct wm_group *group, struct wm_ctx_search *s,
-                       struct wm_comm **out)
-{
-    uint32_t ctx;
-    int err = wm_comm_find_ctx(parent, s, &ctx);
+    int err = wm_comm_create_local(group, 0, parent->dom, out);
     if (err)
         return err;
-    if (group && group->rank != MPI_UNDEFINED)
-        return wm_comm_make(parent, group, NULL, &ctx, out);
-    /* Disjoint groups of one call share the id; a process without a group does not need it. */
-    wm_comm_release_ids(parent, &ctx, 1);
-    *out = NULL;
+    wm_coll_team_plain(*out);
+    if (model)
+        wm_coll_team_like(*out, model->local);
     return MPI_SUCCESS;
 }
 
-int wm_comm_create_from(struct wm_comm *parent, struct wm_group *group, struct wm_comm **out)
+int wm_comm_prepare(struct wm_comm *parent, struct wm_group *group, struct wm_group *remote,
+                    const struct wm_comm *model, struct wm_comm **out)
 {
-    struct wm_ctx_search s = { 0 };
-    return create_from(parent, group, &s, out);
+    struct wm_comm *local = NULL, *c = NULL;
+    *out = NULL;
+    rt_lock(&parent->dom->lock);
+    rt_gpu_prepare();
+    rt_unlock(&parent->dom->lock);
+    int err = remote ? prepare_local(parent, group, model, &local)
+                     : wm_comm_create_local(group, 0, parent->dom, &c);
+    if (!err && remote)
+        err = wm_comm_create_inter(group, remote, 0, local, parent->dom, &c);
+    else if (!err)
+        err = wm_coll_team_prepare(c, model);
+    if (err) {
+        if (c)
+            wm_comm_free(c);
+        else if (local)
+            wm_comm_free(local);
+        return err;
+    }
+    c->errh = wm_comm_errh_ref(parent); /* inherited (MPI-5.0 section 9.3) */
+    *out = c;
+    return MPI_SUCCESS;
 }
 
-static int dup(struct wm_comm *comm, const struct wm_info *info, struct wm_comm **newcomm)
+/* The ids of the agreement, for the members of the new communicator; other processes do not need
+ * them: disjoint groups of one call share the ids. */
+static void take_ids(struct wm_comm *c, const struct wm_ctx_search *s, const uint32_t *ctx)
 {
-    struct wm_ctx_search s = { .want = comm->inter ? 2 : 1 };
-    struct wm_comm *c;
+    for (int i = 0; !c && i < (s->want ? s->want : 1); i++)
+        wm_comm_release_ctx(ctx[i]);
+    if (c)
+        c->ctx = ctx[0];
+    if (c && c->inter)
+        c->local->ctx = ctx[1];
+}
+
+int wm_comm_agree(const struct wm_exch *x, struct wm_ctx_search *s, struct wm_comm *c, bool whole,
+                  struct wm_comm **out)
+{
+    struct wm_domain *dom = x->comm->dom;
+    bool with_block = c && whole && wm_coll_team_in_agreement(c);
     uint32_t ctx[2];
-    int err = wm_comm_find_ctx(comm, &s, ctx);
+    rt_lock(&dom->lock);
+    if (with_block)
+        s->block = wm_coll_team_block(c);
+    int err = wm_ctx_find(x, s, ctx);
     if (!err)
-        err = wm_comm_make(comm, comm->group, comm->inter ? comm->remote : NULL, ctx, &c);
+        take_ids(c, s, ctx);
+    if (!err && with_block)
+        wm_coll_team_attach(c, s->offer.block);
+    else if (with_block)
+        wm_coll_team_unblock(c, s->block);
+    rt_unlock(&dom->lock);
+    if (!err && c && !with_block)
+        err = wm_coll_team_share(c);
+    if (err && c)
+        wm_comm_free(c);
+    *out = err ? NULL : c;
+    return err;
+}
+
+int wm_comm_agree_all(struct wm_comm *parent, struct wm_ctx_search *s, struct wm_comm *c,
+                      bool whole, struct wm_comm **out)
+{
+    struct wm_exch x = wm_exch_all(parent, WM_TAG_COMM);
+    s->order = (uint64_t)parent->ctx << 32;
+    return wm_comm_agree(&x, s, c, whole, out);
+}
+
+int wm_comm_create_checked(struct wm_comm *parent, struct wm_group *group, struct wm_ctx_search *s,
+                           struct wm_comm **out)
+{
+    struct wm_comm *c = NULL;
+    if (!s->err && group && group->rank != MPI_UNDEFINED)
+        s->err = wm_comm_prepare(parent, group, NULL, NULL, &c);
+    return wm_comm_agree_all(parent, s, c, group && group->size == parent->size, out);
+}
+
+int wm_comm_create_from(struct wm_comm *parent, struct wm_group *group, int err,
+                        struct wm_comm **out)
+{
+    struct wm_ctx_search s = { .err = err };
+    return wm_comm_create_checked(parent, group, &s, out);
+}
+
+int wm_comm_prepare_dup(struct wm_comm *comm, const struct wm_info *info, struct wm_comm **out)
+{
+    struct wm_comm *c;
+    int err = wm_comm_prepare(comm, comm->group, comm->inter ? comm->remote : NULL, comm, &c);
     if (err)
         return err;
     err = wm_comm_set_info(c, info);
@@ -101,7 +135,18 @@ static int dup(struct wm_comm *comm, const struct wm_info *info, struct wm_comm 
     if (err)
         wm_comm_free(c);
     else
-        *newcomm = c;
+        *out = c;
+    return err;
+}
+
+static int dup(struct wm_comm *comm, const struct wm_info *info, struct wm_comm **newcomm)
+{
+    struct wm_ctx_search s = { .want = comm->inter ? 2 : 1 };
+    struct wm_comm *c = NULL, *out;
+    s.err = wm_comm_prepare_dup(comm, info, &c);
+    int err = wm_comm_agree_all(comm, &s, c, true, &out);
+    if (!err)
+        *newcomm = out;
     return err;
 }
 
@@ -170,13 +215,13 @@ int wm_api_comm_create(struct wm_comm *comm, struct wm_group *group, struct wm_c
         return wm_comm_split(comm, &s, err, newcomm);
     }
     struct wm_ctx_search s = { .err = err, .check = err ? 0 : group_check(group) };
-    return create_from(comm, group, &s, newcomm);
+    return wm_comm_create_checked(comm, group, &s, newcomm);
 }
 
 int wm_api_comm_create_group(struct wm_comm *comm, struct wm_group *group, int tag,
                              struct wm_comm **newcomm)
 {
-    uint32_t ctx;
+    struct wm_comm *c;
     if (comm->inter)
         return wm_err(MPI_ERR_COMM, "the communicator is an intercommunicator, expected an "
                                     "intracommunicator; MPI_Comm_create takes both");
@@ -187,27 +232,16 @@ int wm_api_comm_create_group(struct wm_comm *comm, struct wm_group *group, int t
         *newcomm = NULL;
         return MPI_SUCCESS;
     }
-    int *ranks = malloc(2 * (size_t)group->size * sizeof *ranks);
-    if (!ranks)
-        return wm_err(MPI_ERR_NO_MEM, "no memory for %d ranks", group->size);
-    for (int i = 0; i < group->size; i++)
-        ranks[group->size + i] = i;
-    err = wm_group_translate(group, group->size, ranks + group->size, comm->group, ranks);
-    if (!err) {
-        /* The user's tag distinguishes calls of several threads; WM_TAG_COMM itself is for calls
-         * over all ranks. */
-        const int ntags = WM_TAG_IDUP - WM_TAG_COMM - 1;
-        struct wm_exch x = { .comm = comm,
-                             .ranks = ranks,
-                             .n = group->size,
-                             .me = group->rank,
-                             .tag = WM_TAG_COMM + 1 + tag % ntags };
-        struct wm_ctx_search s = { .order = (uint64_t)comm->ctx << 32 | (uint32_t)(tag + 1u),
-                                   .check = group_check(group) };
-        rt_lock(&comm->dom->lock);
-        err = wm_ctx_find(&x, &s, &ctx);
-        rt_unlock(&comm->dom->lock);
-    }
-    free(ranks);
-    return err ? err : wm_comm_make(comm, group, NULL, &ctx, newcomm);
+    /* The user's tag distinguishes calls of several threads; WM_TAG_COMM itself is for calls over
+     * all ranks. */
+    const int ntags = WM_TAG_IDUP - WM_TAG_COMM - 1;
+    struct wm_exch x = { .comm = comm,
+                         .members = group,
+                         .n = group->size,
+                         .me = group->rank,
+                         .tag = WM_TAG_COMM + 1 + tag % ntags };
+    struct wm_ctx_search s = { .order = (uint64_t)comm->ctx << 32 | (uint32_t)(tag + 1u),
+                               .check = group_check(group) };
+    s.err = wm_comm_prepare(comm, group, NULL, NULL, &c);
+    return wm_comm_agree(&x, &s, c, true, newcomm);
 }

@@ -6,17 +6,34 @@
 
 #include "mpi/base/comm.h"
 
-/* A communicator of `group` with the agreed id ctx[0].  If `remote` is not NULL: an
- * intercommunicator with ctx[0], and ctx[1] for its local side.  Gets the parent's error handler.
- * Collective over the new communicator.  Releases the ids on failure. */
-int wm_comm_make(struct wm_comm *parent, struct wm_group *group, struct wm_group *remote,
-                 const uint32_t *ctx, struct wm_comm **out);
-/* Releases the agreed ids that this process does not use. */
-void wm_comm_release_ids(struct wm_comm *parent, const uint32_t *ctx, int n);
+struct wm_ctx_search;
+struct wm_exch;
+
+/* A communicator of `group`, complete but for its ids and its shared memory; no communication.  If
+ * `remote` is not NULL: an intercommunicator.  `model`: a communicator of the same processes, or
+ * NULL.  Gets the parent's error handler.  On failure *out is NULL. */
+int wm_comm_prepare(struct wm_comm *parent, struct wm_group *group, struct wm_group *remote,
+                    const struct wm_comm *model, struct wm_comm **out);
+/* The same for a duplicate, with info, topology and attributes. */
+int wm_comm_prepare_dup(struct wm_comm *comm, const struct wm_info *info, struct wm_comm **out);
+/* Collective over the participants of `x`, blocking: completes `c`, which wm_comm_prepare() made;
+ * frees it if a participant has failed, which s->err says.  c NULL: this process has failed, or is
+ * not a member; *out is then NULL.  `whole`: all participants are members of one communicator.
+ * wm_comm_agree_all(): over all processes of `parent`, also of an intercommunicator; sets
+ * s->order. */
+int wm_comm_agree(const struct wm_exch *x, struct wm_ctx_search *s, struct wm_comm *c, bool whole,
+                  struct wm_comm **out);
+int wm_comm_agree_all(struct wm_comm *parent, struct wm_ctx_search *s, struct wm_comm *c,
+                      bool whole, struct wm_comm **out);
 
 /* Collective over the intracommunicator `parent`, blocking: creates a communicator for each of the
  * disjoint groups that its members name, with the parent's error handler.  NULL if this process is
- * in no group (`group` is NULL, or does not contain this process). */
-int wm_comm_create_from(struct wm_comm *parent, struct wm_group *group, struct wm_comm **out);
+ * in no group (`group` is NULL, or does not contain this process).  `err`: this process has failed
+ * already and takes part so that all fail. */
+int wm_comm_create_from(struct wm_comm *parent, struct wm_group *group, int err,
+                        struct wm_comm **out);
+/* The same, with `s` filled in as for wm_ctx_find(). */
+int wm_comm_create_checked(struct wm_comm *parent, struct wm_group *group, struct wm_ctx_search *s,
+                           struct wm_comm **out);
 
 #endif

@@ -196,22 +196,6 @@ int wm_ctx_find(const struct wm_exch *x, struct wm_ctx_search *s, uint32_t *ctx)
     return err ? wm_err_rt(err, "agreeing on a context id for a new communicator") : MPI_SUCCESS;
 }
 
-int wm_ctx_agree(const struct wm_exch *x, uint64_t order, uint32_t *ctx)
-{
-    struct wm_ctx_search s = { .order = order };
-    return wm_ctx_find(x, &s, ctx);
-}
-
-int wm_comm_find_ctx(struct wm_comm *c, struct wm_ctx_search *s, uint32_t *ctx)
-{
-    struct wm_exch x = wm_exch_all(c, WM_TAG_COMM);
-    s->order = (uint64_t)c->ctx << 32;
-    rt_lock(&c->dom->lock);
-    int err = wm_ctx_find(&x, s, ctx);
-    rt_unlock(&c->dom->lock);
-    return err;
-}
-
 void wm_comm_release_ctx(uint32_t ctx)
 {
     uint32_t word = ctx / 2 / 64;

@@ -5,23 +5,14 @@
 
 #include "mpi/coll/exch.h"
 
-/* Finds an id that is free in all participants and takes it.  `order` distinguishes agreements that
- * run at the same time in several threads of this process: it is the same in all participants, and
- * different for different agreements.  Under the domain's lock; waits.  Returns MPI_SUCCESS or what
- * wm_err() returned. */
-int wm_ctx_agree(const struct wm_exch *x, uint64_t order, uint32_t *ctx);
+struct wm_ctx_search;
+/* Finds ids that are free in all participants and takes them; with two groups: among the processes
+ * of both.  Under the domain's lock; waits.  Returns MPI_SUCCESS or what wm_err() returned. */
+int wm_ctx_find(const struct wm_exch *x, struct wm_ctx_search *s, uint32_t *ctx);
+/* Releases an id that this process has taken.  Under the domain's lock. */
+void wm_comm_release_ctx(uint32_t ctx);
 /* At the first start of the library: all ids but the reserved ones are free. */
 void wm_ctx_init(void);
-
-/* Releases a context id that wm_comm_find_ctx() reserved in this process.  Called under the
- * domain's lock. */
-void wm_comm_release_ctx(uint32_t ctx);
-
-struct wm_ctx_search;
-/* wm_ctx_agree() with all options of a search.  With two groups: among the processes of both. */
-int wm_ctx_find(const struct wm_exch *x, struct wm_ctx_search *s, uint32_t *ctx);
-/* wm_ctx_find() among all processes of `c`; called without the domain's lock. */
-int wm_comm_find_ctx(struct wm_comm *c, struct wm_ctx_search *s, uint32_t *ctx);
 
 /* wm_ctx_find() in steps, for nonblocking calls: round, combination of the offers by wm_ctx_merge,
  * settle; repeated until there is an id.  Always ends with leave.  An agreement lends bits only
@@ -43,7 +34,8 @@ struct wm_ctx_offer {
 extern unsigned wm_ctx_idups;
 
 struct wm_ctx_search {
-    /* Set by the caller. */
+    /* Set by the caller.  `order` distinguishes agreements that run at the same time in several
+     * threads of this process: the same in all participants, different for different agreements. */
     uint64_t order;
     int want;    /* number of ids: 1, or 2 for an intercommunicator; 0 means 1 */
     int32_t err; /* error class: this process has failed and takes part only to notify the others,

@@ -12,6 +12,7 @@ struct wm_cop; /* mpi/io/cop.h */
 struct wm_errh;
 struct wm_exchange; /* mpi/io/twophase.c */
 struct wm_hints;    /* mpi/io/hints.h */
+struct wm_numbers;  /* mpi/coll/alive.h */
 struct wm_shared;   /* mpi/io/shared.c */
 struct wm_view;     /* mpi/io/view.h */
 
@@ -40,6 +41,7 @@ struct wm_file {
     struct wm_cop *cops;      /* collective operations, in the order of their starts; NULL: none */
     struct wm_onehost *onehost;   /* windows in the memory of the host; NULL: none; owned */
     struct wm_exchange *exchange; /* buffers of the first of them; NULL: none; owned */
+    struct wm_numbers *numbers;   /* for agreements of the ranks; owned, kept if `dead` */
     bool dead;                    /* a process of the file has died: collective calls fail */
     bool atomic; /* MPI_File_set_atomicity; changes only while no access is in progress */
     pthread_mutex_t

@@ -52,19 +52,6 @@ static bool is_run(const struct rt_proc *procs, int n)
     return true;
 }
 
-/* Rank of `p`, or MPI_UNDEFINED; a linear search if the group has a list. */
-static int rank_of(const struct wm_group *g, struct rt_proc p)
-{
-    if (!g->procs)
-        return p.ns == g->first.ns && p.rank - g->first.rank < (uint32_t)g->size
-                   ? (int)(p.rank - g->first.rank)
-                   : MPI_UNDEFINED;
-    for (int i = 0; i < g->size; i++)
-        if (same_proc(g->procs[i], p))
-            return i;
-    return MPI_UNDEFINED;
-}
-
 static int create(struct rt_proc *procs, struct rt_proc first, int n, struct wm_group **out)
 {
     struct wm_group *g = rt_slab_alloc(&wm_group_slab);
@@ -75,7 +62,7 @@ static int create(struct rt_proc *procs, struct rt_proc first, int n, struct wm_
     g->size = n;
     g->procs = procs;
     g->first = first;
-    g->rank = rank_of(g, (struct rt_proc){ 0, (uint32_t)rt_boot.rank });
+    g->rank = wm_group_find(g, (struct rt_proc){ 0, (uint32_t)rt_boot.rank });
     *out = g;
     return MPI_SUCCESS;
 }
@@ -105,7 +92,8 @@ void wm_group_list(const struct wm_group *g, struct rt_proc *to)
 
 /* Open-addressed hash index from process to rank. */
 struct index {
-    int *slot; /* NULL: a group of consecutive processes needs no index */
+    int *slot; /* NULL: a group of consecutive processes needs no index, or there is no memory for
+                * one and each look-up is a linear search */
     uint32_t mask;
     const struct wm_group *g;
 };
@@ -116,17 +104,17 @@ static uint32_t hash_proc(struct rt_proc p)
            (p.ns * 0x85ebca6bu); /* odd multipliers spread neighbouring ranks */
 }
 
-static int index_init(struct index *x, const struct wm_group *g)
+static void index_init(struct index *x, const struct wm_group *g)
 {
     *x = (struct index){ .g = g };
     if (!g->procs)
-        return MPI_SUCCESS;
+        return;
     uint32_t n = 4;
     while (n < 2u * (uint32_t)g->size)
         n *= 2;
     x->slot = malloc(n * sizeof *x->slot);
     if (!x->slot)
-        return wm_err(MPI_ERR_NO_MEM, "no memory for an index of %d processes", g->size);
+        return;
     memset(x->slot, 0xff, n * sizeof *x->slot);
     x->mask = n - 1;
     for (int i = 0; i < g->size; i++) {
@@ -135,13 +123,12 @@ static int index_init(struct index *x, const struct wm_group *g)
             h = (h + 1) & x->mask;
         x->slot[h] = i;
     }
-    return MPI_SUCCESS;
 }
 
 static int index_find(const struct index *x, struct rt_proc p)
 {
     if (!x->slot)
-        return rank_of(x->g, p);
+        return wm_group_find(x->g, p);
     for (uint32_t h = hash_proc(p) & x->mask; x->slot[h] >= 0; h = (h + 1) & x->mask)
         if (same_proc(x->g->procs[x->slot[h]], p))
             return x->slot[h];
@@ -177,9 +164,7 @@ int wm_group_compare(const struct wm_group *a, const struct wm_group *b, int *re
     if (a->size != b->size)
         return MPI_SUCCESS;
     struct index x;
-    int err = index_init(&x, b);
-    if (err)
-        return err;
+    index_init(&x, b);
     int i = 0;
     while (i < a->size && index_find(&x, wm_group_proc(a, i)) >= 0)
         i++;
@@ -193,7 +178,8 @@ int wm_group_translate(const struct wm_group *from, int n, const int ranks[],
                        const struct wm_group *to, int out[])
 {
     struct index x;
-    int err = index_init(&x, to);
+    int err = MPI_SUCCESS;
+    index_init(&x, to);
     for (int i = 0; i < n && !err; i++) {
         if (ranks[i] == MPI_PROC_NULL)
             out[i] = MPI_PROC_NULL;
@@ -203,16 +189,14 @@ int wm_group_translate(const struct wm_group *from, int n, const int ranks[],
         else
             out[i] = index_find(&x, wm_group_proc(from, ranks[i]));
     }
-    if (err != MPI_ERR_NO_MEM)
-        free(x.slot);
+    free(x.slot);
     return err;
 }
 
 bool wm_group_contains(const struct wm_group *big, const struct wm_group *small, int *missing)
 {
     struct index x;
-    if (index_init(&x, big))
-        return false;
+    index_init(&x, big);
     int i = 0;
     while (i < small->size && index_find(&x, wm_group_proc(small, i)) >= 0)
         i++;
@@ -233,17 +217,13 @@ static int combine(struct wm_group *a, struct wm_group *b, bool take_common, boo
     if (!p)
         return no_procs((int64_t)a->size + b->size);
     struct index x;
-    err = index_init(&x, b);
-    if (err)
-        goto err_procs;
+    index_init(&x, b);
     for (int i = 0; i < a->size; i++)
         if (index_find(&x, wm_group_proc(a, i)) >= 0 ? take_common : take_other)
             p[n++] = wm_group_proc(a, i);
     free(x.slot);
     if (rest) {
-        err = index_init(&x, a);
-        if (err)
-            goto err_procs;
+        index_init(&x, a);
         for (int i = 0; i < b->size; i++)
             if (index_find(&x, wm_group_proc(b, i)) < 0)
                 p[n++] = wm_group_proc(b, i);
@@ -252,9 +232,6 @@ static int combine(struct wm_group *a, struct wm_group *b, bool take_common, boo
     err = wm_group_create(p, n, out);
     if (!err)
         wm_group_set_session(*out, a->session ? a->session : b->session);
-    return err;
-err_procs:
-    free(p);
     return err;
 }
 

@@ -2,18 +2,16 @@
 /* MPI_Comm_idup: the agreement on context ids as a task that the progress loop advances.  The new
  * communicator exists from the start, with its attributes.  It gets its context and its shared
  * memory at the end; the agreement also carries the place of that memory.  On several hosts each
- * host's ranks get the place of their block in a broadcast afterwards.  Everything but the bodies
- * runs under the domain's lock. */
+ * host's ranks get the place of their block in a broadcast afterwards.  If a process has failed,
+ * the requests of all others fail.  Everything but the bodies runs under the domain's lock. */
 #include "mpi/core/idup.h"
 #include "coll/begin.h"
 #include "coll/start/team.h"
 #include "mpi/api/bodies.h"
-#include "mpi/base/attr.h"
-#include "mpi/coll/check.h"
 #include "mpi/coll/team.h"
 #include "mpi/core/comm.h"
+#include "mpi/core/commnew.h"
 #include "mpi/core/ctx.h"
-#include "mpi/core/errh.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/recv.h"
@@ -39,8 +37,9 @@ struct idup_state {
 };
 
 struct idup {
-    struct coll_task task; /* first member: its req is the request */
-    struct wm_comm *parent, *fresh;
+    struct coll_task task;          /* first member: its req is the request */
+    struct wm_comm *parent, *fresh; /* fresh: NULL in a process that has failed */
+    int failed;                     /* error class of a process that has failed; else 0 */
     bool dropped;
 };
 _Static_assert(sizeof(struct idup) <= WM_REQ_MAX, "request fits a slab slot");
@@ -172,9 +171,7 @@ static int complete(struct idup *q, struct idup_state *st)
         q->fresh->local->ctx = st->ctx[1];
         return 1;
     }
-    int err = wm_coll_team_attach(q->fresh, st->search.offer.block);
-    if (err < 0)
-        return err;
+    wm_coll_team_attach(q->fresh, st->search.offer.block);
     st->search.block = st->block = 0; /* the team owns the block from here */
     return 1;
 }
@@ -201,6 +198,9 @@ static int idup_step(struct coll_task *k)
             rc = start_step(q, st, &s);
         } else if (st->sharing) {
             return complete(q, st);
+        } else if (st->search.offer.err) {
+            q->failed = st->search.offer.err;
+            return -RT_EREMOTE;
         } else {
             rc = wm_ctx_settle(&st->search, st->ctx);
             if (!rc && st->ctx[0]) {
@@ -230,14 +230,21 @@ static void idup_release(struct rt_req *r)
 {
     struct idup *q = (struct idup *)r;
     ndropped -= q->dropped;
-    if (rt_unlikely(cfg.check && q->dropped))
-        wm_check_freed(q->fresh);
     wm_comm_unref(q->parent);
-    wm_comm_unref(q->fresh);
+    if (q->fresh)
+        wm_comm_unref(q->fresh);
     rt_slab_free(&wm_request_slab, q);
 }
 
 static void *idup_owner(const struct rt_req *r) { return ((const struct idup *)r)->parent; }
+
+static int idup_error(const struct rt_req *r)
+{
+    const struct idup *q = (const struct idup *)r;
+    if (!q->failed)
+        return wm_err_rt(r->err, "duplicating a communicator");
+    return wm_err(q->failed, "another process failed in this call; its own message says why");
+}
 
 static void idup_done(struct rt_req *r, void *arg)
 {
@@ -248,44 +255,45 @@ static void idup_done(struct rt_req *r, void *arg)
 
 static const struct rt_req_ops idup_ops = { .name = "duplication of a communicator",
                                             .release = idup_release,
-                                            .owner = idup_owner };
+                                            .owner = idup_owner,
+                                            .error = idup_error };
 
-static int idup_start(struct wm_comm *parent, struct wm_comm *fresh, MPI_Request *request)
+/* `err`: this process has failed, and all others will. */
+static MPI_Request idup_start(struct wm_comm *parent, struct wm_comm *fresh, int err)
 {
     struct idup *q = wm_req_alloc(&idup_ops);
     struct idup_state *st = calloc(1, sizeof *st);
-    if (!q || !st) {
-        free(st);
-        if (q)
-            rt_slab_free(&wm_request_slab, q);
-        return wm_err(MPI_ERR_NO_MEM, "no memory to start the duplication");
-    }
+    if (!q || !st)
+        rt_boot_abort(1, "out of memory to start MPI_Comm_idup, in which other processes would "
+                         "wait for this one");
     uint32_t number = parent->idups++;
     int nth = (int)(number % TAG_COUNT);
     st->tag = WM_TAG_IDUP + nth;
     /* Above the orders of MPI_Comm_create_group, which end at 0x80000000. */
     st->search.order = (uint64_t)parent->ctx << 32 | (0x80000001u + (uint32_t)nth);
     st->search.want = parent->inter ? 2 : 1;
-    *(fresh->team.hier ? &st->block : &st->search.block) = wm_coll_team_block(fresh);
+    st->search.err = err;
+    if (fresh && !fresh->inter)
+        *(fresh->team.hier ? &st->block : &st->search.block) = wm_coll_team_block(fresh);
     wm_ctx_idups++;
     wm_ctx_round(&st->search);
     q->parent = parent;
     q->fresh = fresh;
     wm_comm_ref(parent);
-    wm_comm_ref(fresh);
+    if (fresh)
+        wm_comm_ref(fresh);
     q->task.state = st;
     q->task.step = idup_step;
     q->task.cleanup = idup_cleanup;
     q->task.req.notify = idup_done;
     q->task.req.status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG };
-    *request = wm_req_handle(&q->task.req);
     if (!coll_task_advance(&q->task))
         wm_domain_add_task(parent->dom, &q->task);
-    return MPI_SUCCESS;
+    return wm_req_handle(&q->task.req);
 }
 
-/* The call failed in this process, but the other members need this process in the agreement.  The
- * agreement continues without a handle, and the context that it finds is released. */
+/* The call failed in this process, but the other members need this process in the agreement, which
+ * continues without a handle and notifies them. */
 static void idup_drop(MPI_Request request)
 {
     struct rt_req *r = wm_req_get(request);
@@ -311,47 +319,17 @@ void wm_comm_finish_dropped(struct wm_domain *dom)
     rt_unlock(&dom->lock);
 }
 
-/* A copy of the communicator, without context ids yet. */
-static int create(struct wm_comm *comm, struct wm_comm **out)
-{
-    struct wm_comm *local = NULL;
-    int err = wm_comm_create_local(comm->group, 0, comm->dom, comm->inter ? &local : out);
-    if (err)
-        return err;
-    wm_coll_team_plain(comm->inter ? local : *out);
-    wm_coll_team_like(comm->inter ? local : *out, comm->inter ? comm->local : comm);
-    if (comm->inter)
-        err = wm_comm_create_inter(comm->group, comm->remote, 0, local, comm->dom, out);
-    else
-        err = wm_coll_team_split(*out);
-    if (err)
-        wm_comm_free(comm->inter ? local : *out);
-    return err;
-}
-
 static int idup(struct wm_comm *comm, const struct wm_info *info, struct wm_comm **newcomm,
                 MPI_Request *request)
 {
     struct wm_comm *c = NULL;
-    int err = create(comm, &c);
-    if (err)
-        return err;
-    c->errh = wm_comm_errh_ref(comm);
-    err = wm_comm_set_info(c, info);
-    if (!err)
-        err = wm_comm_copy_topo(comm, c);
-    if (!err)
-        err = wm_attrs_copy(comm->attrs, wm_comm_handle(comm), &c->attrs, wm_comm_handle(c));
-    MPI_Request r = MPI_REQUEST_NULL;
+    int err = wm_comm_prepare_dup(comm, info, &c);
     rt_lock(&comm->dom->lock);
-    int start_err = idup_start(comm, c, &r);
-    if (err && !start_err)
+    MPI_Request r = idup_start(comm, c, err);
+    if (err)
         idup_drop(r);
     rt_unlock(&comm->dom->lock);
-    err = err ? err : start_err;
-    if (err) {
-        wm_comm_free(c);
-    } else {
+    if (!err) {
         *request = r;
         *newcomm = c;
     }

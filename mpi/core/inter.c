@@ -146,41 +146,64 @@ static int acquaint(const struct wm_exch *x, const struct rt_name *names, int n)
     return err;
 }
 
-/* Both groups exchange their processes and agree on the ids; *procs is malloc'ed.  The names come
- * before the agreement, in which a process that does not know one of them makes all fail. */
-static int introduce(const struct wm_exch *x, const struct wm_group *group, struct rt_proc **procs,
-                     struct hello *h, uint32_t *ctx)
+/* The leader's names to its group, in parts, so that a process without memory for them (*names is
+ * NULL) takes part, too. */
+static int spread_names(const struct wm_exch *x, int n, struct rt_name *names)
+{
+    struct rt_name part[256];
+    int err = 0;
+    for (int i = 0, len; i < n && !err; i += len) {
+        len = n - i < (int)(sizeof part / sizeof *part) ? n - i : (int)(sizeof part / sizeof *part);
+        err = wm_exch_bcast(x, names ? names + i : part, len * (int64_t)sizeof *part);
+    }
+    return err;
+}
+
+/* The leader's part first; then all of its group know the number of the other group's processes and
+ * the order of the agreement. */
+static int learn(const struct wm_exch *x, const struct wm_group *group, struct hello *h,
+                 struct rt_name **names)
 {
     int err = MPI_SUCCESS;
     bool leader = x->me == x->leader;
-    struct rt_name *names = NULL;
-    *procs = NULL;
     *h = (struct hello){ 0 };
     if (leader) {
         err = check_peer(x->across, x->far);
-        h->err = err = err ? err : meet(x, group, h, &names);
+        h->err = err = err ? err : meet(x, group, h, names);
     }
     int berr = wm_exch_bcast(x, h, sizeof *h);
-    if (berr || h->err) {
-        free(names);
-        return berr     ? wm_err_rt(berr, "receiving from the leader of the local group")
-               : leader ? err
-                        : wm_err(h->err, "the leader of the local group failed; its own message "
-                                         "says why");
-    }
-    struct wm_ctx_search s = { .order = h->order, .want = 2 };
-    if (!leader)
+    if (berr)
+        return wm_err_rt(berr, "receiving from the leader of the local group");
+    if (!h->err || leader)
+        return err;
+    return wm_err(h->err, "the leader of the local group failed; its own message says why");
+}
+
+/* The remote group.  The names are known before the agreement, in which a process that does not
+ * know one of them makes all fail. */
+static int introduce(const struct wm_exch *x, const struct wm_comm *local, const struct hello *h,
+                     struct rt_name *names, struct wm_group **out)
+{
+    struct rt_proc *procs = NULL;
+    if (x->me != x->leader)
         names = malloc((size_t)h->n * sizeof *names);
-    if (!names)
-        RT_BUG("out of memory: the names of %d processes", h->n);
-    berr = wm_exch_bcast(x, names, h->n * (int64_t)sizeof *names);
-    s.err = berr       ? wm_err_rt(berr, "receiving the remote group")
-            : h->mixed ? acquaint(x, names, h->n)
+    int berr = spread_names(x, h->n, names);
+    int err = berr     ? wm_err_rt(berr, "receiving the remote group")
+              : !names ? wm_err(MPI_ERR_NO_MEM, "no memory for the names of %d processes", h->n)
                        : MPI_SUCCESS;
-    if (!s.err)
-        s.err = find_procs(names, h->n, procs);
+    int known = berr || !h->mixed ? MPI_SUCCESS : acquaint(x, names, names ? h->n : 0);
+    err = err ? err : known;
+    if (!err)
+        err = find_procs(names, h->n, &procs);
     free(names);
-    return wm_ctx_find(x, &s, ctx);
+    if (err) {
+        free(procs);
+        return err;
+    }
+    err = wm_group_create(procs, h->n, out);
+    if (!err)
+        wm_group_set_session(*out, local->session);
+    return err;
 }
 
 int wm_inter_connect(struct wm_comm *local, int leader, struct wm_comm *peer, int peer_leader,
@@ -195,26 +218,24 @@ int wm_inter_connect(struct wm_comm *local, int leader, struct wm_comm *peer, in
                          .across = peer,
                          .far = peer_leader,
                          .far_tag = WM_TAG_INTER + tag % (WM_TAG_CHECK - WM_TAG_INTER) };
-    struct rt_proc *procs;
+    struct rt_name *names = NULL;
     struct hello h;
-    struct wm_group *remote;
-    uint32_t ctx[2];
+    struct wm_group *remote = NULL;
+    struct wm_comm *c = NULL;
     rt_lock(&local->dom->lock);
-    int err = introduce(&x, local->group, &procs, &h, ctx);
+    int err = learn(&x, local->group, &h, &names);
+    if (err) {
+        rt_unlock(&local->dom->lock);
+        free(names);
+        return err;
+    }
+    struct wm_ctx_search s = { .order = h.order, .want = 2 };
+    s.err = introduce(&x, local, &h, names, &remote);
     rt_unlock(&local->dom->lock);
-    if (err) {
-        free(procs);
-        return err;
-    }
-    err = wm_group_create(procs, h.n, &remote);
-    if (err) {
-        wm_comm_release_ids(local, ctx, 2);
-        return err;
-    }
-    wm_group_set_session(remote, local->session);
-    err = wm_comm_make(local, local->group, remote, ctx, out);
+    if (!s.err)
+        s.err = wm_comm_prepare(local, local->group, remote, NULL, &c);
     wm_group_unref(remote);
-    return err;
+    return wm_comm_agree(&x, &s, c, false, out);
 }
 
 int wm_api_intercomm_create(struct wm_comm *local_comm, int local_leader, struct wm_comm *peer_comm,
@@ -274,7 +295,7 @@ int wm_api_intercomm_merge(struct wm_comm *intercomm, int high, struct wm_comm *
 {
     struct wm_ctx_search s = { 0 };
     struct wm_group *g = NULL;
-    uint32_t ctx;
+    struct wm_comm *c = NULL;
     bool first = false;
     if (!intercomm->inter)
         return wm_err(MPI_ERR_COMM,
@@ -284,9 +305,8 @@ int wm_api_intercomm_merge(struct wm_comm *intercomm, int high, struct wm_comm *
         return err;
     s.err = first ? union_group(intercomm->group, intercomm->remote, &g)
                   : union_group(intercomm->remote, intercomm->group, &g);
-    err = wm_comm_find_ctx(intercomm, &s, &ctx);
-    if (!err)
-        err = wm_comm_make(intercomm, g, NULL, &ctx, newintracomm);
+    if (!s.err)
+        s.err = wm_comm_prepare(intercomm, g, NULL, NULL, &c);
     wm_group_unref(g);
-    return err;
+    return wm_comm_agree_all(intercomm, &s, c, true, newintracomm);
 }

@@ -7,6 +7,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/coll/team.h"
 #include "mpi/core/comm.h"
+#include "mpi/core/commnew.h"
 #include "mpi/core/ctx.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/group.h"
@@ -35,13 +36,16 @@ static int job_create(struct wm_comm **out)
     return MPI_SUCCESS;
 }
 
-static int job_get(struct wm_comm **out)
+/* A process without this communicator cannot notify the others, which wait in the same call. */
+static struct wm_comm *job_get(void)
 {
     pthread_mutex_lock(&mutex);
-    int err = job ? MPI_SUCCESS : job_create(&job);
-    *out = job;
+    if (!job && job_create(&job))
+        rt_boot_abort(1, "out of memory for the communicator by which all processes of the job "
+                         "agree");
+    struct wm_comm *c = job;
     pthread_mutex_unlock(&mutex);
-    return err;
+    return c;
 }
 
 void wm_session_rest(void)
@@ -82,6 +86,7 @@ struct call {
     uint64_t group; /* hash of its members in order */
     uint32_t len;   /* of the whole string */
     uint32_t differs;
+    int32_t err; /* error class of a process that has failed; 0: none */
 };
 _Static_assert(sizeof(struct call) <= WM_EXCH_MAX, "can be combined");
 
@@ -91,22 +96,27 @@ static void call_merge(void *inout, const void *in)
 {
     struct call *a = inout;
     const struct call *b = in;
+    a->err = a->err > b->err ? a->err : b->err;
     a->differs |= b->differs || a->group != b->group || a->len != b->len ||
                   memcmp(a->part, b->part, PART);
 }
 
 /* Whether all participants make the same call: they agree on the answer after each part of the
- * string. */
-static int meet(const struct wm_exch *x, const char *stringtag, uint64_t group)
+ * string.  `failed`: an error of this process, which becomes one of all. */
+static int meet(const struct wm_exch *x, const char *stringtag, uint64_t group, int failed)
 {
     size_t len = strlen(stringtag);
     struct call c;
     int err = 0;
     for (size_t at = 0; at <= len && !err; at += PART) {
         size_t n = len - at < PART ? len - at : PART;
-        c = (struct call){ .group = group, .len = (uint32_t)len };
+        c = (struct call){ .group = group, .len = (uint32_t)len, .err = failed };
         memcpy(c.part, stringtag + at, n);
         err = wm_exch_combine(x, &c, sizeof c, call_merge);
+        if (!err && c.err)
+            return failed ? failed
+                          : wm_err(c.err,
+                                   "another process failed in this call; its own message says why");
         if (!err && c.differs)
             return wm_err(MPI_ERR_ARG,
                           "the processes do not make the same call: their groups, or their "
@@ -148,62 +158,29 @@ static int check_call(const struct wm_group *group, const char *stringtag, const
     return err;
 }
 
-/* The members' ranks in the communicator of the job. */
-static int *job_ranks(const struct wm_group *g)
-{
-    int *ranks = malloc((size_t)g->size * sizeof *ranks);
-    for (int i = 0; ranks && i < g->size; i++)
-        ranks[i] = (int)wm_group_proc(g, i).rank;
-    return ranks;
-}
-
-/* Checks that all members make the same call, and agrees on a context.  `extra` is added to the
- * hash: further arguments that must be the same. */
+/* Checks that all members make the same call, and agrees on a context for `c`, or on the error that
+ * s->err says.  `extra` is added to the hash: further arguments that must be the same. */
 static int agree(struct wm_comm *base, const struct wm_group *group, const char *stringtag,
-                 uint64_t extra, uint32_t *ctx)
+                 uint64_t extra, struct wm_ctx_search *s, struct wm_comm *c, struct wm_comm **out)
 {
-    int *ranks = job_ranks(group);
-    if (!ranks)
-        return wm_err(MPI_ERR_NO_MEM, "no memory for the ranks of %d processes", group->size);
     uint64_t members = hash_members(group);
     uint64_t h = hash(extra ^ members, stringtag, strlen(stringtag));
     const int ntags = WM_TAG_IDUP - WM_TAG_COMM;
     struct wm_exch x = { .comm = base,
-                         .ranks = ranks,
+                         .members = group,
                          .n = group->size,
                          .me = group->rank,
                          .tag = WM_TAG_COMM + (int)(h % (uint64_t)ntags) };
     rt_lock(&base->dom->lock);
-    int err = meet(&x, stringtag, members);
-    if (!err)
-        err = wm_ctx_agree(&x, (uint64_t)base->ctx << 32 | (uint32_t)(h >> 32), ctx);
+    int err = meet(&x, stringtag, members, 0);
     rt_unlock(&base->dom->lock);
-    free(ranks);
-    return err;
-}
-
-/* A complete communicator of the group, of which the calling process is a member. */
-static int create(struct wm_comm *base, struct wm_group *group, const char *stringtag,
-                  uint64_t extra, struct wm_comm **out)
-{
-    uint32_t ctx;
-    struct wm_comm *c;
-    int err = agree(base, group, stringtag, extra, &ctx);
-    if (err)
-        return err;
-    err = wm_comm_create_local(group, ctx, base->dom, &c);
     if (err) {
-        rt_lock(&base->dom->lock);
-        wm_comm_release_ctx(ctx);
-        rt_unlock(&base->dom->lock);
+        if (c)
+            wm_comm_free(c);
         return err;
     }
-    err = wm_coll_team_init(c);
-    if (err)
-        wm_comm_free(c);
-    else
-        *out = c;
-    return err;
+    s->order = (uint64_t)base->ctx << 32 | (uint32_t)(h >> 32);
+    return wm_comm_agree(&x, s, c, true, out);
 }
 
 static int dress(struct wm_comm *c, const struct wm_info *info, struct wm_errh *errhandler)
@@ -214,27 +191,32 @@ static int dress(struct wm_comm *c, const struct wm_info *info, struct wm_errh *
     return wm_comm_set_info(c, info);
 }
 
+/* A complete communicator of the group, of which the calling process is a member. */
+static int create(struct wm_comm *base, struct wm_group *group, const char *stringtag,
+                  uint64_t extra, const struct wm_info *info, struct wm_errh *errhandler,
+                  struct wm_comm **out)
+{
+    struct wm_ctx_search s = { 0 };
+    struct wm_comm *c = NULL;
+    s.err = wm_comm_prepare(base, group, NULL, NULL, &c);
+    if (!s.err)
+        s.err = dress(c, info, errhandler);
+    if (s.err && c) {
+        wm_comm_free(c);
+        c = NULL;
+    }
+    return agree(base, group, stringtag, extra, &s, c, out);
+}
+
 int wm_api_comm_create_from_group(struct wm_group *group, const char *stringtag,
                                   struct wm_info *info, struct wm_errh *errhandler,
                                   struct wm_comm **newcomm)
 {
-    struct wm_comm *base, *c;
+    *newcomm = NULL;
     int err = check_call(group, stringtag, errhandler);
-    if (err || !group->size) {
-        *newcomm = NULL;
+    if (err || !group->size)
         return err;
-    }
-    err = job_get(&base);
-    if (!err)
-        err = create(base, group, stringtag, HASH_START, &c);
-    if (err)
-        return err;
-    err = dress(c, info, errhandler);
-    if (err)
-        wm_comm_free(c);
-    else
-        *newcomm = c;
-    return err;
+    return create(job_get(), group, stringtag, HASH_START, info, errhandler, newcomm);
 }
 
 /* ---- intercommunicators ---- */
@@ -258,11 +240,12 @@ static int check_remote(const struct wm_group *local, const struct wm_group *rem
     return MPI_SUCCESS;
 }
 
-/* The two leaders check that they make the same call. */
+/* The two leaders check that they make the same call.  `failed`: the local group has failed. */
 static int leaders_meet(struct wm_comm *base, const struct wm_group *local,
                         const struct wm_group *remote, int remote_leader, const char *stringtag,
-                        int tag)
+                        int failed)
 {
+    uint64_t h = hash(HASH_START, stringtag, strlen(stringtag));
     int me = (int)wm_group_proc(local, local->rank).rank;
     int other = (int)wm_group_proc(remote, remote_leader).rank;
     if (me == other)
@@ -272,27 +255,20 @@ static int leaders_meet(struct wm_comm *base, const struct wm_group *local,
                          .ranks = me < other ? (int[]){ me, other } : (int[]){ other, me },
                          .n = 2,
                          .me = me > other,
-                         .tag = tag };
+                         .tag = WM_TAG_COMM + (int)(h % (uint64_t)(WM_TAG_IDUP - WM_TAG_COMM)) };
     rt_lock(&base->dom->lock);
-    int err = meet(&x, stringtag, both);
+    int err = meet(&x, stringtag, both, failed);
     rt_unlock(&base->dom->lock);
     return err;
-}
-
-static void merge_worst(void *inout, const void *in)
-{
-    int *a = inout;
-    const int *b = in;
-    *a = *a > *b ? *a : *b;
 }
 
 /* The leader broadcasts the result of its checks to the local group. */
 static int share_verdict(struct wm_comm *local, int err)
 {
-    int worst = err;
+    int32_t worst = err;
     struct wm_exch x = { .comm = local, .n = local->size, .me = local->rank, .tag = WM_TAG_COMM };
     rt_lock(&local->dom->lock);
-    int failed = wm_exch_combine(&x, &worst, sizeof worst, merge_worst);
+    int failed = wm_exch_max(&x, &worst);
     rt_unlock(&local->dom->lock);
     if (err || (!failed && !worst))
         return err;
@@ -305,27 +281,26 @@ int wm_api_intercomm_create_from_groups(struct wm_group *local_group, int local_
                                         const char *stringtag, struct wm_info *info,
                                         struct wm_errh *errhandler, struct wm_comm **newintercomm)
 {
-    struct wm_comm *base, *local, *c = NULL;
+    struct wm_comm *local, *c = NULL;
     int err = check_call(local_group, stringtag, errhandler);
     if (!err && (local_leader < 0 || local_leader >= local_group->size))
         err = wm_err(MPI_ERR_RANK,
                      "argument 2 (local_leader): %d is not a rank of the local group, 0..%d",
                      local_leader, local_group->size - 1);
     bool leader = !err && local_group->rank == local_leader;
-    if (!err)
-        err = job_get(&base);
-    /* A different start value of the hash than in MPI_Comm_create_from_group distinguishes the two
-     * calls. */
-    if (!err)
-        err = create(base, local_group, stringtag, ~HASH_START, &local);
     if (err)
         return err;
-    uint64_t h = hash(HASH_START, stringtag, strlen(stringtag));
+    struct wm_comm *base = job_get();
+    /* A different start value of the hash than in MPI_Comm_create_from_group distinguishes the two
+     * calls. */
+    int failed = create(base, local_group, stringtag, ~HASH_START, NULL, errhandler, &local);
     if (leader)
         err = check_remote(local_group, remote_group, remote_leader);
     if (leader && !err)
-        err = leaders_meet(base, local_group, remote_group, remote_leader, stringtag,
-                           WM_TAG_COMM + (int)(h % (uint64_t)(WM_TAG_IDUP - WM_TAG_COMM)));
+        err = leaders_meet(base, local_group, remote_group, remote_leader, stringtag, failed);
+    if (failed)
+        return failed;
+    uint64_t h = hash(HASH_START, stringtag, strlen(stringtag));
     err = share_verdict(local, err);
     if (!err)
         err = wm_inter_connect(local, local_leader, base,

@@ -22,6 +22,11 @@ struct member {
     int key, rank;
 };
 
+#define RESOURCE_KEY "mpi_hw_resource_type"
+
+/* Contributions of as many processes are on the stack. */
+#define FEW 256
+
 static int by_key(const void *pa, const void *pb)
 {
     const struct member *a = pa, *b = pb;
@@ -70,46 +75,83 @@ static int exchange(struct wm_comm *comm, const struct member *mine, struct memb
     return err ? wm_err_rt(err, "exchanging colors and keys") : MPI_SUCCESS;
 }
 
-/* All agreements are complete; from here on a failure concerns this process only. */
-static int build(struct wm_comm *comm, struct member *all, int64_t color, const uint32_t *ctx,
-                 struct wm_comm **out)
+/* Stores the resource type of the split in the info of the new communicator, and in the info that
+ * the user passed. */
+static int store_resource(struct wm_comm *c, const struct wm_split *s)
+{
+    int err = c->info ? MPI_SUCCESS : wm_info_create(&c->info);
+    if (!err)
+        err = wm_info_put(c->info, RESOURCE_KEY, s->resource);
+    if (!err && s->info)
+        err = wm_info_put(s->info, RESOURCE_KEY, s->resource);
+    return err;
+}
+
+/* The communicator of this process's color, but for the agreement; NULL: it is in none, or an error
+ * is returned. */
+static int prepare(struct wm_comm *comm, struct member *all, const struct wm_split *s,
+                   struct wm_comm **out)
 {
     struct wm_group *local = NULL, *remote = NULL;
-    int nids = comm->inter ? 2 : 1, err = MPI_SUCCESS;
-    if (color >= 0)
-        err = color_group(comm->group, all, color, &local);
-    if (local && comm->inter)
-        err = color_group(comm->remote, all + comm->size, color, &remote);
-    *out = NULL;
+    int err = MPI_SUCCESS;
+    if (s->color >= 0)
+        err = color_group(comm->group, all, s->color, &local);
+    if (!err && local && comm->inter)
+        err = color_group(comm->remote, all + comm->size, s->color, &remote);
     if (!err && local && (remote || !comm->inter))
-        err = wm_comm_make(comm, local, remote, ctx, out); /* one id for all colors: their processes
-                                                              are disjoint */
-    else
-        wm_comm_release_ids(comm, ctx, nids);
+        err = wm_comm_prepare(comm, local, remote, NULL, out);
+    if (!err && *out && s->resource)
+        err = store_resource(*out, s);
+    if (err && *out) {
+        wm_comm_free(*out);
+        *out = NULL;
+    }
     wm_group_unref(local);
     wm_group_unref(remote);
     return err;
 }
 
+/* The memory for the contributions of n processes: `few`, or allocated.  All processes agree that
+ * each has it. */
+static int get_room(struct wm_comm *comm, int n, struct member *few, struct member **all)
+{
+    struct wm_exch x = wm_exch_all(comm, WM_TAG_COMM);
+    *all = n <= FEW ? few : malloc((size_t)n * sizeof **all);
+    if (n <= FEW)
+        return MPI_SUCCESS;
+    int32_t missing = !*all;
+    rt_lock(&comm->dom->lock);
+    int err = wm_exch_max(&x, &missing);
+    rt_unlock(&comm->dom->lock);
+    if (!err && !missing)
+        return MPI_SUCCESS;
+    free(*all);
+    return err ? wm_err_rt(err, "splitting a communicator")
+               : wm_err(MPI_ERR_NO_MEM,
+                        "no memory for the colors of %d processes, here or in "
+                        "another process",
+                        n);
+}
+
 int wm_comm_split(struct wm_comm *comm, const struct wm_split *s, int err, struct wm_comm **out)
 {
-    int n = comm->size + (comm->inter ? comm->remote->size : 0), nids = comm->inter ? 2 : 1;
+    int n = comm->size + (comm->inter ? comm->remote->size : 0);
     struct member mine = { .color = s->color, .key = s->key, .rank = comm->rank };
-    struct member *all = malloc((size_t)n * sizeof *all);
-    struct wm_ctx_search search = { .want = nids, .err = err, .check = s->check };
-    uint32_t ctx[2];
-    if (!all && !err)
-        search.err = wm_err(MPI_ERR_NO_MEM, "no memory for the colors of %d processes", n);
-    err = wm_comm_find_ctx(comm, &search, ctx);
-    if (!err) {
-        err = exchange(comm, &mine, all);
-        if (err)
-            wm_comm_release_ids(comm, ctx, nids);
-        else
-            err = build(comm, all, s->color, ctx, out);
+    struct member few[FEW], *all;
+    struct wm_ctx_search search = { .want = comm->inter ? 2 : 1, .check = s->check };
+    struct wm_comm *c = NULL;
+    *out = NULL;
+    int rc = get_room(comm, n, few, &all);
+    if (rc)
+        return rc;
+    rc = exchange(comm, &mine, all);
+    if (!rc) {
+        search.err = err ? err : prepare(comm, all, s, &c);
+        rc = wm_comm_agree_all(comm, &search, c, c && c->size == comm->size, out);
     }
-    free(all);
-    return err;
+    if (all != few)
+        free(all);
+    return rc;
 }
 
 int wm_api_comm_split(struct wm_comm *comm, int color, int key, struct wm_comm **newcomm)
@@ -154,7 +196,6 @@ static int color_of(const struct wm_comm *c, bool (*alike)(struct rt_proc p))
 /* ---- by hardware ---- */
 
 #define SHARED_MEMORY "mpi_shared_memory"
-#define RESOURCE_KEY "mpi_hw_resource_type"
 #define PSET_KEY "mpi_pset_name"
 
 /* Level 0 is the host; the other levels are those of rt_topo_resource(). */
@@ -231,18 +272,6 @@ static int compare(struct wm_comm *comm, int type, int *level, int64_t *color)
     return MPI_SUCCESS;
 }
 
-/* Stores the resource type of the split in the info of the new communicator, and in the info that
- * the user passed. */
-static int say_level(struct wm_comm *c, struct wm_info *info, int level)
-{
-    int err = c->info ? MPI_SUCCESS : wm_info_create(&c->info);
-    if (!err)
-        err = wm_info_put(c->info, RESOURCE_KEY, level_name(level));
-    if (!err && info)
-        err = wm_info_put(info, RESOURCE_KEY, level_name(level));
-    return err;
-}
-
 /* Different names give different colors.  No name, several names, or an unknown name give
  * MPI_COMM_NULL. */
 static int64_t guided_color(struct wm_comm *comm, const struct wm_info *info, bool psets)
@@ -268,8 +297,8 @@ int wm_api_comm_split_type(struct wm_comm *comm, int split_type, int key, struct
                            struct wm_comm **newcomm)
 {
     struct wm_split s = { .color = -1, .key = key };
-    int64_t color;
-    int level, err = compare(comm, split_type, &level, &color);
+    int64_t color = -1;
+    int level = LEVELS, err = compare(comm, split_type, &level, &color);
     if (err)
         return err;
     switch (split_type) {
@@ -282,6 +311,8 @@ int wm_api_comm_split_type(struct wm_comm *comm, int split_type, int key, struct
         break;
     case MPI_COMM_TYPE_HW_UNGUIDED:
         s.color = color; /* a strict subset of the parent's processes, or no process */
+        s.resource = level < LEVELS ? level_name(level) : NULL;
+        s.info = info;
         break;
     case MPI_COMM_TYPE_HW_GUIDED:
     case MPI_COMM_TYPE_RESOURCE_GUIDED:
@@ -293,13 +324,5 @@ int wm_api_comm_split_type(struct wm_comm *comm, int split_type, int key, struct
             "split_type is %d, which is none of the MPI_COMM_TYPE_ constants nor MPI_UNDEFINED",
             split_type);
     }
-    err = wm_comm_split(comm, &s, err, newcomm);
-    if (err || !*newcomm || split_type != MPI_COMM_TYPE_HW_UNGUIDED)
-        return err;
-    err = say_level(*newcomm, info, level);
-    if (err) {
-        wm_comm_free(*newcomm);
-        *newcomm = NULL;
-    }
-    return err;
+    return wm_comm_split(comm, &s, err, newcomm);
 }

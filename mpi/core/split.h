@@ -11,6 +11,9 @@ struct wm_split {
     int64_t color;
     int key;
     uint64_t check; /* as in struct wm_ctx_search */
+    /* A resource type to store in the info of the new communicator and in `info`; NULL: none. */
+    const char *resource;
+    struct wm_info *info;
 };
 /* Collective over `comm`.  *out is NULL for a process that has color -1 or no process on the other
  * side of an intercommunicator.  `err`: this process has failed already and notifies the others.

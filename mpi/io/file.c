@@ -34,6 +34,8 @@ void wm_file_unref(struct wm_file *f)
     wm_exchange_free(f->exchange);
     wm_onehost_free(f->onehost);
     free(f->spare);
+    if (!f->dead)
+        free(f->numbers);
     free(f->name);
     pthread_mutex_destroy(&f->mutex);
     rt_slab_free(&wm_file_slab, f);
@@ -53,9 +55,12 @@ int wm_file_numbers(struct wm_file *f, struct coll_args *a, int64_t *v, int n)
     wm_file_lock(f);
     int rc = wm_cop_drain(f);
     if (!rc)
-        rc = wm_alive_numbers(f->comm, a, v, n);
+        rc = wm_alive_numbers(f->comm, a, f->numbers, v, n);
     f->dead = f->dead || rc == -RT_EPEER;
     wm_file_unlock(f);
+    if (rc == -RT_ENOMEM)
+        rt_boot_abort(1, "out of memory for an agreement of the processes of a file; the others "
+                         "would wait");
     return rc < 0 ? wm_err_rt(rc, "the %d processes of file %s could not agree", f->comm->size,
                               f->name)
                   : MPI_SUCCESS;

@@ -8,6 +8,7 @@
 #include "mpi/core/commnew.h"
 #include "mpi/core/ctx.h"
 #include "mpi/core/comm.h"
+#include "mpi/coll/alive.h"
 #include "mpi/core/errh.h"
 #include "mpi/io/file.h"
 #include "mpi/io/hints.h"
@@ -64,9 +65,11 @@ static int create_object(const char *filename, int amode, const struct wm_info *
     pthread_mutex_init(&f->mutex, NULL);
     f->name = strdup(bare_name(filename));
     f->hints = wm_hints_create();
+    f->numbers = calloc(1, sizeof *f->numbers);
     f->errh = wm_file_errh_ref(NULL);
-    int err = f->name && f->hints ? wm_hints_read(f->hints, info)
-                                  : wm_err(MPI_ERR_NO_MEM, "no memory for another file");
+    int err = f->name && f->hints && f->numbers
+                  ? wm_hints_read(f->hints, info)
+                  : wm_err(MPI_ERR_NO_MEM, "no memory for another file");
     if (!err)
         err = wm_view_default(&f->view);
     *out = f;
@@ -82,6 +85,7 @@ static void destroy_object(struct wm_file *f)
     wm_hints_free(f->hints);
     if (f->view)
         wm_view_unref(f->view);
+    free(f->numbers);
     free(f->name);
     pthread_mutex_destroy(&f->mutex);
     rt_slab_free(&wm_file_slab, f);
@@ -101,16 +105,17 @@ static int open_fd(struct wm_file *f, bool first)
     return f->fd < 0 ? wm_file_err(f, f->fd, "could not open") : MPI_SUCCESS;
 }
 
-/* Agrees on a context id and on errors so far: the class of any rank's becomes that of all. */
-static int agree(struct wm_comm *comm, int err, int amode, uint32_t *ctx)
+/* Makes the file's communicator, and agrees on errors so far: the class of any rank's becomes that
+ * of all. */
+static int agree(struct wm_comm *comm, int err, int amode, struct wm_comm **out)
 {
     uint64_t mine = (uint64_t)(unsigned)amode * 0x9e3779b97f4a7c15ull + 1;
     struct wm_ctx_search s = { .err = err };
     /* Rank 0 adds as many terms as the others subtract. */
     s.check = comm->rank ? 0 - mine : (uint64_t)(comm->size - 1) * mine;
-    int rc = wm_comm_find_ctx(comm, &s, ctx);
+    int rc = wm_comm_create_checked(comm, comm->group, &s, out);
     if (err)
-        return err; /* with the text of this rank; no id was taken */
+        return err; /* with the text of this rank */
     if (rc == MPI_ERR_GROUP)
         return wm_err(MPI_ERR_NOT_SAME, "amode differs among the processes; here it is 0x%x",
                       (unsigned)amode);
@@ -173,7 +178,7 @@ int wm_api_file_open(struct wm_comm *comm, const char *filename, int amode, stru
                      struct wm_file **fh)
 {
     struct wm_file *f = NULL;
-    uint32_t ctx;
+    struct wm_comm *own;
     if (comm->inter)
         return wm_err(MPI_ERR_COMM, "files are opened by the processes of an intracommunicator");
     int err = check_amode(amode);
@@ -181,16 +186,15 @@ int wm_api_file_open(struct wm_comm *comm, const char *filename, int amode, stru
         err = create_object(filename, amode, info, &f);
     if (!err && comm->rank == 0 && !(amode & MPI_MODE_CREATE))
         err = open_fd(f, true);
-    err = agree(comm, err, amode, &ctx);
-    if (!err)
-        err = wm_comm_make(comm, comm->group, NULL, &ctx, &f->comm);
+    err = agree(comm, err, amode, &own);
     if (err) {
         if (f)
             destroy_object(f);
         return err;
     }
-    f->comm->no_handle = true;
-    f->comm->file = f;
+    f->comm = own;
+    own->no_handle = true;
+    own->file = f;
     err = complete(f);
     if (f->dead) /* a task of the domain still uses the communicator */
         return err;

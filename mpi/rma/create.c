@@ -68,20 +68,21 @@ static void delist(struct wm_rma *r)
 
 /* ---- the window's file ---- */
 
-/* The processes of the window on this host. */
-static int find_members(struct wm_rma *r, struct wm_rma_host *h)
+/* The processes of a window of `c` on this host. */
+static int find_members(struct wm_rma *r, const struct wm_comm *c, struct wm_rma_host *h)
 {
-    const struct wm_group *g = r->comm->group;
+    const struct wm_group *g = c->group;
     r->members = malloc((size_t)rt_node.size * sizeof *r->members);
     h->ranks = malloc((size_t)rt_node.size * sizeof *h->ranks);
-    if (!r->members || !h->ranks)
-        return -RT_ENOMEM;
+    h->share = calloc((size_t)rt_node.size, sizeof *h->share);
+    if (!r->members || !h->ranks || !h->share)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for a window");
     for (int i = 0; i < g->size; i++) {
         struct rt_proc p = wm_group_proc(g, i);
         int local = p.ns == 0 ? rt_boot_local(p.rank) : -1;
         if (local < 0)
             continue;
-        if (i == r->comm->rank)
+        if (i == c->rank)
             h->me = r->nmembers;
         h->ranks[r->nmembers] = i;
         r->members[r->nmembers++] = local;
@@ -115,9 +116,6 @@ static int64_t place(const struct wm_rma *r, struct wm_rma_host *h, const struct
 
 static int exchange_sizes(struct wm_rma *r, struct wm_rma_host *h, const struct wm_rma_plan *p)
 {
-    h->share = calloc((size_t)r->nmembers, sizeof *h->share);
-    if (!h->share)
-        return -RT_ENOMEM;
     struct wm_rma_share mine = { p->allocates ? p->nbytes : 0, p->align, r->nnotes };
     struct wm_exch x = {
         .comm = r->comm, .ranks = h->ranks, .n = r->nmembers, .me = h->me, .tag = WM_TAG_COMM
@@ -197,10 +195,7 @@ static bool is_private(const struct wm_rma *r)
 static int share(struct wm_rma *r, const struct wm_rma_plan *p, struct wm_rma_host *h, bool device)
 {
     int64_t off = 0;
-    int err = find_members(r, h);
-    if (err < 0)
-        return err;
-    err = exchange_sizes(r, h, p);
+    int err = exchange_sizes(r, h, p);
     if (err < 0)
         return err;
     for (int i = 0; i < r->nmembers; i++)
@@ -298,14 +293,12 @@ static int shared_error(int err, const struct wm_rma_plan *p)
     return wm_err_rt(err, "creating the shared memory of the window");
 }
 
-static struct wm_rma *rma_new(struct wm_win *w, struct wm_comm *c, const struct wm_rma_plan *p)
+static struct wm_rma *rma_new(struct wm_win *w, const struct wm_rma_plan *p)
 {
     struct wm_rma *r = calloc(1, sizeof *r);
     if (!r)
         return NULL;
     r->win = w;
-    r->comm = c;
-    r->dom = c->dom;
     r->base = p->base;
     r->nbytes = (uint64_t)p->nbytes;
     r->unit = p->unit;
@@ -317,9 +310,14 @@ static struct wm_rma *rma_new(struct wm_win *w, struct wm_comm *c, const struct 
     rt_list_init(&r->folds);
     rt_list_init(&r->deferred);
     rt_list_init(&r->all.link);
-    w->comm = c;
     w->rma = r;
     return r;
+}
+
+static void host_free(struct wm_rma_host *h)
+{
+    free(h->ranks);
+    free(h->share);
 }
 
 static void rma_free(struct wm_rma *r)
@@ -337,40 +335,38 @@ static void rma_free(struct wm_rma *r)
     free(r);
 }
 
-/* The part of creation under the domain's lock. */
-static int build(struct wm_win *w, struct wm_comm *c, const struct wm_rma_plan *plan)
+/* Allocates what this process needs in the agreements. */
+static int prepare(const struct wm_comm *comm, const struct wm_rma_plan *p, struct wm_win **w,
+                   struct wm_rma_host *h)
 {
-    struct wm_rma_host h = { 0 };
+    int err = wm_win_create(w);
+    if (err)
+        return err;
+    struct wm_rma *r = rma_new(*w, p);
+    return r ? find_members(r, comm, h) : wm_err(MPI_ERR_NO_MEM, "no memory for a window");
+}
+
+/* The part of creation under the domain's lock; `c` is the hidden communicator. */
+static int build(struct wm_win *w, struct wm_comm *c, const struct wm_rma_plan *plan,
+                 struct wm_rma_host *h)
+{
     struct wm_rma_plan p = *plan;
-    struct wm_rma *r = rma_new(w, c, &p);
-    if (!r)
-        rt_boot_abort(1, "out of memory for a window"); /* the others wait in the agreement */
+    struct wm_rma *r = w->rma;
+    r->comm = w->comm = c;
+    r->dom = c->dom;
     bool device = false;
     int failed = p.device ? take_device(r, &p) : 0;
     if (!failed && !p.allocates)
         failed = wm_rma_look(p.base, p.nbytes, &device);
-    int err = share(r, &p, &h, device);
+    int err = share(r, &p, h, device);
     if (err < 0 && !failed)
         failed = shared_error(err, &p);
+    if (!failed)
+        failed = wm_rma_set_hints(r, p.info);
     enlist(r);
     err = agree(r, failed);
     rt_share_unlink(&r->file);
     rt_share_seal(&r->file);
-    free(h.ranks);
-    free(h.share);
-    return err;
-}
-
-/* Makes the hidden communicator.  An error of one process (`failed`) becomes an error of all. */
-static int hide(struct wm_comm *comm, int failed, struct wm_comm **out)
-{
-    struct wm_ctx_search s = { .err = failed };
-    uint32_t ctx;
-    int err = wm_comm_find_ctx(comm, &s, &ctx);
-    if (!err)
-        err = wm_comm_make(comm, comm->group, NULL, &ctx, out);
-    if (!err)
-        (*out)->no_handle = true;
     return err;
 }
 
@@ -396,23 +392,28 @@ int wm_rma_create(struct wm_comm *comm, const struct wm_rma_plan *p, int failed,
 {
     struct wm_comm *hidden;
     struct wm_win *w = NULL;
+    struct wm_rma_host h = { 0 };
     if (!failed)
-        failed = wm_win_create(&w);
-    int err = hide(comm, failed, &hidden);
+        failed = prepare(comm, p, &w, &h);
+    /* An error of one process becomes an error of all. */
+    int err = wm_comm_create_from(comm, comm->group, failed, &hidden);
     if (err) {
+        if (w && w->rma)
+            rma_free(w->rma);
         if (w)
             wm_win_destroy(w);
+        host_free(&h);
         return err;
     }
+    hidden->no_handle = true;
     w->flavor = p->flavor;
     w->model = MPI_WIN_UNIFIED;
     w->nbytes = p->nbytes;
     w->disp_unit = (int)p->unit;
     rt_lock(&hidden->dom->lock);
-    err = build(w, hidden, p);
+    err = build(w, hidden, p, &h);
     rt_unlock(&hidden->dom->lock);
-    if (!err)
-        err = wm_rma_set_hints(w->rma, p->info);
+    host_free(&h);
     if (!err && comm->stream)
         err = comm->stream_window(w, comm);
     if (err) {

@@ -93,9 +93,7 @@ int wm_rma_set_hints(struct wm_rma *r, const struct wm_info *info)
         if (v && applies(r, i))
             err = wm_info_put(r->hints, hints[i].key, v);
     }
-    char nnotes[16];
-    snprintf(nnotes, sizeof nnotes, "%d", r->nnotes);
-    return err ? err : wm_info_put(r->hints, "weft_notifications", nnotes);
+    return err;
 }
 
 /* What was fixed at creation is not changed later. */
@@ -123,7 +121,11 @@ int wm_api_win_set_info(struct wm_win *win, struct wm_info *info)
 int wm_api_win_get_info(struct wm_win *win, struct wm_info **info_used)
 {
     struct wm_info *i = NULL;
+    char nnotes[16];
+    snprintf(nnotes, sizeof nnotes, "%d", win->rma->nnotes);
     int err = wm_info_dup(win->rma->hints, &i);
+    if (!err)
+        err = wm_info_put(i, "weft_notifications", nnotes);
     if (!err)
         err = wm_info_put(i, "mpi_memory_alloc_kinds", wm_session_kinds(win->comm->session));
     if (err)

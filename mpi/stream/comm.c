@@ -345,15 +345,14 @@ static const char *attach_all(struct wm_xstream_comm *s, const struct note *note
 }
 
 /* Under the lock.  Collective: two exchanges, the first of keys, the second of whether all
- * processes could map them. */
-static int connect(struct wm_xstream_comm *s, int err)
+ * processes could map them.  `notes`: room for one of each process. */
+static int connect(struct wm_xstream_comm *s, struct note *notes, int err)
 {
     int n = s->comm->size;
-    struct note mine = { .err = err, .cuda = s->g != NULL },
-                *notes = calloc((size_t)n, sizeof *notes);
+    struct note mine = { .err = err, .cuda = s->g != NULL };
     struct wm_exch x = wm_exch_all(s->ctl, WM_TAG_COMM);
     const char *why = err ? "" : prepare(s, &mine);
-    int rc = notes ? wm_exch_allgather(&x, &mine, sizeof mine, notes) : -RT_ENOMEM;
+    int rc = wm_exch_allgather(&x, &mine, sizeof mine, notes);
     bool can = rc >= 0;
     s->all_cuda = can;
     for (int r = 0; r < n && rc >= 0; r++) {
@@ -371,7 +370,6 @@ static int connect(struct wm_xstream_comm *s, int err)
             s->adds = s->adds && notes[r].adds;
         }
     }
-    free(notes);
     if (rc < 0)
         return wm_err_rt(rc, "setting up a stream communicator among %d processes", n);
     s->mapped = can && !s->way;
@@ -386,18 +384,30 @@ static int connect(struct wm_xstream_comm *s, int err)
                             : wm_err(err, "another process of the communicator has failed");
 }
 
-/* The state owns the hidden communicators, also if this fails. */
-static int state_make(struct wm_comm *c, struct wm_comm *ctl, struct wm_comm *way,
-                      struct wm_xstream *stream, int err)
+/* What a process needs before it can take part: allocated before any communicator is made. */
+static struct wm_xstream_comm *state_new(int size, struct note **notes)
 {
     struct wm_xstream_comm *s = calloc(1, sizeof *s);
-    int mine = err;
+    *notes = calloc((size_t)size, sizeof **notes);
     if (s)
-        s->seq = calloc((size_t)c->size, sizeof *s->seq);
-    if (!s || !s->seq) {
-        free(s);
-        return wm_err(MPI_ERR_NO_MEM, "no memory for a stream communicator");
-    }
+        s->seq = calloc((size_t)size, sizeof *s->seq);
+    if (s && s->seq && *notes)
+        return s;
+    if (s)
+        free(s->seq);
+    free(s);
+    free(*notes);
+    *notes = NULL;
+    wm_err(MPI_ERR_NO_MEM, "no memory for a stream communicator");
+    return NULL;
+}
+
+/* Gives the state to the communicator `c`.  The state owns the hidden communicators, also if this
+ * fails. */
+static int state_fill(struct wm_xstream_comm *s, struct note *notes, struct wm_comm *c,
+                      struct wm_comm *ctl, struct wm_comm *way, struct wm_xstream *stream)
+{
+    int mine = MPI_SUCCESS;
     if (way && stream && stream->is_cuda)
         wm_proxy_permit();
     rt_lock(&c->dom->lock);
@@ -417,39 +427,55 @@ static int state_make(struct wm_comm *c, struct wm_comm *ctl, struct wm_comm *wa
         wm_xstream_ref(stream);
     rt_list_append(&wm_xstream_comms, &s->link);
     int mode = rt_gpu_capture_relax();
-    if (!err && stream && stream->is_cuda) {
+    if (stream && stream->is_cuda) {
         int rc = rt_gpu_stream_of(stream->cuda, &s->g);
         mine = rc < 0 ? wm_err_rt(rc, "using CUDA stream %p", stream->cuda) : MPI_SUCCESS;
     }
-    int rc = connect(s, mine);
+    int rc = connect(s, notes, mine);
     rt_gpu_capture_restore(mode);
     rt_unlock(&c->dom->lock);
     return mine ? mine : rc;
 }
 
-/* `err`: this process's arguments are wrong; all processes are notified. */
+/* The communicator that the user sees, and the hidden ones.  `err`: this process has failed; all
+ * processes are notified. */
+static int make_comms(struct wm_comm *comm, int err, bool proxies, struct wm_comm *made[3])
+{
+    for (int i = 0; i < 3; i++)
+        made[i] = NULL;
+    err = wm_comm_create_from(comm, comm->group, err, &made[0]);
+    if (!err)
+        err = wm_comm_create_from(comm, comm->group, MPI_SUCCESS, &made[1]);
+    if (!err && proxies && wm_proxy_serves(made[0]))
+        err = wm_comm_create_from(comm, comm->group, MPI_SUCCESS, &made[2]);
+    for (int i = 0; err && i < 3; i++)
+        if (made[i])
+            wm_comm_free(made[i]);
+    return err;
+}
+
 static int comm_create(struct wm_comm *comm, struct wm_xstream *stream, int err, bool proxies,
                        struct wm_comm **out)
 {
-    struct wm_comm *c, *ctl = NULL, *way = NULL;
-    int rc = wm_comm_create_from(comm, comm->group, &c);
-    if (rc)
-        return rc;
-    rc = wm_comm_create_from(comm, comm->group, &ctl);
-    if (!rc && proxies && wm_proxy_serves(c))
-        rc = wm_comm_create_from(comm, comm->group, &way);
-    if (rc) {
-        if (ctl)
-            wm_comm_free(ctl);
-        wm_comm_free(c);
-        return rc;
+    struct wm_comm *c[3];
+    struct note *notes = NULL;
+    struct wm_xstream_comm *s = err ? NULL : state_new(comm->size, &notes);
+    if (!err && !s)
+        err = MPI_ERR_NO_MEM;
+    err = make_comms(comm, err, proxies, c);
+    if (err) {
+        if (s)
+            free(s->seq);
+        free(s);
+    } else {
+        err = state_fill(s, notes, c[0], c[1], c[2], stream);
+        if (err)
+            wm_comm_free(c[0]); /* frees its state too */
+        else
+            *out = c[0];
     }
-    rc = state_make(c, ctl, way, stream, err);
-    if (rc)
-        wm_comm_free(c); /* frees its state too */
-    else
-        *out = c;
-    return err ? err : rc;
+    free(notes);
+    return err;
 }
 
 int wm_xstream_again(struct wm_comm *comm, struct wm_comm **out)
@@ -558,10 +584,12 @@ static void notify(struct wm_xstream_comm *s, int r)
 {
     static const uint32_t one = 1;
     struct coll_team *t = &s->comm->team;
-    uint64_t abort = s->words_at[r] + offsetof(struct rt_gpu_meet_words, abort);
     struct wm_msg m = failure_message(s, &one, r);
     struct rt_req *req;
-    if (s->mapped && t->ops->peer_write(t, r, abort, &one, sizeof one) < 0)
+    /* Without mappings there may be more processes than addresses of words. */
+    uint64_t words = s->mapped ? s->words_at[r] : 0;
+    uint64_t abort = words + offsetof(struct rt_gpu_meet_words, abort);
+    if (words && t->ops->peer_write(t, r, abort, &one, sizeof one) < 0)
         rt_gpu_copy_now(s->g, (void *)(uintptr_t)wm_xstream_at(s, r, poison), &one, sizeof one);
     if (wm_p2p_isend(&m, WM_STANDARD, &req) < 0)
         return; /* the process has ended */

@@ -45,10 +45,8 @@ static struct wm_topo *new_grid(int ndims, const int dims[], const int periods[]
 static int order_grid(struct wm_comm *comm, int n, const struct wm_topo *t, int **order)
 {
     int room = 2 * t->ndims, *index = malloc(((size_t)n + 1) * ((size_t)room + 1) * sizeof *index);
-    struct wm_adj g = { .n = n, .index = index, .edges = index + n };
-    if (!index)
-        return wm_err(MPI_ERR_NO_MEM, "no memory for the edges of a grid of %d processes", n);
-    for (int i = 0, at = 0; i < n; i++) {
+    struct wm_adj g = { .n = n, .index = index, .edges = index ? index + n : NULL };
+    for (int i = 0, at = 0; index && i < n; i++) {
         int *out = index + n + at, found = wm_topo_neighbors(t, i, out);
         for (int k = 0, kept = 0; k < found; k++)
             if (out[k] != MPI_PROC_NULL) {
@@ -57,7 +55,7 @@ static int order_grid(struct wm_comm *comm, int n, const struct wm_topo *t, int 
             }
         index[i] = at;
     }
-    int err = wm_topo_order(comm, &g, order);
+    int err = wm_topo_order(comm, index ? &g : NULL, order);
     free(index);
     return err;
 }
@@ -80,13 +78,13 @@ int wm_api_cart_create(struct wm_comm *comm_old, int ndims, const int dims[], co
         vote.print = wm_topo_print(vote.print, 1, &(int){ reorder != 0 });
     }
     err = wm_topo_agree(comm_old, err, &vote);
-    if (!err && reorder)
-        err = order_grid(comm_old, n, t, &order);
     if (err) {
         wm_topo_free(t);
         return err;
     }
-    err = wm_topo_make(comm_old, n, order, t, comm_cart);
+    if (reorder)
+        err = order_grid(comm_old, n, t, &order);
+    err = wm_topo_make(comm_old, n, order, t, err, comm_cart);
     free(order);
     return err;
 }
@@ -160,7 +158,7 @@ int wm_api_cart_sub(struct wm_comm *comm, const int remain_dims[], struct wm_com
     if (err)
         wm_topo_free(s);
     else
-        err = wm_topo_make(comm, n, ranks, s, newcomm);
+        err = wm_topo_make(comm, n, ranks, s, MPI_SUCCESS, newcomm);
     free(ranks);
     return err;
 }

@@ -132,8 +132,18 @@ static int run(struct wm_comm *c, struct coll_args *a)
     rt_lock(&c->dom->lock);
     int err = wm_coll_run(c, a);
     rt_unlock(&c->dom->lock);
+    if (err == -RT_ENOMEM)
+        rt_boot_abort(1,
+                      "out of memory to exchange the edges of a graph; the other processes would "
+                      "wait");
     return err ? wm_err_rt(err, "exchanging the edges of a graph among %d processes", c->size)
                : MPI_SUCCESS;
+}
+
+/* Whether all processes have what the next exchange needs; an error of one is an error of all. */
+static int all_ready(struct wm_comm *c, int err)
+{
+    return wm_topo_agree(c, err, &(struct wm_topo_vote){ 0 });
 }
 
 /* Displacements of blocks one behind the other; returns the sum. */
@@ -157,12 +167,13 @@ static int gather(struct wm_comm *c, const struct records *mine, struct records 
     struct coll_args a = {
         .kind = COLL_ALLGATHER, .sbuf = &n, .scount = 1, .rbuf = ns, .rcount = 1
     };
+    err = all_ready(c, err);
     if (!err)
         err = run(c, &a);
     for (int i = 0; i < p && !err; i++)
         counts[i] = (int64_t)ns[i] * RECORD_INTS;
     if (!err)
-        err = new_records(stack(p, counts, counts + p) / RECORD_INTS, all);
+        err = all_ready(c, new_records(stack(p, counts, counts + p) / RECORD_INTS, all));
     if (!err) {
         all->n = (int)((counts[2 * p - 1] + counts[p - 1]) / RECORD_INTS);
         a = (struct coll_args){ .kind = COLL_ALLGATHERV,
@@ -211,18 +222,22 @@ static int exchange(struct wm_comm *c, const struct records *mine, struct record
     int p = c->size;
     struct records out = { 0 };
     int64_t *v = malloc(4 * (size_t)p * sizeof *v);
-    if (!v)
-        return wm_err(MPI_ERR_NO_MEM, "no memory for the counts of %d processes", p);
-    int64_t *sc = v, *sd = v + p, *rc = v + 2 * p, *rd = v + 3 * p;
     int ints = (int)(sizeof *v / sizeof(int));
-    int err = address(p, mine, sc, sd, &out);
+    int err = v ? address(p, mine, v, v + p, &out)
+                : wm_err(MPI_ERR_NO_MEM, "no memory for the counts of %d processes", p);
+    err = all_ready(c, err);
+    if (err) {
+        free(out.v);
+        free(v);
+        return err;
+    }
+    int64_t *sc = v, *sd = v + p, *rc = v + 2 * p, *rd = v + 3 * p;
     struct coll_args a = {
         .kind = COLL_ALLTOALL, .sbuf = sc, .scount = ints, .rbuf = rc, .rcount = ints
     };
+    err = run(c, &a);
     if (!err)
-        err = run(c, &a);
-    if (!err)
-        err = new_records(stack(p, rc, rd) / RECORD_INTS, in);
+        err = all_ready(c, new_records(stack(p, rc, rd) / RECORD_INTS, in));
     if (!err) {
         in->n = (int)((rd[p - 1] + rc[p - 1]) / RECORD_INTS);
         a = (struct coll_args){ .kind = COLL_ALLTOALLV,
@@ -245,7 +260,7 @@ static int reorder_all(struct wm_comm *c, const struct records *all, int **order
     int p = c->size, n = 0;
     int *v = calloc((size_t)p + 2 * (size_t)all->n + 1, sizeof *v);
     if (!v)
-        return wm_err(MPI_ERR_NO_MEM, "no memory for a graph of %d edges", all->n);
+        return wm_topo_order(c, NULL, order);
     struct wm_adj g = { .n = p, .index = v, .edges = v + p, .weights = v + p + all->n };
     for (int i = 0; i < all->n; i++)
         if (all->v[i].sides & AT_SOURCE)
@@ -295,14 +310,9 @@ static int create(struct wm_comm *c, const struct records *mine, bool weighted, 
     }
     if (!err)
         err = build(use, find(order, c->size, c->rank), weighted, &t);
-    struct wm_topo_vote built = { 0 };
-    err = wm_topo_agree(c, err, &built);
-    if (err) {
-        wm_topo_free(t);
-    } else {
+    if (!err)
         t->symmetric = vote->balance == 0;
-        err = wm_topo_make(c, c->size, order, t, out);
-    }
+    err = wm_topo_make(c, c->size, order, t, err, out);
     free(order);
     free(got.v);
     return err;

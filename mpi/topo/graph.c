@@ -95,13 +95,13 @@ int wm_api_graph_create(struct wm_comm *comm_old, int nnodes, const int index[],
     }
     err = wm_topo_agree(comm_old, err, &vote);
     struct wm_adj g = { .n = nnodes, .index = t ? t->index : NULL, .edges = t ? t->edges : NULL };
-    if (!err && reorder)
-        err = wm_topo_order(comm_old, &g, &order);
     if (err) {
         wm_topo_free(t);
         return err;
     }
-    err = wm_topo_make(comm_old, nnodes, order, t, comm_graph);
+    if (reorder)
+        err = wm_topo_order(comm_old, &g, &order);
+    err = wm_topo_make(comm_old, nnodes, order, t, err, comm_graph);
     free(order);
     return err;
 }

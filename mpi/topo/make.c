@@ -64,8 +64,8 @@ int wm_topo_agree(struct wm_comm *comm, int err, struct wm_topo_vote *vote)
         return wm_err_rt(rc, "agreeing on a topology among %d processes", comm->size);
     if (b.bad_rank != INT32_MAX)
         return wm_err(b.bad_class,
-                      "rank %d found a wrong argument of its own, so no process gets "
-                      "a communicator",
+                      "rank %d failed in this call, so no process gets a communicator; its own "
+                      "message says why",
                       b.bad_rank);
     if (b.low != b.high)
         return wm_err(MPI_ERR_ARG, "the processes passed different arguments, which must be the "
@@ -93,16 +93,15 @@ static int make_group(const struct wm_comm *parent, int n, const int order[], st
     return err;
 }
 
-int wm_topo_make(struct wm_comm *parent, int n, const int order[], struct wm_topo *t,
+int wm_topo_make(struct wm_comm *parent, int n, const int order[], struct wm_topo *t, int err,
                  struct wm_comm **out)
 {
-    struct wm_group *g;
+    struct wm_group *g = NULL;
     struct wm_comm *c = NULL;
-    int err = make_group(parent, n, order, &g);
-    if (!err) {
-        err = wm_comm_create_from(parent, g, &c);
-        wm_group_unref(g);
-    }
+    if (!err)
+        err = make_group(parent, n, order, &g);
+    err = wm_comm_create_from(parent, g, err, &c);
+    wm_group_unref(g);
     if (err || !c) {
         wm_topo_free(t);
     } else {

@@ -21,10 +21,11 @@ uint64_t wm_topo_print(uint64_t print, int n, const int v[]);
  * processes found something, or their arguments differ, all of them get an error.  MPI_SUCCESS or
  * an error class. */
 int wm_topo_agree(struct wm_comm *comm, int err, struct wm_topo_vote *vote);
-/* A communicator of the n processes with the ranks order[] in `parent`, the first n when `order` is
- * NULL; NULL in the others.  It takes over `t`, which is freed where there is no communicator.
- * MPI_SUCCESS or an error class. */
-int wm_topo_make(struct wm_comm *parent, int n, const int order[], struct wm_topo *t,
+/* Collective over `parent`, blocking: a communicator of the n processes with the ranks order[] in
+ * `parent`, the first n when `order` is NULL; NULL in the others.  It takes over `t`, which is
+ * freed where there is no communicator.  `err`: this process has failed and takes part so that all
+ * fail. MPI_SUCCESS or an error class. */
+int wm_topo_make(struct wm_comm *parent, int n, const int order[], struct wm_topo *t, int err,
                  struct wm_comm **out);
 
 /* Writes the sources and destinations of the process with this rank into a grid or graph. */

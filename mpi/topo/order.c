@@ -269,15 +269,20 @@ int wm_topo_order(struct wm_comm *comm, const struct wm_adj *g, int **order)
 {
     *order = NULL;
     struct wm_place *places = malloc((size_t)comm->size * sizeof *places);
-    if (!places)
-        return wm_err(MPI_ERR_NO_MEM, "no memory for the places of %d processes", comm->size);
     struct wm_exch x = { .comm = comm, .n = comm->size, .me = comm->rank, .tag = WM_TAG_COMM };
+    int32_t missing = !places || !g;
     rt_lock(&comm->dom->lock);
     struct wm_place mine = my_place();
-    int err = wm_exch_allgather(&x, &mine, sizeof mine, places);
+    int rc = wm_exch_max(&x, &missing);
+    if (!rc && !missing)
+        rc = wm_exch_allgather(&x, &mine, sizeof mine, places);
     rt_unlock(&comm->dom->lock);
-    err = err ? wm_err_rt(err, "exchanging the places of %d processes", comm->size)
-              : wm_topo_arrange(g, places, order);
+    int err = rc        ? wm_err_rt(rc, "exchanging the places of %d processes", comm->size)
+              : missing ? wm_err(MPI_ERR_NO_MEM,
+                                 "no memory for the places of %d processes, here or "
+                                 "in another process",
+                                 comm->size)
+                        : wm_topo_arrange(g, places, order);
     free(places);
     return err;
 }

@@ -116,7 +116,7 @@ void rt_topo_place(int ids[3])
     static const hwloc_obj_type_t types[] = { HWLOC_OBJ_PACKAGE, HWLOC_OBJ_L3CACHE,
                                               HWLOC_OBJ_CORE };
     hwloc_bitmap_t bound = hwloc_bitmap_alloc();
-    bool known = rt_topo_get() && hwloc_topology_is_thissystem(topo.hw) &&
+    bool known = bound && rt_topo_get() && hwloc_topology_is_thissystem(topo.hw) &&
                  !hwloc_get_cpubind(topo.hw, bound, HWLOC_CPUBIND_THREAD);
     for (int i = 0; i < 3; i++) {
         hwloc_obj_t o = known ? hwloc_get_next_obj_covering_cpuset_by_type(topo.hw, bound, types[i],

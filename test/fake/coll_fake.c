@@ -392,8 +392,10 @@ struct fake *fake_create(int size, unsigned seed, bool node, size_t shm_room)
         f->ranks[r].team = (struct coll_team){
             .ops = &f->ops, .arg = f, .rank = r, .size = size, .one_node = node
         };
-        if (f->shm && coll_team_attach(&f->ranks[r].team, 0) < 0)
+        if (f->shm && coll_team_prepare(&f->ranks[r].team) < 0)
             abort();
+        if (f->shm)
+            coll_team_attach(&f->ranks[r].team, 0);
     }
     return f;
 }
@@ -410,8 +412,10 @@ static void share_host(struct fake *f, int node)
         off = fake_shm_alloc(&f->ranks[ranks[0]].team, coll_team_nbytes(n));
     for (int i = 0; i < n; i++) {
         struct coll_team *t = &f->ranks[ranks[i]].team;
-        if (coll_team_split(t, ranks, n) < 0 || (off != SIZE_MAX && coll_team_attach(t, off) < 0))
+        if (coll_team_split(t, ranks, n) < 0 || (off != SIZE_MAX && coll_team_prepare(t) < 0))
             abort();
+        if (off != SIZE_MAX)
+            coll_team_attach(t, off);
     }
     free(ranks);
 }

@@ -162,7 +162,8 @@ static void owner_without_devices(void)
     for (int r = 0; r < 2; r++) {
         t[r].ops = &fake_more->ops;
         rt_gpu_watch = r == 1;
-        CHECK_EQ(coll_gpu_attach(&t[r], &t[r], shared, NULL), 0);
+        CHECK_EQ(coll_gpu_create(&t[r], &t[r], NULL), 0);
+        coll_gpu_attach(&t[r], &t[r], shared);
     }
     CHECK(coll_board_quiet(shared, 2, (uint64_t[]){ 0, 0 }));
     CHECK(!coll_board_quiet(shared, 2, (uint64_t[]){ 1, 0 }));

@@ -133,7 +133,7 @@ static void failing_copy_fails_dup(void)
     mt_sync();
 }
 
-/* Only one rank's function fails: the others' duplication still ends. */
+/* Only one rank's function fails: so does the duplication of all others. */
 static void failing_copy_fails_idup(void)
 {
     int key, x;
@@ -147,7 +147,7 @@ static void failing_copy_fails_idup(void)
         OK(MPI_Comm_delete_attr(mt_comm, key));
     } else {
         OK(MPI_Comm_idup(mt_comm, &c, &r));
-        OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
+        FAILS(MPI_Wait(&r, MPI_STATUS_IGNORE), MPI_ERR_OTHER);
         OK(MPI_Comm_free(&c));
     }
     OK(MPI_Comm_free_keyval(&key));

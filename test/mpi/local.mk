@@ -73,3 +73,8 @@ test_mpi_dyn_local_LDADD = libmpi_abi.la
 test_mpi_dyn_victim_SOURCES = test/mpi/dyn_victim.c test/mpi/dyn_meet.h test/mpi/mpitest.h
 test_mpi_dyn_victim_LDADD = libmpi_abi.la
 EXTRA_DIST += test/mpi/dyn_meet.py test/mpi/dyn_alone.py
+# Memory that runs out in a collective call.
+check_PROGRAMS += test/mpi/nomem
+test_mpi_nomem_SOURCES = test/mpi/nomem.c test/mpi/nomem_alloc.c test/mpi/nomem_alloc.h test/mpi/mpitest.h
+test_mpi_nomem_LDADD = libmpi_abi.la
+EXTRA_DIST += test/mpi/nomem.py

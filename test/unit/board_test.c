@@ -69,7 +69,8 @@ static void open_rank(struct coll_board *b, struct coll_team *t, int rank)
 {
     *b = (struct coll_board){ 0 };
     *t = (struct coll_team){ .ops = &ops, .rank = rank, .size = world.size };
-    CHECK_EQ(coll_board_init(b, t, world.lines, 2 * sizeof(uint64_t)), 0);
+    CHECK_EQ(coll_board_init(b, t, 2 * sizeof(uint64_t)), 0);
+    coll_board_attach(b, world.lines);
 }
 
 /* ---- what each rank does ---- */

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs test/mpi/nomem over all of its calls: every run ends within seconds, with the same outcome on
+all ranks, or by a rank that ends the job with a clear message.
+    nomem.py [ranks=2,3] [hosts] [each] [CALL ...]
+hosts: on two hosts, which this one plays.  each: a job of its own for each allocation, so that
+allocations at first use are met as well."""
+
+import os
+import re
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from faultlib import builddir, job
+
+program = os.path.join(builddir, "test/mpi/nomem")
+PLAYED = ["--rsh", os.path.join(os.path.dirname(__file__), "../launch/rsh_here"), "-H", "n0:2,n1:1"]
+CLEAN = re.compile(r"aborted the job with code \d+: out of memory|boot\] out of memory")
+WRONG = re.compile(r"^not ok|: failed", re.M)
+AT = re.compile(r"^# at \S+ rank=(\d+) from=(\d+) only", re.M)
+
+
+def walk(call, ranks, launch, each):
+    """One call; returns the number of jobs and how many of them were ended by a message."""
+    rank, nth, jobs, ended = 0, 1, 0, 0
+    while rank < ranks:
+        place = [f"rank={rank}", f"from={nth}"] + (["only"] if each else [])
+        done = job(ranks, call, *place, launch=launch, limit=20, program=program)
+        jobs += 1
+        clean = done.status not in (0, None) and CLEAN.search(done.text)
+        ended += bool(clean)
+        at = AT.findall(done.text)
+        where = f"{' '.join(done.command)}, at allocation {at[-1] if at else 'none'}"
+        assert done.status is not None, f"did not end: {where}\n{done.text}"
+        assert done.status == 0 or clean, f"status {done.status}: {where}\n{done.text}"
+        assert not WRONG.search(done.text), f"{where}\n{done.text}"
+        assert not done.left, f"{where} left behind: {', '.join(done.left)}"
+        past = "# past the last" in done.text
+        if done.status == 0 and not each:
+            break
+        rank, nth = (rank + 1, 1) if past else (int(at[-1][0]), int(at[-1][1]) + 1)
+    return jobs, ended
+
+
+def main():
+    ranks, launch, each, chosen = [2, 3], [], False, []
+    for arg in sys.argv[1:]:
+        if arg.startswith("ranks="):
+            ranks = [int(n) for n in arg[6:].split(",")]
+        elif arg == "hosts":
+            ranks, launch = [3], PLAYED
+        elif arg == "each":
+            each = True
+        else:
+            chosen.append(arg)
+    listed = subprocess.run([program, "list"], capture_output=True, text=True)
+    if listed.returncode == 77:
+        print(listed.stdout, end="")
+        return 77
+    bad, cases = 0, [(c, n) for c in chosen or listed.stdout.split() for n in ranks]
+    for i, (call, n) in enumerate(cases, 1):
+        try:
+            jobs, ended = walk(call, n, launch, each)
+            print(f"ok {i} - {call} on {n} ranks # {jobs} jobs, {ended} ended by a message")
+        except AssertionError as why:
+            bad += 1
+            print("".join(f"# {line}\n" for line in str(why).splitlines()), end="")
+            print(f"not ok {i} - {call} on {n} ranks")
+        sys.stdout.flush()
+    print(f"1..{len(cases)}")
+    return 1 if bad else 0
+
+
+sys.exit(main())
