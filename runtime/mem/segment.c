@@ -22,6 +22,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE /* glibc before 2.35 */
@@ -31,6 +32,8 @@
 /* The lookup is repeated only while another process replaces the name, which takes microseconds. */
 #define REPLACE_TIMEOUT_NS 5000000000u
 #define REPLACE_RETRY_US 200
+/* Between two looks at the processes that have left MPI, which may stay for long and be many. */
+#define LOOK_NS 50000000u
 
 struct rt_node rt_node;
 struct node_private rt_node_private = { .fd = -1 };
@@ -291,8 +294,14 @@ bool rt_node_has_ended(int r) { return rt_node_private.ended && rt_node_private.
 void rt_node_look(void)
 {
     struct node_private *my = &rt_node_private;
+    struct timespec t;
     if (!rt_node.base || rt_load_relaxed(&node_head()->nleft) == my->nended)
         return;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    if (now < my->look_ns)
+        return;
+    my->look_ns = now + LOOK_NS;
     if (!my->ended && !(my->ended = calloc((size_t)rt_node.size, sizeof *my->ended)))
         return; /* the next call tries again */
     for (int r = 0; r < rt_node.size; r++) {

@@ -102,8 +102,8 @@ size_t rt_node_world_block(void);
  * (one system call). */
 bool rt_node_gone(int r);
 /* Finds local ranks that have left MPI and have exited since.  Costs a load while no rank has left,
- * and a system call for each rank that has left and lives.  A rank that dies otherwise is not
- * found: the launcher ends the job. */
+ * and every 50 ms a system call for each rank that has left and lives.  A rank that dies otherwise
+ * is not found: the launcher ends the job. */
 void rt_node_look(void);
 /* Whether rt_node_look() has found rank `r`. */
 bool rt_node_has_ended(int r);

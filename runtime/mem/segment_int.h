@@ -41,13 +41,14 @@ struct node_layout { /* offsets from the start, all multiples of the page size *
 
 struct node_private {
     struct node_layout at;
-    int fd;          /* of the segment, for fallocate and for other jobs; -1: private memory */
-    bool alone;      /* no other process maps the segment, so none rings */
-    uint64_t pidns;  /* of this process; 0: unknown */
-    bool membarrier; /* registered: rt_bell_arm() may rely on it */
-    bool *ended;     /* [rt_node.size], by rt_node_look(); NULL: none */
-    uint32_t nended; /* true ones */
-    int bell_fd;     /* socket of its bell; 0: not needed yet; -1: none */
+    int fd;           /* of the segment, for fallocate and for other jobs; -1: private memory */
+    bool alone;       /* no other process maps the segment, so none rings */
+    uint64_t pidns;   /* of this process; 0: unknown */
+    bool membarrier;  /* registered: rt_bell_arm() may rely on it */
+    bool *ended;      /* [rt_node.size], by rt_node_look(); NULL: none */
+    uint32_t nended;  /* true ones */
+    uint64_t look_ns; /* when rt_node_look() next asks the kernel */
+    int bell_fd;      /* socket of its bell; 0: not needed yet; -1: none */
     char path[512];
 };
 extern struct node_private rt_node_private;
