@@ -46,6 +46,16 @@ FORTRAN(Session, session, wx_MPI_Session)
 FORTRAN(Type, type, wx_MPI_Datatype)
 FORTRAN(Win, win, wx_MPI_Win)
 
+/* Open MPI 5 declares this procedure, which no version of the standard has. */
+WX_PROC(int, Session_set_info, (wx_MPI_Session session, wx_MPI_Info info))
+{
+    (void)session, (void)info;
+    wx_ready();
+    return wx_error_out(WX(Comm_raise)(MPI_COMM_NULL, MPI_ERR_UNSUPPORTED_OPERATION,
+                                       "MPI_Session_set_info",
+                                       "the info of a session is that of MPI_Session_init"));
+}
+
 /* ---- attributes ---- */
 
 /* MPI_COMM_NULL_COPY_FN and so on: these names are macros for functions of Open MPI. */
