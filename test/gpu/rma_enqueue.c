@@ -2,11 +2,13 @@
 /* Enqueued puts, flushes and notifications of windows on stream communicators: order with the
  * stream's other work, contention, graphs, calls that the host carries out, wrong arguments, and a
  * driver that fails in one process.  The argument "host": the devices do not add to each other's
- * memory, so the host carries out all calls with notifications. */
+ * memory, so the host carries out all calls with notifications.  "victim WHO": endless calls, until
+ * that rank is killed (stream_dead.py). */
 #include <dlfcn.h>
 #include <string.h>
 #include <unistd.h>
 #include "test/gpu/gputest.h"
+#include "test/gpu/victim.h"
 #include "test/mpi/mpitest.h"
 
 enum { N = 3000, BIG = 300000, ROUNDS = 5 };
@@ -324,6 +326,19 @@ static void failed_enqueue(void)
     close_window();
 }
 
+/* Every rank waits for the notifications of its left neighbour. */
+static void endless(int who)
+{
+    open_window(mem, BIG);
+    if (mt_rank == who)
+        die_soon();
+    for (;;) {
+        put(in, N, right, 0, 0);
+        OK(MPIX_Notify_wait_enqueue(0, 1, win));
+        settle();
+    }
+}
+
 int main(int argc, char **argv)
 {
     gt_need(1);
@@ -332,6 +347,8 @@ int main(int argc, char **argv)
     gt_use(dev);
     by_device = gt_kernels() && !(argc > 1 && !strcmp(argv[1], "host"));
     open_all();
+    if (argc > 2 && !strcmp(argv[1], "victim"))
+        endless(atoi(argv[2]));
     MT_RUN(in_order);
     MT_RUN(flushed);
     MT_RUN(contended);
