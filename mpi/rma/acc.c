@@ -11,7 +11,6 @@
  * scattered while all stripes of its range are held, in ascending order.  An element belongs to the
  * page of its first byte.  The pages of a target are spread over the stripes by a hash, so that
  * processes that go through equal parts of one target in step do not meet in one stripe. */
-#include "mpi/rma/quick.h"
 #include "mpi/rma/rma.h"
 #include "runtime/base/err.h"
 #include "runtime/base/idle.h"
@@ -122,16 +121,6 @@ static void fold_pairs(const struct wm_rma_acc *a, rt_reduce_fn *fn, const char 
     }
 }
 
-rt_reduce_fn *wm_rma_kernel[RT_OP_COUNT][RT_ELEM_COUNT];
-
-static rt_reduce_fn *kernel(const struct wm_rma_acc *a)
-{
-    rt_reduce_fn **known = &wm_rma_kernel[a->op][a->elem];
-    if (rt_unlikely(!rt_load_relaxed(known)))
-        rt_store_relaxed(known, rt_reduce_find(a->op, a->elem));
-    return rt_load_relaxed(known);
-}
-
 /* inout = origin op inout; both packed, and aligned unless the operation only moves bytes. */
 static void fold(const struct wm_rma_acc *a, const char *origin, char *inout, int64_t len)
 {
@@ -141,7 +130,7 @@ static void fold(const struct wm_rma_acc *a, const char *origin, char *inout, in
         memcpy(inout, origin, (size_t)len);
         return;
     }
-    rt_reduce_fn *fn = kernel(a);
+    rt_reduce_fn *fn = rt_reduce_find(a->op, a->elem);
     if (rt_elem_packs(a->elem))
         fn(origin, inout, inout, len / a->esize);
     else
@@ -272,7 +261,6 @@ int wm_rma_acc(const struct wm_rma_acc *a)
         return 0;
     if (a->cma >= 0 || a->mem || !a->layout->contig || !aligned(a, a->base + a->pos))
         return in_parts(a);
-    kernel(a); /* known to the shortest path from now on */
     in_place(a, a->base + a->pos);
     return 0;
 }

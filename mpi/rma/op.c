@@ -395,7 +395,11 @@ static int accumulate(struct wm_win *win, struct wm_rma_args *a, const struct wm
     int err = check_sizes(a, is_dynamic(win));
     if (!err)
         err = check_op(a, op, a->fetches);
-    return rt_unlikely(err) ? err : start(win, a, request);
+    if (rt_unlikely(err))
+        return err;
+    if (rt_likely(a->nbytes)) /* else neither has been checked */
+        wm_rma_quick_learn(op, a->target.type);
+    return start(win, a, request);
 }
 
 /* The origin's arguments of a call that may only read (MPI_NO_OP): the binding has not checked

@@ -8,6 +8,7 @@
 
 struct wm_rma_quick wm_rma_quick[WM_RMA_QUICK];
 unsigned wm_rma_quick_calls;
+struct wm_rma_change wm_rma_change[32][256];
 
 /* Not where a flush has to make progress, and not where device memory may be attached later. */
 static bool may_be_quick(const struct wm_rma *r, const struct wm_rma_target *t)
@@ -61,4 +62,19 @@ void wm_rma_quick_forget(const struct wm_rma *r)
     for (int i = 0; i < WM_RMA_QUICK; i++)
         if (wm_rma_quick[i].rma == r)
             memset(&wm_rma_quick[i], 0, sizeof wm_rma_quick[i]);
+}
+
+void wm_rma_quick_learn(const struct wm_op *o, const struct wm_type *t)
+{
+    uint32_t op = o->obj.handle, type = t->obj.handle;
+    struct wm_rma_change *c = &wm_rma_change[op % 32][type % 256];
+    if (rt_threaded || c->kernel || !t->layout.contig || op / 32 != 1 || type / 256 != 2)
+        return;
+    uint32_t size = (uint32_t)t->layout.size, align = size & -size;
+    enum rt_elem e = t->layout.elem;
+    bool integer = e == RT_ELEM_I32 || e == RT_ELEM_U32 || e == RT_ELEM_I64 || e == RT_ELEM_U64;
+    c->size = size;
+    c->align = align < 16 ? align : 16;
+    c->adds = o->op.code == RT_OP_SUM && integer ? size : 0;
+    c->kernel = rt_reduce_find(o->op.code, e);
 }

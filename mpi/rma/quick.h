@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The shortest path of one-sided calls, inline in the bindings: an operation on elements of one
- * predefined datatype in window memory that this process has mapped, in an epoch in which an
- * operation on the same target has been carried out before.  A small table has the facts of such
- * targets.  Every function returns false, and has changed nothing, where the checks of the binding,
- * the body or a wait are needed; all error texts come from there.
+ * predefined datatype in window memory that is mapped, in an epoch with an earlier operation on the
+ * target.  A small table has the facts of such targets.  Every function returns false, and has
+ * changed nothing, where the checks of the binding, the body or a wait are needed; all error texts
+ * come from there.
  *
  * Inline, against the usual rule: the calls between binding, body, path and copy took longer than
  * the operation.  Called without the domain's lock, therefore only before threads are enabled. */
@@ -47,8 +47,14 @@ static inline bool wm_rma_quick_due(void)
     return rt_unlikely(++wm_rma_quick_calls % WM_RMA_QUICK_TURNS == 0);
 }
 
-/* acc.c: kernels that have been used; NULL: unknown yet, or there is none. */
-extern rt_reduce_fn *wm_rma_kernel[RT_OP_COUNT][RT_ELEM_COUNT];
+/* How an operation changes elements of a predefined datatype without gaps; by the handles of both.
+ * Filled by the first call whose arguments have been checked. */
+struct wm_rma_change {
+    rt_reduce_fn *kernel; /* NULL: the long path */
+    uint32_t size, align; /* of an element */
+    uint32_t adds;        /* 4, 8: the sum of integers of so many bytes; else 0 */
+};
+extern struct wm_rma_change wm_rma_change[32][256];
 
 static inline struct wm_rma_quick *wm_rma_quick_at(uintptr_t win, int rank)
 {
@@ -131,35 +137,34 @@ static inline bool wm_rma_quick_get(void *buf, MPI_Count count, MPI_Datatype typ
     return true;
 }
 
-/* Elements within one page and so under one stripe, aligned for the kernels. */
-static inline bool wm_rma_quick_fits(const struct wm_rma_quick *q, const char *at,
-                                     const void *origin, uint64_t nbytes, const struct wm_type *t)
+/* Elements within one page, and so under one stripe, aligned for the kernels. */
+static inline bool wm_rma_quick_fits(uint64_t offset, const struct wm_rma_change *c, const char *at,
+                                     const void *origin, int64_t count)
 {
-    uint64_t unit = (uint64_t)(t->layout.size & -t->layout.size);
-    uint64_t first = (uint64_t)(at - q->ptr) % WM_RMA_PAGE;
-    return first + nbytes <= WM_RMA_PAGE &&
-           !(((uintptr_t)at | (uintptr_t)origin) & ((unit < 16 ? unit : 16) - 1));
+    return offset % WM_RMA_PAGE + (uint64_t)count * c->size <= WM_RMA_PAGE &&
+           !(((uintptr_t)at | (uintptr_t)origin) & (c->align - 1));
 }
 
 /* `count` elements at `at`; their old values go to `result`, NULL: nowhere. */
 static inline bool wm_rma_quick_change(const struct wm_rma_quick *q, char *at, const void *origin,
-                                       void *result, int64_t count, const struct wm_type *t,
-                                       MPI_Op op)
+                                       void *result, int64_t count, MPI_Datatype type, MPI_Op op)
 {
-    uint64_t nbytes = (uint64_t)(count * t->layout.size);
-    const struct wm_op *o = wm_op_get(op);
-    if (rt_unlikely(!o || !o->predefined || !wm_rma_quick_fits(q, at, origin, nbytes, t)))
+    const struct wm_rma_change *c = &wm_rma_change[(uintptr_t)op % 32][(uintptr_t)type % 256];
+    if (rt_unlikely((uintptr_t)op / 32 != 1 || !c->kernel || (!result && op == MPI_NO_OP)))
         return false;
-    uint32_t legal = t->ops | 1u << RT_OP_REPLACE | (result ? 1u << RT_OP_NO_OP : 0);
-    rt_reduce_fn *fn = wm_rma_kernel[o->op.code][t->layout.elem];
-    if (rt_unlikely(!fn || !(legal >> o->op.code & 1)))
-        return false;
-    struct wm_rma_stripe *s = &q->ctl->stripe[wm_rma_stripe_of((uint64_t)(at - q->ptr))];
-    if (rt_unlikely(!wm_rma_stripe_try(s, rt_node.rank)))
+    uint64_t offset = (uint64_t)(at - q->ptr);
+    struct wm_rma_stripe *s = &q->ctl->stripe[wm_rma_stripe_of(offset)];
+    if (rt_unlikely(!wm_rma_quick_fits(offset, c, at, origin, count) ||
+                    !wm_rma_stripe_try(s, rt_node.rank)))
         return false;
     if (result)
-        wm_rma_quick_copy(result, at, nbytes);
-    fn(origin, at, at, count);
+        wm_rma_quick_copy(result, at, (uint64_t)count * c->size);
+    if (count == 1 && c->adds == 8)
+        *(uint64_t *)(void *)at += *(const uint64_t *)origin;
+    else if (count == 1 && c->adds == 4)
+        *(uint32_t *)(void *)at += *(const uint32_t *)origin;
+    else
+        c->kernel(origin, at, at, count);
     wm_rma_stripe_free(s);
     return true;
 }
@@ -171,8 +176,7 @@ static inline bool wm_rma_quick_accumulate(const void *buf, MPI_Count count, MPI
     const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
     uint64_t n = wm_rma_quick_nbytes(buf, count, type, target_count, target_type);
     char *at = wm_rma_quick_reach(q, disp, n);
-    return rt_likely(n && at) &&
-           wm_rma_quick_change(q, at, buf, NULL, count, wm_rma_quick_type(type), op);
+    return rt_likely(n && at) && wm_rma_quick_change(q, at, buf, NULL, count, type, op);
 }
 
 static inline bool wm_rma_quick_get_accumulate(const void *buf, MPI_Count count, MPI_Datatype type,
@@ -186,7 +190,7 @@ static inline bool wm_rma_quick_get_accumulate(const void *buf, MPI_Count count,
     char *at = wm_rma_quick_reach(q, disp, n);
     return rt_likely(n && at && result_type == type && result_count == count &&
                      (uintptr_t)result > 2) &&
-           wm_rma_quick_change(q, at, buf, result, count, wm_rma_quick_type(type), op);
+           wm_rma_quick_change(q, at, buf, result, count, type, op);
 }
 
 static inline bool wm_rma_quick_fetch_and_op(const void *buf, void *result, MPI_Datatype type,
@@ -197,13 +201,9 @@ static inline bool wm_rma_quick_fetch_and_op(const void *buf, void *result, MPI_
 
 static inline void wm_rma_quick_copy_number(void *to, const void *from, uint64_t nbytes)
 {
-    if (nbytes == 4)
-        memcpy(to, from, 4);
-    else
-        memcpy(to, from, 8);
+    nbytes == 4 ? memcpy(to, from, 4) : memcpy(to, from, 8);
 }
 
-/* Integers of 4 and 8 bytes. */
 static inline bool wm_rma_quick_compare_and_swap(const void *buf, const void *compare, void *result,
                                                  MPI_Datatype type, int rank, MPI_Aint disp,
                                                  MPI_Win win)
@@ -227,24 +227,21 @@ static inline bool wm_rma_quick_compare_and_swap(const void *buf, const void *co
     return true;
 }
 
-/* Operations on such a target are complete when their call returns.  The barrier orders the stores
- * before what follows. */
+/* Operations on such a target are complete when their call returns.  The barrier orders the stores,
+ * or the data of gets, before what follows. */
 static inline bool wm_rma_quick_flush(int rank, MPI_Win win)
 {
     const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
-    if (rt_unlikely(!q || !q->passive) || wm_rma_quick_due())
-        return false;
+    bool done = rt_likely(q && q->passive) && !wm_rma_quick_due();
     rt_fence();
-    return true;
+    return done;
 }
-
 static inline bool wm_rma_quick_flush_local(int rank, MPI_Win win)
 {
     const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
-    if (rt_unlikely(!q || !q->passive) || wm_rma_quick_due())
-        return false;
-    rt_fence_acquire(); /* data of gets before what follows */
-    return true;
+    bool done = rt_likely(q && q->passive) && !wm_rma_quick_due();
+    rt_fence_acquire();
+    return done;
 }
 
 /* sync.c: locks that no process holds in the other mode. */

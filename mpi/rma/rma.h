@@ -511,6 +511,9 @@ void wm_rma_quick_open(struct wm_rma *r, struct wm_rma_target *t);
 /* The epoch with the target, or with all targets, ends. */
 void wm_rma_quick_close(const struct wm_rma *r, const struct wm_rma_target *t);
 void wm_rma_quick_close_all(const struct wm_rma *r);
+/* An accumulate with this operation and type of the target is allowed. */
+struct wm_op;
+void wm_rma_quick_learn(const struct wm_op *o, const struct wm_type *t);
 void wm_rma_quick_forget(const struct wm_rma *r); /* the targets are about to be freed */
 
 /* sync.c */

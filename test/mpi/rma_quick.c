@@ -67,11 +67,13 @@ static void wrong_puts(void)
 
 static void wrong_changes(void)
 {
-    long v = 1, old = 5;
+    long v = 1, old = 5, was_long;
     double d = 1, was;
     FAILS(MPI_Accumulate(&v, 1, MPI_LONG, last, N, 1, MPI_LONG, MPI_SUM, win), MPI_ERR_RMA_RANGE);
+    OK(MPI_Fetch_and_op(&v, &was_long, MPI_LONG, last, 0, MPI_NO_OP, win));
     FAILS(MPI_Accumulate(&v, 1, MPI_LONG, last, 0, 1, MPI_LONG, MPI_NO_OP, win), MPI_ERR_OP);
     FAILS(MPI_Accumulate(&v, 1, MPI_LONG, last, 0, 1, MPI_LONG, MPI_OP_NULL, win), MPI_ERR_OP);
+    OK(MPI_Accumulate(&d, 0, MPI_DOUBLE, last, 0, 0, MPI_DOUBLE, MPI_BAND, win));
     FAILS(MPI_Accumulate(&d, 1, MPI_DOUBLE, last, 0, 1, MPI_DOUBLE, MPI_BAND, win), MPI_ERR_OP);
     FAILS(MPI_Accumulate(&v, 1, MPI_LONG, last, 0, 1, MPI_DOUBLE, MPI_SUM, win), MPI_ERR_TYPE);
     FAILS(MPI_Fetch_and_op(&v, NULL, MPI_LONG, last, 0, MPI_SUM, win), MPI_ERR_BUFFER);
