@@ -40,7 +40,7 @@ extern struct wm_rma_quick wm_rma_quick[WM_RMA_QUICK];
 /* Counts calls that found everything done.  One in WM_RMA_QUICK_TURNS takes the long path and makes
  * progress: this process may be in a loop that waits for a flag in a window, while the process that
  * will set it waits for a message. */
-#define WM_RMA_QUICK_TURNS 32
+#define WM_RMA_QUICK_TURNS 128
 extern unsigned wm_rma_quick_calls;
 static inline bool wm_rma_quick_due(void)
 {
