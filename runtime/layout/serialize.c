@@ -141,7 +141,8 @@ static int get_blocks(struct reader *r, struct rt_blocks *g, struct rt_block *b,
     for (uint32_t i = 0; i < n; i++) {
         struct serial_block v;
         memcpy(&v, in + i * sizeof v, sizeof v);
-        b[i] = (struct rt_block){ v.off, v.len, v.stride, v.nrep, NULL };
+        /* The stride of a single piece means nothing. */
+        b[i] = (struct rt_block){ v.off, v.len, v.nrep == 1 ? v.len : v.stride, v.nrep, NULL };
         if (v.sub == SUB_NEW) {
             int err = get_list(r, &last);
             if (err < 0)

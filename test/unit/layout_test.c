@@ -356,7 +356,7 @@ static int accepted;
 
 static void check_accepted(const char *bytes, size_t nbytes)
 {
-    enum { FEW = 1 << 20, MANY = 1 << 16 };
+    enum { FEW = 1 << 20, MANY = 1 << 16, FAR = 1 << 30 };
     struct rt_layout l = { 0 };
     int err = rt_layout_deserialize(&l, bytes, nbytes);
     CHECK(err == 0 || err == -RT_EINVAL);
@@ -367,7 +367,9 @@ static void check_accepted(const char *bytes, size_t nbytes)
     if (l.size <= MANY) /* repetitions of groups are visited one by one */
         rt_layout_each(&l, see, &l);
     CHECK(l.size > MANY || seen == l.size);
-    if (l.size <= MANY && l.true_extent <= FEW) {
+    bool near = l.true_lb >= -FAR && l.true_lb <= FAR && l.extent >= -FAR &&
+                l.extent <= FAR; /* as addresses of memory are */
+    if (near && l.size <= MANY && l.true_extent <= FEW) {
         char *buf = calloc(1, (size_t)l.true_extent + 1), *out = malloc((size_t)l.size + 1);
         rt_layout_pack(&l, 1, (char *)((uintptr_t)buf - (uintptr_t)l.true_lb), 0, out, l.size);
         rt_layout_unpack(&l, 1, (char *)((uintptr_t)buf - (uintptr_t)l.true_lb), 0, out, l.size);
@@ -388,7 +390,7 @@ static void mutate(char *bytes, size_t nbytes)
         v = odd[rnd(8)];
         break;
     case 1:
-        v += (int64_t)rnd(9) - 4;
+        v = (int64_t)((uint64_t)v + rnd(9) - 4);
         break;
     case 2:
         v ^= (int64_t)((uint64_t)1 << rnd(64));
