@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Peers of other jobs.  The regions of the segment for pairs of ranks belong to one job, so the
  * ring from a process to a process of another job is a block of the writer's segment, allocated
- * with the first message.  The writer announces it in the reader's home.  It frees the block when
- * the reader has ended, not before: the reader may still look at the ring. */
+ * with the first message.  The writer announces the block in the reader's home.  The writer frees
+ * the block only after the reader has ended, because the reader may still poll the ring. */
 #include "btl/shm/shm.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Private to mpi: in which memory the buffer of a call lies.  The buffer is resolved once, where
- * the call enters the library; what is below takes the struct wm_mem as an argument. */
+ * the call enters the library; the functions below receive the struct wm_mem as an argument. */
 #ifndef WM_P2P_RESOLVE_H
 #define WM_P2P_RESOLVE_H
 

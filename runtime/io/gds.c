@@ -3,11 +3,11 @@
  * libcufile, which is opened at run time and stays open, because the application may use it, too.
  * Its binary interface is declared here (values and layouts of cuFile 1.0 to 1.15).
  *
- * libcufile moves whole blocks of the file only here: it would read and write back the rest of a
- * block that it is to write in part, and undo what another process writes there meanwhile.  In its
- * compatibility mode it copies through host memory, which callers do better: such support does not
- * count.  The mutex guards the opening and the registration of files; transfers run beside each
- * other. */
+ * Only whole blocks of the file go through libcufile.  To write a part of a block, libcufile reads
+ * the block, changes it and writes it back, which would overwrite what another process has written
+ * to the block meanwhile.  In compatibility mode libcufile copies through host memory; the callers'
+ * own path is faster, so this mode counts as no support.  The mutex guards the opening of libcufile
+ * and the registration of files; transfers run concurrently. */
 #include "runtime/io/io.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/log.h"
@@ -122,7 +122,7 @@ static void look(void)
     log_info(IO, "GPUDirect Storage: %s", lib.why[0] ? lib.why : "available");
 }
 
-/* What the driver must support for files of a file system; 0: it has no such support. */
+/* The bits by which a driver says that it supports a file system; 0: none does. */
 static unsigned needs(const struct rt_io_fs *fs)
 {
     switch (fs->kind) {

@@ -2,11 +2,12 @@
 /* Processes of other jobs on this host that share memory with this process.  Each job keeps its own
  * node segment.  A process that meets other jobs puts a descriptor number of its segment into its
  * card; the others open that descriptor under /proc, which the kernel permits to the same user
- * only, and map the segment once a job.  The file needs no name, so a crash leaves nothing.
+ * only, and map the segment once for each job.  The file needs no name, so a crash leaves no file.
  *
  * Two processes share memory if the cards name the same kernel, user, PID namespace and network
- * namespace (of the bells' sockets), and if all processes of the meeting could map what they must:
- * both sides come to the same result.  Called by one thread at a time, under the domain's lock. */
+ * namespace (of the bells' sockets), and if all processes of the meeting have mapped all segments
+ * that they need, so both sides reach the same result.  Called by one thread at a time, under the
+ * domain's lock. */
 #ifndef RT_MEM_OTHERS_H
 #define RT_MEM_OTHERS_H
 
@@ -19,7 +20,7 @@ struct rt_other { /* a process of another job */
     char *base; /* its job's segment, mapped here */
     size_t nbytes;
     int rank;   /* its local rank there */
-    void *own;  /* the region that it publishes data in: rt_node_pair(rank, rank) there */
+    void *own;  /* the region in which it publishes data: rt_node_pair(rank, rank) there */
     bool ended; /* rt_others_ended() has returned it */
 };
 
