@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How a wait notices that a process has died: one of this host by its entry in the node segment and
  * its pid, one of another job on this host by its pidfd, one of another host by the transport,
- * which has lost the connection. */
+ * which has lost the connection, or by a message from a process that has noticed it. */
 #include "mpi/coll/alive.h"
 #include "mpi/coll/call.h"
 #include "mpi/p2p/domain.h"
+#include "mpi/p2p/p2p.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/send.h"
 #include "mpi/p2p/wait.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -19,6 +22,9 @@
 #define LOOK_NS 50000000u
 /* Polls between readings of the clock, which takes as long as several polls. */
 #define LOOK_POLLS 64
+
+/* On a communicator of a file, where there are no other messages between two processes. */
+#define NOTICE_TAG 0
 
 struct look {
     struct wm_comm *comm;
@@ -43,6 +49,31 @@ static bool has_died(const struct wm_comm *c, int i)
     return peer && peer->err && !peer->is_last;
 }
 
+/* A process of a file has met a dead one, which this process may have no connection to. */
+static bool is_notified(const struct wm_comm *c)
+{
+    struct wm_key k = { .ctx = c->ctx, .src = MPI_ANY_SOURCE, .tag = NOTICE_TAG };
+    return c->file && wm_match_find(&c->dom->match, &k);
+}
+
+void wm_alive_notify(struct wm_comm *c)
+{
+    struct rt_req *r;
+    for (int i = 0; i < c->size; i++) {
+        struct wm_msg m = { .buf = "",
+                            .layout = &wm_type_get(MPI_BYTE)->layout,
+                            .comm = c,
+                            .peer = i,
+                            .tag = NOTICE_TAG };
+        if (i == c->rank || has_died(c, i) || wm_p2p_isend(&m, WM_STANDARD, &r) < 0)
+            continue;
+        if (rt_req_done(r))
+            wm_req_release(r);
+        else
+            r->flags |= RT_REQ_DETACHED;
+    }
+}
+
 /* A process that sleeps is here about once a second; the clock is read at once then. */
 bool wm_alive_look(struct wm_comm *c, struct wm_alive *l)
 {
@@ -64,7 +95,7 @@ bool wm_alive_look(struct wm_comm *c, struct wm_alive *l)
                      rt_boot_of_job(wm_group_proc(c->remote, i).ns));
             return true;
         }
-    return false;
+    return !first && is_notified(c);
 }
 
 static bool ended(void *arg)

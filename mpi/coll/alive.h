@@ -14,6 +14,8 @@ struct wm_alive {
     uint64_t nsleeps, next_ns;
 };
 bool wm_alive_look(struct wm_comm *c, struct wm_alive *l);
+/* Notifies the other processes of a file's communicator that one has died: their waits end, too. */
+void wm_alive_notify(struct wm_comm *c);
 /* Waits until *done.  0, or -RT_EPEER: a process of `c` has died before. */
 int wm_alive_wait(struct wm_comm *c, const uint32_t *done);
 /* The same until ready(arg), which any thread may call. */

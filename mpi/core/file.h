@@ -39,6 +39,7 @@ struct wm_file {
     struct wm_shared *shared; /* owned */
     struct wm_split split;    /* used by one thread at a time, as the calls are collective */
     struct wm_cop *cops;      /* collective operations, in the order of their starts; NULL: none */
+    struct wm_cop *joint;     /* memory for a blocking one; owned, kept if `dead` */
     struct wm_onehost *onehost;   /* windows in the memory of the host; NULL: none; owned */
     struct wm_exchange *exchange; /* buffers of the first of them; NULL: none; owned */
     struct wm_numbers *numbers;   /* for agreements of the ranks; owned, kept if `dead` */

@@ -59,6 +59,15 @@ void wm_cop_end(struct wm_cop *c)
 
 /* ---- calls ---- */
 
+/* A failed call ends the operation at once: this rank has not got the others' messages.  The others
+ * may wait for those of this rank, so the file is lost to them, too. */
+static void leave(struct wm_cop *c, int rc)
+{
+    wm_cop_fail(c, WM_COP_MESSAGES, rc);
+    wm_file_lose(c->file);
+    wm_cop_end(c);
+}
+
 void wm_cop_call(struct wm_cop *c, const struct coll_args *a)
 {
     struct wm_comm *comm = c->file->comm;
@@ -66,9 +75,7 @@ void wm_cop_call(struct wm_cop *c, const struct coll_args *a)
                          : wm_coll_post(comm, a, &c->call);
     c->calling = rc >= 0;
     if (rc < 0)
-        wm_cop_fail(c, WM_COP_MESSAGES, rc);
-    if (rc < 0)
-        wm_cop_end(c);
+        leave(c, rc);
 }
 
 void wm_cop_max(struct wm_cop *c, int n)
@@ -90,17 +97,14 @@ void wm_cop_agree(struct wm_cop *c, void (*next)(struct wm_cop *c))
     wm_cop_max(c, 1);
 }
 
-/* The domain advances the call of a blocking operation.  A failed call ends the operation at once:
- * this rank has not got the others' messages. */
+/* The domain advances the call of a blocking operation. */
 static bool call_ended(struct wm_cop *c)
 {
     if (!rt_req_done(&c->call.req) && (c->blocking || !coll_task_advance(&c->call)))
         return false;
     c->calling = false;
-    if (c->call.req.err < 0) {
-        wm_cop_fail(c, WM_COP_MESSAGES, c->call.req.err);
-        wm_cop_end(c);
-    }
+    if (c->call.req.err < 0)
+        leave(c, c->call.req.err);
     return true;
 }
 
@@ -187,7 +191,8 @@ static bool run_steps(struct wm_cop *c)
 static bool is_lost(struct wm_cop *c)
 {
     struct wm_file *f = c->file;
-    f->dead = f->dead || wm_alive_look(f->comm, &c->alive);
+    if (!f->dead && wm_alive_look(f->comm, &c->alive))
+        wm_file_lose(f);
     return f->dead && (!c->working || rt_load_acquire(&c->job.done));
 }
 
@@ -216,7 +221,8 @@ int wm_cop_wait(struct wm_cop *c)
     c->blocking = true;
     c->job.done = 1; /* none */
     while (!wm_cop_advance(c))
-        f->dead = wm_alive_until(f->comm, may_advance, c) < 0 || f->dead;
+        if (wm_alive_until(f->comm, may_advance, c) < 0)
+            wm_file_lose(f);
     return wm_cop_error(c);
 }
 
@@ -224,7 +230,7 @@ static bool is_idle(void *file) { return !((struct wm_file *)file)->cops; }
 
 int wm_cop_drain(struct wm_file *f)
 {
-    if (!f->dead && f->cops)
-        f->dead = wm_alive_until(f->comm, is_idle, f) < 0;
+    if (!f->dead && f->cops && wm_alive_until(f->comm, is_idle, f) < 0)
+        wm_file_lose(f);
     return f->dead ? -RT_EPEER : 0;
 }

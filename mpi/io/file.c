@@ -34,8 +34,10 @@ void wm_file_unref(struct wm_file *f)
     wm_exchange_free(f->exchange);
     wm_onehost_free(f->onehost);
     free(f->spare);
-    if (!f->dead)
+    if (!f->dead) {
         free(f->numbers);
+        free(f->joint);
+    }
     free(f->name);
     pthread_mutex_destroy(&f->mutex);
     rt_slab_free(&wm_file_slab, f);
@@ -48,6 +50,13 @@ int wm_file_err(const struct wm_file *f, int rt_err, const char *what)
 
 /* ---- agreement ---- */
 
+void wm_file_lose(struct wm_file *f)
+{
+    if (!f->dead)
+        wm_alive_notify(f->comm);
+    f->dead = true;
+}
+
 int wm_file_numbers(struct wm_file *f, struct coll_args *a, int64_t *v, int n)
 {
     a->rtype = &wm_type_get(MPI_INT64_T)->layout;
@@ -56,7 +65,8 @@ int wm_file_numbers(struct wm_file *f, struct coll_args *a, int64_t *v, int n)
     int rc = wm_cop_drain(f);
     if (!rc)
         rc = wm_alive_numbers(f->comm, a, f->numbers, v, n);
-    f->dead = f->dead || rc == -RT_EPEER;
+    if (rc == -RT_EPEER)
+        wm_file_lose(f);
     wm_file_unlock(f);
     if (rc == -RT_ENOMEM)
         rt_boot_abort(1, "out of memory for an agreement of the processes of a file; the others "

@@ -12,6 +12,9 @@ void wm_file_unlock(struct wm_file *f);
 /* References, under the lock.  The last one frees the object; the descriptor has been closed. */
 void wm_file_ref(struct wm_file *f);
 void wm_file_unref(struct wm_file *f);
+/* A process of the file has died, or this one cannot take part in a collective call: sets f->dead
+ * and notifies the others.  Under the lock. */
+void wm_file_lose(struct wm_file *f);
 /* The error of an engine function, with the file's name: "could not write to FILE: ...". */
 int wm_file_err(const struct wm_file *f, int rt_err, const char *what);
 /* A blocking collective on the file's communicator whose only buffer is v[n], after the operations

@@ -55,8 +55,7 @@ static void leave(struct wm_onehost *o)
 
 int wm_onehost_open(struct wm_file *f)
 {
-    if (!f->onehost)
-        f->onehost = calloc(1, sizeof *f->onehost);
+    f->onehost = calloc(1, sizeof *f->onehost);
     return f->onehost ? 0 : -RT_ENOMEM;
 }
 

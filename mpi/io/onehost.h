@@ -5,7 +5,7 @@
 
 #include "mpi/io/cop.h"
 
-/* Makes f->onehost, empty.  0 or -RT_ENOMEM. */
+/* Makes f->onehost, empty, when the file is opened.  0 or -RT_ENOMEM. */
 int wm_onehost_open(struct wm_file *f);
 /* What this rank passes for the plan: rank 0, the offset of a block with room for the windows of
  * the aggregators that c->plan names; 0: not rank 0, or no room. */

@@ -313,17 +313,17 @@ static bool is_joint(struct wm_file *f, bool write)
     return wanted;
 }
 
-/* `op` NULL: only votes. */
+/* `op` NULL: only votes.  The file has memory for it since its opening, because the other ranks
+ * wait for a rank without memory. */
 static int run_joint(struct wm_file *f, struct wm_iop *op, bool write, int err)
 {
-    struct wm_cop *c = malloc(sizeof *c);
-    if (!c)
-        return no_memory();
     wm_file_lock(f);
-    wm_cop_init(c, f, op, write, err);
-    err = wm_cop_wait(c);
-    if (!f->dead)
-        free(c);
+    if (f->dead) {
+        err = wm_file_err(f, -RT_EPEER, "could not exchange the data of");
+    } else {
+        wm_cop_init(f->joint, f, op, write, err);
+        err = wm_cop_wait(f->joint);
+    }
     wm_file_unlock(f);
     return err;
 }

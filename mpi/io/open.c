@@ -10,8 +10,10 @@
 #include "mpi/core/comm.h"
 #include "mpi/coll/alive.h"
 #include "mpi/core/errh.h"
+#include "mpi/io/cop.h"
 #include "mpi/io/file.h"
 #include "mpi/io/hints.h"
+#include "mpi/io/onehost.h"
 #include "mpi/io/shared.h"
 #include "mpi/io/view.h"
 #include "mpi/p2p/domain.h"
@@ -66,10 +68,11 @@ static int create_object(const char *filename, int amode, const struct wm_info *
     f->name = strdup(bare_name(filename));
     f->hints = wm_hints_create();
     f->numbers = calloc(1, sizeof *f->numbers);
+    f->joint = malloc(sizeof *f->joint);
     f->errh = wm_file_errh_ref(NULL);
-    int err = f->name && f->hints && f->numbers
-                  ? wm_hints_read(f->hints, info)
-                  : wm_err(MPI_ERR_NO_MEM, "no memory for another file");
+    bool fits = f->name && f->hints && f->numbers && f->joint && wm_onehost_open(f) >= 0;
+    int err = fits ? wm_hints_read(f->hints, info)
+                   : wm_err(MPI_ERR_NO_MEM, "no memory for another file");
     if (!err)
         err = wm_view_default(&f->view);
     *out = f;
@@ -85,6 +88,8 @@ static void destroy_object(struct wm_file *f)
     wm_hints_free(f->hints);
     if (f->view)
         wm_view_unref(f->view);
+    wm_onehost_free(f->onehost);
+    free(f->joint);
     free(f->numbers);
     free(f->name);
     pthread_mutex_destroy(&f->mutex);
@@ -232,7 +237,7 @@ int wm_api_file_close(struct wm_file *fh)
             err = wm_file_err(fh, gone, "could not delete");
         err = wm_file_agree(fh, err);
     }
-    int left = wm_shared_close(fh);
+    int left = fh->dead ? MPI_SUCCESS : wm_shared_close(fh); /* waits for the others */
     err = err ? err : left;
     if (err) /* the object stays: its error handler is called */
         return err;

@@ -383,8 +383,7 @@ static int open_exchange(struct wm_cop *c)
     if (!f->exchange)
         f->exchange = calloc(1, sizeof *f->exchange);
     struct wm_exchange *x = f->exchange;
-    if (!x || wm_onehost_open(f) < 0 ||
-        wm_room_grow(&x->numbers, n * NUMBERS * (int64_t)sizeof(int64_t)) < 0)
+    if (!x || wm_room_grow(&x->numbers, n * NUMBERS * (int64_t)sizeof(int64_t)) < 0)
         return -RT_ENOMEM;
     int64_t *v = (int64_t *)(void *)x->numbers.p;
     x->n = v;

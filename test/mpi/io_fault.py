@@ -45,9 +45,12 @@ def within_a_nonblocking_read():
     dies("within", "iread", 139)
 
 
-def survives(call, dead, ranks=3, says="MPI_ERR_PROC_ABORTED"):
+HOSTS = ("--rsh", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../launch/rsh_here"), "-H", "n0:2,n1:2")
+
+
+def survives(call, dead, ranks=3, says="MPI_ERR_PROC_ABORTED", launch=()):
     with tempfile.TemporaryDirectory() as d:
-        j = job(ranks, call, str(dead), os.path.join(d, "file"), program=survivor, limit=15).expect(3)
+        j = job(ranks, call, str(dead), os.path.join(d, "file"), program=survivor, limit=15, launch=launch).expect(3)
     lines = [f"call gave {says}", "data gave success"]
     if call not in ("open", "close", "many"):
         lines.append("close gave MPI_ERR_PROC_ABORTED")
@@ -87,5 +90,12 @@ def through_aggregators():
         survives(call, 1)
 
 
+def several_hosts():
+    """Ranks of another host, and without a connection to the dead one, get the error, too."""
+    for call in ("close", "set_size", "set_view", "write_all", "nonblocking"):
+        for dead in (1, 3, 2, 0):
+            survives(call, dead, 4, launch=HOSTS)
+
+
 main([before_a_write, within_a_write, within_a_read, within_a_nonblocking_write, within_a_nonblocking_read,
-      open_and_close, independent_access, shared_pointer, properties, through_aggregators])
+      open_and_close, independent_access, shared_pointer, properties, through_aggregators, several_hosts])
