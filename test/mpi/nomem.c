@@ -19,7 +19,7 @@ static MPI_Comm parent, cart, pair, half, made_comm;
 static MPI_Win made_win;
 static MPI_File made_file;
 static MPI_Group members, some, mine, others;
-static char file_name[64];
+static char file_name[256];
 
 /* ---- the calls ---- */
 
@@ -307,7 +307,8 @@ static void prepare(void)
     OK(MPI_Comm_group(half, &mine));
     OK(MPI_Comm_remote_group(pair, &others));
     MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN);
-    snprintf(file_name, sizeof file_name, "/tmp/weft_nomem.%d", (int)getpid());
+    const char *dir = getenv("TMPDIR"); /* of one job: emptied after it */
+    snprintf(file_name, sizeof file_name, "%s/weft_nomem.%d", dir ? dir : "/tmp", (int)getpid());
     OK(MPI_Bcast(file_name, sizeof file_name, MPI_CHAR, 0, parent));
 }
 
