@@ -98,9 +98,10 @@ static inline void wx_status_write(const MPI_Status *s, wx_MPI_Status *f)
     f->len = (size_t)wm_status_len(s);
 }
 
+/* `s` may be a caller's status, which ends after 24 bytes. */
 static inline void wx_status_read(const wx_MPI_Status *f, MPI_Status *s)
 {
-    *s = (MPI_Status){ .MPI_ERROR = wx_error_in(f->MPI_ERROR) };
+    s->MPI_ERROR = wx_error_in(f->MPI_ERROR);
     wm_status_set(s, wx_rank_in(f->MPI_SOURCE), wx_tag_in(f->MPI_TAG), (int64_t)f->len,
                   f->cancelled != 0);
 }
