@@ -5,7 +5,7 @@
  *   init fini fence abort=N   the calls of boot.h
  *   exit=N kill=SIG           end so
  *   cut                       close all descriptors but the standard ones
- *   sleep=MS
+ *   sleep=MS await=PATH      wait so long, or until there is such a file
  *   say=TEXT err=TEXT         on stdout, on stderr; %r is the rank; without a newline
  *   lines=N                   so many numbered lines on stdout
  *   cat                       stdin to stdout
@@ -305,6 +305,9 @@ static int act(const char *w, int argc, char **argv)
         die_by((int)strtol(v, NULL, 10));
     else if ((v = value_of(w, "sleep")))
         sleep_ms(strtol(v, NULL, 10));
+    else if ((v = value_of(w, "await")))
+        while (access(v, F_OK) < 0)
+            sleep_ms(10);
     else if ((v = value_of(w, "say")))
         say(stdout, v);
     else if ((v = value_of(w, "err")))
