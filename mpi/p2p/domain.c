@@ -152,15 +152,17 @@ static void on_down(void *arg, struct btl_peer *bp, int err)
         return;
     if (wm_peer_is_last(p))
         wm_cancel_left(p);
-    /* A process that has published its end, and with which no message is under way, may leave. */
-    bool normal = err == 0;
-    bool ended = (said_last(p) || normal) && rt_list_empty(&p->pending) && rt_list_empty(&p->rndv);
+    /* A process that has published its end may leave.  Requests that wait for it then report their
+     * error themselves, unless the program still cancels them. */
+    bool said = said_last(p), normal = err == 0;
+    bool idle = rt_list_empty(&p->pending) && rt_list_empty(&p->rndv);
+    bool ended = idle ? said || normal : said && normal;
     err = normal ? -RT_EPEER : err;
     log_at(MPI, ended ? RT_LOG_INFO : RT_LOG_ERROR,
            "lost contact with rank %u%s: %s; operations with it fail from now on", p->proc.rank,
            rt_boot_of_job(p->proc.ns), rt_err_text(err));
     p->err = err;
-    p->is_last = ended || said_last(p);
+    p->is_last = ended || said;
     p->blocked = true;
     wm_flow_hold(p);
     if (rt_unlikely(!normal && wm_event_wanted(WM_EVENT_PEER_LOST)))

@@ -600,15 +600,16 @@ static void cancelled_receive(void)
 }
 
 /* Rank 0 loses rank 1; returns whether this was reported as an error. */
-static bool loss_is_told(void)
+static bool loss_is_told(int err)
 {
     capture_begin();
-    eps[0]->up.down(eps[0]->up.arg, &eps[0]->peers[1].base, -RT_EPEER);
+    eps[0]->up.down(eps[0]->up.arg, &eps[0]->peers[1].base, err);
     return strstr(capture_end(), "lost contact with rank 1") != NULL;
 }
 
 /* A connection may end without an error if the peer is in MPI_Finalize or beyond, on this host or
- * another, and nothing is in progress with it. */
+ * another, and nothing is in progress with it, or if the peer has left in order: requests that it
+ * leaves behind report their error. */
 static void lost_peer_in_finalize(void)
 {
     static struct rt_bell bells[N];
@@ -617,10 +618,14 @@ static void lost_peer_in_finalize(void)
     static const struct {
         uint32_t alive; /* of the peer, as in rt_bell */
         bool local, busy, told;
+        int err; /* -RT_EPEER, or 0: it has left in order */
     } cases[] = {
-        { 1, true, false, true },   { 3, true, false, false }, { 2, true, false, false },
-        { 3, true, true, true },    { 2, true, true, true },   { 1, false, false, true },
-        { 3, false, false, false }, { 3, false, true, true },
+        { 1, true, false, true, -RT_EPEER },   { 3, true, false, false, -RT_EPEER },
+        { 2, true, false, false, -RT_EPEER },  { 3, true, true, true, -RT_EPEER },
+        { 2, true, true, true, -RT_EPEER },    { 1, false, false, true, -RT_EPEER },
+        { 3, false, false, false, -RT_EPEER }, { 3, false, true, true, -RT_EPEER },
+        { 1, false, true, true, 0 },           { 1, false, false, false, 0 },
+        { 3, false, true, false, 0 },          { 2, true, true, false, 0 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct wm_msg m = { .buf = buf,
@@ -640,7 +645,7 @@ static void lost_peer_in_finalize(void)
         }
         bells[1].alive = cases[i].alive;
         comm[0].peers[1]->is_last = !cases[i].local && cases[i].alive == 3;
-        CHECK_MSG(loss_is_told() == cases[i].told, "case %zu", i);
+        CHECK_MSG(loss_is_told(cases[i].err) == cases[i].told, "case %zu", i);
         CHECK(rt_req_done(r));
         rt_node.bells = NULL;
         wm_req_release(r);

@@ -174,12 +174,13 @@ static void to_itself(void)
     }
 }
 
-/* The last rank has messages of the others that it does not receive, and enters MPI_Finalize. */
+/* The last rank has messages of the others that it does not receive, and enters MPI_Finalize.  It
+ * leaves while some of the others sleep, and some are in MPI before they cancel. */
 static void target_in_finalize(void)
 {
     MPI_Request r[2];
     MPI_Status st[2];
-    int i;
+    int i, flag;
     mt_case = "target in MPI_Finalize";
     if (mt_rank < mt_size - 1)
         for (i = 0; i < 2; i++)
@@ -189,6 +190,10 @@ static void target_in_finalize(void)
         return;
     if (mt_rank % 2 == 0)
         mt_sleep_ms(200);
+    for (i = 0; i < 500 && mt_rank % 4 != 2; i++) {
+        OK(MPI_Iprobe(MPI_ANY_SOURCE, TAG, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE));
+        mt_sleep_ms(1);
+    }
     for (i = 0; i < 2; i++)
         OK(MPI_Cancel(&r[i]));
     OK(MPI_Waitall(2, r, st));
