@@ -65,8 +65,8 @@ int coll_start_messages(struct coll_task *k)
 static bool waits_for_lost(const struct coll_task *k)
 {
     struct coll_team *t = k->team;
-    if (rt_likely(!rt_node.nended) || !k->alg || !(k->alg->need & COLL_NEED_ONE_NODE) ||
-        k->alg->need & COLL_NEED_PEER_MAP)
+    if (rt_likely(!rt_node.nended) || !k->alg || k->copying ||
+        !(k->alg->need & COLL_NEED_ONE_NODE) || k->alg->need & COLL_NEED_PEER_MAP)
         return false;
     int rank = t->limits->lost(t);
     if (rank >= 0)

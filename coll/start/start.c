@@ -54,6 +54,7 @@ int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task 
     k->tag = (int)(k->seq & TAG_NUMBERS);
     k->messages = false;
     k->lost = 0;
+    k->copying = false;
     int err = begin(k);
     if (err < 0)
         t->seq--; /* not started: when repeated, it has the number for which the other ranks wait */
@@ -78,6 +79,7 @@ void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_ta
 int coll_restart(struct coll_task *k)
 {
     k->lost = 0;
+    k->copying = false;
     return rt_unlikely(k->fixed != NULL) ? coll_gpu_restart(k) : begin(k);
 }
 

@@ -212,7 +212,8 @@ static int staged_step(struct coll_task *k)
 {
     struct run *s = k->up;
     if (s->phase == COPY_IN) {
-        if (!wm_stage_copied(s->stage))
+        k->copying = !wm_stage_copied(s->stage);
+        if (k->copying)
             return 0;
         if (s->stage->err < 0)
             coll_task_lose(k, s->stage->err);
@@ -226,7 +227,8 @@ static int staged_step(struct coll_task *k)
             wm_stage_copy(s->stage, COLL_RECV, false);
         s->phase = COPY_OUT;
     }
-    if (!wm_stage_copied(s->stage))
+    k->copying = !wm_stage_copied(s->stage);
+    if (k->copying)
         return 0;
     return s->stage->err < 0 ? s->stage->err : 1;
 }
