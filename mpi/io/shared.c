@@ -66,8 +66,10 @@ int wm_shared_open(struct wm_file *f, int64_t at)
     if (err)
         return err;
     struct wm_shared *s = f->shared;
-    if (wm_coll_team_in_node(f->comm) && !f->comm->rank)
-        v = (int64_t)rt_node_alloc(sizeof *s->word);
+    if (wm_coll_team_in_node(f->comm) && !f->comm->rank) {
+        size_t off = rt_node_alloc(sizeof *s->word);
+        v = off == SIZE_MAX ? 0 : (int64_t)off; /* 0: no room; a window may still find some */
+    }
     if (v)
         *(struct word *)rt_node_at((size_t)v) = (struct word){ .at = at, .users = f->comm->size };
     if (wm_coll_team_in_node(f->comm))
