@@ -16,7 +16,7 @@
  * them and the ranks' data fill half of the range.  A call of the system for each piece costs more
  * than the exchange; a reading rank reads many pieces at once, with the gaps.  README.md has the
  * figures. */
-#define FINE 2048
+#define FINE 8192
 #define SOME 64
 
 /* Shorter stripes are no domains of their own: there would be too many rounds. */
