@@ -140,6 +140,8 @@ int wm_alive_numbers(struct wm_comm *c, struct coll_args *a, struct wm_numbers *
     if (!err && wm_alive_wait(c, &k->task.req.done))
         return -RT_EPEER; /* the task stays */
     err = err ? err : k->task.req.err;
+    if (err == -RT_EREMOTE) /* numbers lie in host memory, so the sender has lost a process */
+        err = -RT_EPEER;
     if (!err)
         memcpy(v, a->rbuf, (size_t)n * sizeof *v);
     return err;
