@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How a wait notices that a process has died: one of this host by its entry in the node segment and
  * its pid, one of another job on this host by its pidfd, one of another host by the transport,
- * which has lost the connection, or by a message from a process that has noticed it. */
+ * which reports a lost connection, or by a message from a process that has found the death. */
 #include "mpi/coll/alive.h"
 #include "mpi/coll/call.h"
 #include "mpi/p2p/domain.h"

@@ -36,7 +36,8 @@ static int job_create(struct wm_comm **out)
     return MPI_SUCCESS;
 }
 
-/* A process without this communicator cannot notify the others, which wait in the same call. */
+/* A process that cannot create this communicator ends the job: it has no means to notify the other
+ * processes, which wait in the same call. */
 static struct wm_comm *job_get(void)
 {
     pthread_mutex_lock(&mutex);

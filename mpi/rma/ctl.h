@@ -38,7 +38,7 @@ struct wm_rma_stripe {
 };
 _Static_assert(WM_RMA_STRIPES == 64, "the hash of wm_rma_stripe_of() gives 6 bits");
 
-/* Of an offset in the window, which is the same in all processes. */
+/* The stripe of an offset in the window.  All processes compute the same stripe. */
 static inline unsigned wm_rma_stripe_of(uint64_t offset)
 {
     return (unsigned)((offset / WM_RMA_PAGE) * 0x9e3779b97f4a7c15ull >> 58);

@@ -22,9 +22,9 @@ uint64_t wm_topo_print(uint64_t print, int n, const int v[]);
  * an error class. */
 int wm_topo_agree(struct wm_comm *comm, int err, struct wm_topo_vote *vote);
 /* Collective over `parent`, blocking: a communicator of the n processes with the ranks order[] in
- * `parent`, the first n when `order` is NULL; NULL in the others.  It takes over `t`, which is
- * freed where there is no communicator.  `err`: this process has failed and takes part so that all
- * fail. MPI_SUCCESS or an error class. */
+ * `parent`, or of the first n ranks if `order` is NULL.  *out is NULL in all other processes.  The
+ * function takes over `t`, and frees it in a process that gets no communicator.  `err`: this
+ * process has failed; it takes part so that all processes fail.  MPI_SUCCESS or an error class. */
 int wm_topo_make(struct wm_comm *parent, int n, const int order[], struct wm_topo *t, int err,
                  struct wm_comm **out);
 

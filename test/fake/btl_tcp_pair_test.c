@@ -529,7 +529,7 @@ static void nobody_listens(void)
     CHECK_EQ(rc, 0);
 }
 
-/* The limit of descriptors, which is then such that none is left. */
+/* Lowers the limit of descriptors so that none is left.  Returns the old limit. */
 static struct rlimit use_up_descriptors(void)
 {
     struct rlimit was, none;

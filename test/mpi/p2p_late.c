@@ -81,7 +81,7 @@ static void sender_gone(void)
     CHECK_EQ(class, MPI_ERR_PROC_ABORTED);
 }
 
-/* The collectives in shared memory and by messages, and what waits for a message. */
+/* Collectives in shared memory, collectives by messages and receives fail without the last rank. */
 static void without_the_last(void)
 {
     static int in[BIG / 4], out[BIG / 4];

@@ -156,21 +156,28 @@ static int has_cma(int rank, void *arg)
     return !((const struct btl_shm *)b)->cma;
 }
 
+/* Sends the peer the key of `buf`, BIG bytes. */
+static void offer(char *buf)
+{
+    struct btl_mem *m;
+    char key[BTL_KEY_MAX];
+    b->ops->mem_reg(b, buf, BIG, NULL, &m);
+    b->ops->mem_key(m, key);
+    send(key, sizeof key);
+}
+
 /* Rank 1 registers, sends the key, receives a part of the put and is killed. */
 static int killed_in_put(int rank, void *large)
 {
     struct btl_op op = { on_done };
-    struct btl_mem *m;
     struct btl_rmem *r;
-    char key[BTL_KEY_MAX], *buf = malloc(BIG);
+    char *buf = malloc(BIG);
 
     rt_cfg_set("shm_large", large, RT_CFG_CMD);
     if (!buf || open_pair(rank) < 0)
         return 1;
     if (rank == 1) {
-        b->ops->mem_reg(b, buf, BIG, NULL, &m);
-        b->ops->mem_key(m, key);
-        send(key, sizeof key);
+        offer(buf);
         for (int i = 0; i < 3; i++)
             b->ops->progress(b);
         die();
@@ -204,18 +211,15 @@ static void a_put_to_a_killed_process_fails(void)
 static int crowded_put(int rank, void *arg)
 {
     struct btl_op op = { on_done };
-    struct btl_mem *m;
     struct btl_rmem *r;
-    char key[BTL_KEY_MAX], *buf = calloc(1, BIG);
+    char *buf = calloc(1, BIG);
     (void)arg;
 
     rt_idle_configure(2, 2);
     if (!buf || open_pair(rank) < 0)
         return 1;
     if (rank == 1) {
-        b->ops->mem_reg(b, buf, BIG, NULL, &m);
-        b->ops->mem_key(m, key);
-        send(key, sizeof key);
+        offer(buf);
         while (!rt_load_acquire(&buf[BIG - 1]))
             usleep(1000);
         send("done", 4);
