@@ -8,6 +8,7 @@
  * it also has a datagram socket, to which ringing processes send an empty message. */
 #include "runtime/mem/segment_int.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
@@ -28,10 +29,7 @@
 
 static struct rt_bell *my_bell(void) { return &rt_node.bells[rt_node.rank]; }
 
-static uint32_t awake_state(void)
-{
-    return rt_node_private.membarrier ? RT_BELL_AWAKE : RT_BELL_FENCE;
-}
+static uint32_t awake_state(void) { return rt_node_private.membarrier ? 0 : RT_BELL_FENCE; }
 
 static bool registered(void)
 {
@@ -50,7 +48,7 @@ void rt_bell_init(void)
 
 void rt_bell_open(void)
 {
-    uint32_t awake = RT_BELL_AWAKE;
+    uint32_t awake = 0;
     if (!rt_node_private.alone)
         return;
     rt_node_private.membarrier = registered();
@@ -71,15 +69,13 @@ void rt_bell_fini(void)
 static int bell_socket(void)
 {
     struct sockaddr_un name = { .sun_family = AF_UNIX };
-    socklen_t len = sizeof name;
     int fd = rt_load_acquire(&rt_node_private.bell_fd), none = 0;
 
     if (fd)
         return fd;
     fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     /* bound without a name, it gets one of five digits from the kernel */
-    if (fd < 0 || bind(fd, (struct sockaddr *)&name, sizeof name.sun_family) < 0 ||
-        getsockname(fd, (struct sockaddr *)&name, &len) < 0) {
+    if (fd < 0 || bind(fd, (struct sockaddr *)&name, sizeof name.sun_family) < 0) {
         log_warn(MEM, "no wake-up socket (%m); a sleeping rank may respond late");
         if (fd >= 0)
             close(fd);
@@ -90,9 +86,19 @@ static int bell_socket(void)
             close(fd);
         return none;
     }
-    if (fd >= 0)
-        memcpy(my_bell()->socket, name.sun_path + 1, sizeof my_bell()->socket - 1);
     return fd;
+}
+
+/* Called by the thread that will sleep: another thread may have created the socket to ring with,
+ * and this thread must not sleep before the name can be read. */
+static void publish_name(void)
+{
+    struct sockaddr_un name = { .sun_family = AF_UNIX };
+    socklen_t len = sizeof name;
+    int fd = bell_socket();
+
+    if (fd >= 0 && !my_bell()->socket[0] && getsockname(fd, (struct sockaddr *)&name, &len) == 0)
+        memcpy(my_bell()->socket, name.sun_path + 1, sizeof my_bell()->socket - 1);
 }
 
 /* The name has the length chosen by the kernel, without a terminating zero. */
@@ -110,15 +116,18 @@ static void ring_socket(const struct rt_bell *b)
 
 void rt_bell_wake(struct rt_bell *b)
 {
-    uint32_t state = rt_load_relaxed(&b->asleep) == RT_BELL_POLLS ? RT_BELL_POLLS : RT_BELL_ASLEEP;
-
     rt_fence(); /* for owners without membarrier: the data before this second read */
+    uint32_t state = rt_load_relaxed(&b->asleep);
+    if (!(state & RT_BELL_ASLEEP))
+        return;
     /* Cleared before the call, so that other processes do not ring while the owner wakes up; and
-     * before `word` changes, so that an owner which arms again meanwhile sees a changed word. */
-    if (!rt_cas(&b->asleep, &state, RT_BELL_AWAKE))
+     * before `word` changes, so that an owner which arms again meanwhile sees a changed word.  If
+     * another state is found, either another process wakes the owner, or the owner has armed again
+     * since the read, and finds the data in its last poll. */
+    if (!rt_cas(&b->asleep, &state, state & RT_BELL_FENCE))
         return;
     rt_fetch_add(&b->word, 1u);
-    if (state == RT_BELL_POLLS)
+    if (state & RT_BELL_POLLS)
         ring_socket(b);
     else
         syscall(SYS_futex, &b->word, FUTEX_WAKE, 1, NULL, NULL, 0);
@@ -131,8 +140,9 @@ uint32_t rt_bell_arm(bool polls)
     uint32_t word = rt_load_acquire(&b->word);
 
     if (polls)
-        bell_socket();
-    rt_store_relaxed(&b->asleep, polls ? RT_BELL_POLLS : RT_BELL_ASLEEP);
+        publish_name();
+    /* the name of the socket before `asleep` */
+    rt_store_release(&b->asleep, awake_state() | RT_BELL_ASLEEP | (polls ? RT_BELL_POLLS : 0));
     if (rt_node_private.membarrier && !rt_node_private.alone)
         syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
     rt_fence(); /* `asleep` before the caller's last poll */
@@ -143,12 +153,21 @@ bool rt_bell_rung(uint32_t armed) { return rt_load_acquire(&my_bell()->word) != 
 
 void rt_bell_disarm(void) { rt_store_relaxed(&my_bell()->asleep, awake_state()); }
 
+/* A process that rings changes `word` and then calls the kernel.  If the owner sees the change
+ * before that call and sleeps again, the call ends the second sleep, for which nothing has rung. */
 bool rt_bell_sleep(uint32_t armed, int timeout_us)
 {
-    struct timespec t = { timeout_us / 1000000, timeout_us % 1000000 * 1000L };
+    uint64_t end = rt_now_ns() + (uint64_t)timeout_us * 1000u, now;
 
-    syscall(SYS_futex, &my_bell()->word, FUTEX_WAIT, armed, timeout_us < 0 ? NULL : &t, NULL, 0);
-    return rt_bell_rung(armed);
+    while (!rt_bell_rung(armed)) {
+        uint64_t left = timeout_us >= 0 && (now = rt_now_ns()) < end ? end - now : 0;
+        struct timespec t = { (time_t)(left / 1000000000u), (long)(left % 1000000000u) };
+        if (timeout_us >= 0 && !left)
+            return false;
+        syscall(SYS_futex, &my_bell()->word, FUTEX_WAIT, armed, timeout_us < 0 ? NULL : &t, NULL,
+                0);
+    }
+    return true;
 }
 
 bool rt_bell_poll(uint32_t armed, const int *fds, int nfds, int timeout_us)

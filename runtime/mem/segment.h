@@ -16,15 +16,15 @@
 #include <stdint.h>
 #include "runtime/base/atomic.h"
 
-/* Values of rt_bell.asleep.  FENCE: awake, and the owner has no membarrier(2), so ringing processes
- * must fence and read again.  POLLS: asleep in poll(2) over its bell socket and descriptors of
- * transports. */
-enum { RT_BELL_AWAKE = 0, RT_BELL_ASLEEP = 1, RT_BELL_FENCE = 2, RT_BELL_POLLS = 3 };
+/* Flags of rt_bell.asleep.  POLLS: the sleep is in poll(2) over its bell socket and descriptors of
+ * transports.  FENCE: the owner has no membarrier(2), so ringing processes must fence and read
+ * again, asleep or not. */
+enum { RT_BELL_ASLEEP = 1, RT_BELL_POLLS = 2, RT_BELL_FENCE = 4 };
 
 /* One for each local rank.  Only the owner sets `asleep`; others clear it and change `word` to wake
  * the owner. */
 struct rt_bell {
-    _Alignas(RT_CACHE_LINE) uint32_t asleep; /* RT_BELL_... */
+    _Alignas(RT_CACHE_LINE) uint32_t asleep; /* RT_BELL_...; 0: awake */
     uint32_t word;                           /* futex word: changes with every wake-up */
     uint32_t pid;   /* owner's pid in its own namespace; 0: not attached yet */
     uint32_t alive; /* 0: not attached, 1: attached, 2: detached normally, 3: in MPI_Finalize */

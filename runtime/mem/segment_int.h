@@ -12,8 +12,8 @@
 #define NODE_AREA_PER_RANK (64u << 20)
 #define NODE_GRANULE (64u << 10)
 
-/* "nodweft4": changes when something changes that processes of other jobs read. */
-#define NODE_MAGIC 0x3474666577646f6eu
+/* "nodweft5": changes when something changes that processes of other jobs read. */
+#define NODE_MAGIC 0x3574666577646f6eu
 
 /* First page.  The first group of members is constant once the file has its name; the second is
  * accessed atomically. */

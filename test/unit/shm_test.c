@@ -392,7 +392,7 @@ static int full_ring(int rank, void *arg)
     while (!rt_load_acquire(&rt_node.bells[!rank].alive))
         usleep(100);
     if (rank == 1) {
-        while (rt_load_acquire(&rt_node.bells[0].asleep) != RT_BELL_ASLEEP)
+        while (!(rt_load_acquire(&rt_node.bells[0].asleep) & RT_BELL_ASLEEP))
             usleep(1000);
         usleep(50000); /* it is in the kernel by now */
         while (last[0] != 'e')

@@ -34,7 +34,7 @@ struct late {
 static int late_step(struct coll_task *k)
 {
     struct late *t = rt_container(k, struct late, task);
-    if (!t->begun && rt_load_relaxed(&bell.asleep) == RT_BELL_ASLEEP) {
+    if (!t->begun && rt_load_relaxed(&bell.asleep) & RT_BELL_ASLEEP) {
         t->begun = true;
         struct wm_msg m = { .buf = &t->in, .count = 1, .layout = &bytes, .comm = &comm, .tag = 1 };
         CHECK_EQ(wm_p2p_irecv(&m, &t->got), 0);
