@@ -27,4 +27,12 @@ def section(Case):
                           "bandwidth_mb_s", "higher", "MB/s", want=lambda size: 1.3))
     found.append(case("put_create", "osu_put_latency on MPI_Win_create", "osu_put_latency",
                       "-m 8:64K --step 8 -w create -i 5000", "-m 8:4K --step 8 -w create -i 500"))
-    return found
+    return found + [all_ranks(Case, n) for n in (2, 16)]
+
+
+def all_ranks(Case, ranks):
+    keys = "lock exclusive lock_all flush pscw fence"
+    return Case(f"rma_all{ranks}", f"put 8 B and its synchronisation, all of {ranks} ranks on 2 cores",
+                "weft_bench_rma", ranks, "core" if ranks == 2 else "none",
+                "300", "20", keys, "lower", "us",
+                want=lambda row: 0.5 if row == "flush" else 0.7, source="stdout")
