@@ -7,74 +7,98 @@
 #include <string.h>
 
 struct wm_rma_quick wm_rma_quick[WM_RMA_QUICK];
-unsigned wm_rma_quick_calls;
+_Thread_local unsigned wm_rma_quick_calls WM_RMA_QUICK_TLS;
 struct wm_rma_change wm_rma_change[32][256];
 
-/* Not where a flush has to make progress, and not where device memory may be attached later. */
+/* Not where device memory may be attached later. */
 static bool may_be_quick(const struct wm_rma *r, const struct wm_rma_target *t)
 {
-    return t->path == WM_PATH_DIRECT && r->win->flavor != MPI_WIN_FLAVOR_DYNAMIC && !r->serves;
+    return t->path == WM_PATH_DIRECT && r->win->flavor != MPI_WIN_FLAVOR_DYNAMIC;
 }
 
-void wm_rma_quick_open(struct wm_rma *r, struct wm_rma_target *t)
+static int row_of(const struct wm_rma *r, const struct wm_rma_target *t)
 {
-    uintptr_t win = (uintptr_t)wm_win_handle(r->win);
-    struct wm_rma_quick *q = wm_rma_quick_at(win, t->rank);
-    if (rt_threaded)
-        return;
-    if (q->t != t) {
-        if (!may_be_quick(r, t))
-            return;
-        *q = (struct wm_rma_quick){ .win = win,
-                                    .rank = t->rank,
-                                    .ptr = t->ptr,
-                                    .unit = t->unit,
-                                    .ctl = t->ctl,
-                                    .rma = r,
-                                    .t = t };
-    }
-    q->nbytes = t->nbytes;
-    q->passive = r->access == WM_ACCESS_LOCK || r->access == WM_ACCESS_LOCK_ALL;
+    return (int)(wm_rma_quick_at((uintptr_t)wm_win_handle(r->win), t->rank) - wm_rma_quick);
 }
 
 static void shut(struct wm_rma_quick *q)
 {
-    q->nbytes = 0;
-    q->passive = false;
+    rt_store_relaxed(&q->nbytes, 0u);
+    rt_store_relaxed(&q->passive, false);
+}
+
+/* From here on the row has no target: other threads find that `win` differs. */
+static void forget(int row)
+{
+    struct wm_rma_quick *q = &wm_rma_quick[row];
+    if (q->rma)
+        q->rma->quick &= ~((uint64_t)1 << row);
+    rt_store_relaxed(&q->win, (uintptr_t)0);
+    shut(q);
+    q->rma = NULL;
+    q->t = NULL;
+}
+
+/* False: other threads may be using the target that has the row now. */
+static bool take(struct wm_rma *r, struct wm_rma_target *t, int row)
+{
+    struct wm_rma_quick *q = &wm_rma_quick[row];
+    if (!may_be_quick(r, t) || (rt_threaded && q->t))
+        return false;
+    forget(row);
+    q->rank = t->rank;
+    q->ptr = t->ptr;
+    q->unit = t->unit;
+    q->ctl = t->ctl;
+    q->rma = r;
+    q->t = t;
+    r->quick |= (uint64_t)1 << row;
+    rt_store_release(&q->win, (uintptr_t)wm_win_handle(r->win));
+    return true;
+}
+
+void wm_rma_quick_open(struct wm_rma *r, struct wm_rma_target *t)
+{
+    int row = row_of(r, t);
+    struct wm_rma_quick *q = &wm_rma_quick[row];
+    bool passive = r->access == WM_ACCESS_LOCK || r->access == WM_ACCESS_LOCK_ALL;
+    if (q->t != t && !take(r, t, row))
+        return;
+    rt_store_relaxed(&q->nbytes, t->nbytes);
+    /* Without a helper, a flush makes progress for processes that need messages. */
+    rt_store_relaxed(&q->passive, passive && (!r->serves || r->helped));
 }
 
 void wm_rma_quick_close(const struct wm_rma *r, const struct wm_rma_target *t)
 {
-    struct wm_rma_quick *q = wm_rma_quick_at((uintptr_t)wm_win_handle(r->win), t->rank);
+    struct wm_rma_quick *q = &wm_rma_quick[row_of(r, t)];
     if (q->t == t)
         shut(q);
 }
 
 void wm_rma_quick_close_all(const struct wm_rma *r)
 {
-    for (int i = 0; i < WM_RMA_QUICK; i++)
-        if (wm_rma_quick[i].rma == r)
-            shut(&wm_rma_quick[i]);
+    for (uint64_t rows = r->quick; rows; rows &= rows - 1)
+        shut(&wm_rma_quick[__builtin_ctzll(rows)]);
 }
 
 void wm_rma_quick_forget(const struct wm_rma *r)
 {
-    for (int i = 0; i < WM_RMA_QUICK; i++)
-        if (wm_rma_quick[i].rma == r)
-            memset(&wm_rma_quick[i], 0, sizeof wm_rma_quick[i]);
+    for (uint64_t rows = r->quick; rows; rows &= rows - 1)
+        forget(__builtin_ctzll(rows));
 }
 
 void wm_rma_quick_learn(const struct wm_op *o, const struct wm_type *t)
 {
     uint32_t op = o->obj.handle, type = t->obj.handle;
     struct wm_rma_change *c = &wm_rma_change[op % 32][type % 256];
-    if (rt_threaded || c->kernel || !t->layout.contig || op / 32 != 1 || type / 256 != 2)
+    if (rt_load_relaxed(&c->kernel) || !t->layout.contig || op / 32 != 1 || type / 256 != 2)
         return;
     uint32_t size = (uint32_t)t->layout.size, align = size & -size;
     enum rt_elem e = t->layout.elem;
     bool integer = e == RT_ELEM_I32 || e == RT_ELEM_U32 || e == RT_ELEM_I64 || e == RT_ELEM_U64;
-    c->size = size;
-    c->align = align < 16 ? align : 16;
-    c->adds = o->op.code == RT_OP_SUM && integer ? size : 0;
-    c->kernel = rt_reduce_find(o->op.code, e);
+    rt_store_relaxed(&c->size, size); /* threads may meet here, with the same values */
+    rt_store_relaxed(&c->align, align < 16 ? align : 16);
+    rt_store_relaxed(&c->adds, o->op.code == RT_OP_SUM && integer ? size : 0);
+    rt_store_release(&c->kernel, rt_reduce_find(o->op.code, e));
 }

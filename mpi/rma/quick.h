@@ -6,7 +6,12 @@
  * come from there.
  *
  * Inline, against the usual rule: the calls between binding, body, path and copy took longer than
- * the operation.  Called without the domain's lock, therefore only before threads are enabled. */
+ * the operation.
+ *
+ * The functions are called without the domain's lock.  Threads of a correct program do not free a
+ * window or end an epoch while another thread uses that window or epoch, so the row of a target is
+ * constant while a thread uses the target.  A thread that looks for the row of a target may meet a
+ * change of the row to another target: the change begins and ends with a store to `win`. */
 #ifndef WM_RMA_QUICK_H
 #define WM_RMA_QUICK_H
 
@@ -22,7 +27,7 @@
 struct wm_rma;
 struct wm_rma_target;
 
-/* A target on the shortest path: quick.c fills and clears it. */
+/* A target on the shortest path: quick.c fills and clears the row, under the domain's lock. */
 struct wm_rma_quick {
     _Alignas(RT_CACHE_LINE) uintptr_t win; /* handle */
     int rank;
@@ -34,14 +39,17 @@ struct wm_rma_quick {
     struct wm_rma *rma;
     struct wm_rma_target *t;
 };
-#define WM_RMA_QUICK 8
+#define WM_RMA_QUICK 64 /* bits of wm_rma.quick */
 extern struct wm_rma_quick wm_rma_quick[WM_RMA_QUICK];
+
+/* The model without a call: a call would take a third of the time of a flush. */
+#define WM_RMA_QUICK_TLS __attribute__((tls_model("initial-exec")))
 
 /* Counts calls that found everything done.  One in WM_RMA_QUICK_TURNS takes the long path and makes
  * progress: this process may be in a loop that waits for a flag in a window, while the process that
  * will set it waits for a message. */
 #define WM_RMA_QUICK_TURNS 128
-extern unsigned wm_rma_quick_calls;
+extern _Thread_local unsigned wm_rma_quick_calls WM_RMA_QUICK_TLS;
 static inline bool wm_rma_quick_due(void)
 {
     return rt_unlikely(++wm_rma_quick_calls % WM_RMA_QUICK_TURNS == 0);
@@ -50,7 +58,7 @@ static inline bool wm_rma_quick_due(void)
 /* How an operation changes elements of a predefined datatype without gaps; by the handles of both.
  * Filled by the first call whose arguments have been checked. */
 struct wm_rma_change {
-    rt_reduce_fn *kernel; /* NULL: the long path */
+    rt_reduce_fn *kernel; /* NULL: the long path; stored last */
     uint32_t size, align; /* of an element */
     uint32_t adds;        /* 4, 8: the sum of integers of so many bytes; else 0 */
 };
@@ -65,7 +73,7 @@ static inline struct wm_rma_quick *wm_rma_quick_at(uintptr_t win, int rank)
 static inline struct wm_rma_quick *wm_rma_quick_find(MPI_Win win, int rank)
 {
     struct wm_rma_quick *q = wm_rma_quick_at((uintptr_t)win, rank);
-    return rt_likely(q->win == (uintptr_t)win && q->rank == rank && !rt_threaded &&
+    return rt_likely(rt_load_acquire(&q->win) == (uintptr_t)win && q->rank == rank &&
                      rt_load_relaxed(&wm_state.users))
                ? q
                : NULL;
@@ -75,11 +83,12 @@ static inline struct wm_rma_quick *wm_rma_quick_find(MPI_Win win, int rank)
 static inline char *wm_rma_quick_reach(const struct wm_rma_quick *q, MPI_Aint disp, uint64_t nbytes)
 {
     int64_t at;
-    if (rt_unlikely(!q || rt_gpu_watch || nbytes > q->nbytes))
+    uint64_t most = q ? rt_load_relaxed(&q->nbytes) : 0;
+    if (rt_unlikely(!q || rt_gpu_watch || nbytes > most))
         return NULL;
     if (rt_unlikely(__builtin_mul_overflow((int64_t)disp, q->unit, &at)))
         return NULL;
-    return rt_likely((uint64_t)at <= q->nbytes - nbytes) ? q->ptr + at : NULL;
+    return rt_likely((uint64_t)at <= most - nbytes) ? q->ptr + at : NULL;
 }
 
 /* A predefined type whose elements have no gaps, else NULL. */
@@ -150,7 +159,8 @@ static inline bool wm_rma_quick_change(const struct wm_rma_quick *q, char *at, c
                                        void *result, int64_t count, MPI_Datatype type, MPI_Op op)
 {
     const struct wm_rma_change *c = &wm_rma_change[(uintptr_t)op % 32][(uintptr_t)type % 256];
-    if (rt_unlikely((uintptr_t)op / 32 != 1 || !c->kernel || (!result && op == MPI_NO_OP)))
+    rt_reduce_fn *kernel = rt_load_acquire(&c->kernel);
+    if (rt_unlikely((uintptr_t)op / 32 != 1 || !kernel || (!result && op == MPI_NO_OP)))
         return false;
     uint64_t offset = (uint64_t)(at - q->ptr);
     struct wm_rma_stripe *s = &q->ctl->stripe[wm_rma_stripe_of(offset)];
@@ -164,7 +174,7 @@ static inline bool wm_rma_quick_change(const struct wm_rma_quick *q, char *at, c
     else if (count == 1 && c->adds == 4)
         *(uint32_t *)(void *)at += *(const uint32_t *)origin;
     else
-        c->kernel(origin, at, at, count);
+        kernel(origin, at, at, count);
     wm_rma_stripe_free(s);
     return true;
 }
@@ -232,19 +242,20 @@ static inline bool wm_rma_quick_compare_and_swap(const void *buf, const void *co
 static inline bool wm_rma_quick_flush(int rank, MPI_Win win)
 {
     const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
-    bool done = rt_likely(q && q->passive) && !wm_rma_quick_due();
+    bool done = rt_likely(q && rt_load_relaxed(&q->passive)) && !wm_rma_quick_due();
     rt_fence();
     return done;
 }
 static inline bool wm_rma_quick_flush_local(int rank, MPI_Win win)
 {
     const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
-    bool done = rt_likely(q && q->passive) && !wm_rma_quick_due();
+    bool done = rt_likely(q && rt_load_relaxed(&q->passive)) && !wm_rma_quick_due();
     rt_fence_acquire();
     return done;
 }
 
-/* sync.c: locks that no process holds in the other mode. */
+/* sync.c: locks that no process holds in the other mode.  They change the epoch, therefore only
+ * without threads. */
 bool wm_rma_quick_lock(int lock_type, int rank, int assert, MPI_Win win);
 bool wm_rma_quick_unlock(int rank, MPI_Win win);
 

@@ -136,6 +136,7 @@ struct wm_rma {
 
     struct wm_rma_target *target[WM_RMA_BUCKETS], *last; /* last: the one used last */
     struct wm_rma_origin *origin[WM_RMA_BUCKETS];
+    uint64_t quick;        /* rows of wm_rma_quick that are its targets' */
     struct rt_list wants;  /* locks that are being acquired, in order */
     struct rt_list busy;   /* targets with queued operations */
     struct rt_list active; /* targets that are not flushed */

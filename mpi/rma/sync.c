@@ -278,7 +278,7 @@ bool wm_rma_quick_lock(int lock_type, int rank, int assert, MPI_Win win)
 {
     const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
     const unsigned allowed = 1u << WM_ACCESS_NONE | 1u << WM_ACCESS_OPEN | 1u << WM_ACCESS_LOCK;
-    if (rt_unlikely(!q || !q->t || assert))
+    if (rt_unlikely(!q || !q->t || assert || rt_threaded))
         return false;
     if (rt_unlikely(lock_type != MPI_LOCK_SHARED && lock_type != MPI_LOCK_EXCLUSIVE))
         return false;
@@ -297,7 +297,8 @@ bool wm_rma_quick_lock(int lock_type, int rank, int assert, MPI_Win win)
 bool wm_rma_quick_unlock(int rank, MPI_Win win)
 {
     const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
-    if (rt_unlikely(!q || !q->passive || q->rma->access != WM_ACCESS_LOCK) || wm_rma_quick_due())
+    if (rt_unlikely(!q || !q->passive || rt_threaded || q->rma->access != WM_ACCESS_LOCK) ||
+        wm_rma_quick_due())
         return false;
     struct wm_rma_target *t = q->t;
     if (rt_unlikely(t->want.state != WM_WANT_HELD || !rt_list_empty(&t->active)))

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Operations on a target that operations have reached before: the library then takes its shortest
  * path.  That path must do what the first operation did, and must leave every wrong argument and
- * every end of an epoch to the checks. */
+ * every end of an epoch to the checks.  With the argument "threads" all cases run under
+ * MPI_THREAD_MULTIPLE, and one more has several threads. */
 #include "test/mpi/mpitest.h"
+#include <pthread.h>
 
 enum { N = 8192 };
 
@@ -146,7 +148,7 @@ static void epochs(void)
 /* More windows than the table has rows; each has its own memory, also when all are new. */
 static void many_windows(void)
 {
-    enum { W = 20 };
+    enum { W = 70 };
     MPI_Win w[W];
     long *m, number[W + 64];
     for (int i = 0; i < W + 64; i++)
@@ -292,14 +294,105 @@ static void exclusive(void)
     close_window();
 }
 
+/* ---- threads ---- */
+
+enum { THREADS = 4, ROUNDS = 10, ADDS = 60 };
+
+struct thread {
+    pthread_t id;
+    MPI_Comm comm; /* its own */
+    int number;
+    long total;
+};
+
+/* Windows of this thread come and go beside those of other threads. */
+static void own_window(const struct thread *t)
+{
+    long *m, old, v = 1 + t->number;
+    MPI_Win w;
+    OK(MPI_Win_allocate((MPI_Aint)sizeof(long), 1, MPI_INFO_NULL, t->comm, &m, &w));
+    OK(MPI_Win_lock_all(0, w));
+    *m = 0;
+    MPI_Barrier(t->comm);
+    for (int i = 0; i < 2; i++)
+        for (int r = 0; r < mt_size; r++) {
+            OK(MPI_Fetch_and_op(&v, &old, MPI_LONG, r, 0, MPI_SUM, w));
+            OK(MPI_Win_flush(r, w));
+            CHECK_EQ(old % v, 0);
+        }
+    MPI_Barrier(t->comm);
+    for (int r = 0; r < mt_size; r++)
+        CHECK_EQ(get(w, r), 2 * v * mt_size);
+    OK(MPI_Win_unlock_all(w));
+    OK(MPI_Win_free(&w));
+}
+
+/* The window `win`, which all threads use in one epoch. */
+static void shared_window(struct thread *t)
+{
+    MPI_Aint own = 64 * (1 + t->number + THREADS * (MPI_Aint)mt_rank);
+    long old, v;
+    for (int i = 0; i < ADDS; i++) {
+        v = 1;
+        OK(MPI_Fetch_and_op(&v, &old, MPI_LONG, last, 0, MPI_SUM, win));
+        OK(MPI_Win_flush(last, win));
+        t->total += old;
+        v = i + 1;
+        OK(MPI_Put(&v, 1, MPI_LONG, last, own, 1, MPI_LONG, win));
+        OK(MPI_Win_flush(last, win));
+        old = -1;
+        OK(MPI_Get(&old, 1, MPI_LONG, last, own, 1, MPI_LONG, win));
+        OK(MPI_Win_flush(last, win));
+        CHECK_EQ(old, v);
+    }
+}
+
+static void *run_thread(void *arg)
+{
+    struct thread *t = arg;
+    for (int i = 0; i < ROUNDS; i++) {
+        own_window(t);
+        shared_window(t);
+    }
+    return NULL;
+}
+
+static void threads(void)
+{
+    struct thread t[THREADS] = { 0 };
+    long total = 0, all = (long)ROUNDS * ADDS * THREADS * mt_size;
+    open_window();
+    OK(MPI_Win_lock_all(0, win));
+    for (int i = 0; i < THREADS; i++) {
+        t[i].number = i;
+        OK(MPI_Comm_dup(mt_comm, &t[i].comm));
+    }
+    for (int i = 0; i < THREADS; i++)
+        CHECK_EQ(pthread_create(&t[i].id, NULL, run_thread, &t[i]), 0);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(t[i].id, NULL);
+        total += t[i].total;
+        OK(MPI_Comm_free(&t[i].comm));
+    }
+    OK(MPI_Allreduce(MPI_IN_PLACE, &total, 1, MPI_LONG, MPI_SUM, mt_comm));
+    CHECK_EQ(total, all * (all - 1) / 2); /* each old value once */
+    OK(MPI_Win_unlock_all(win));
+    close_window();
+}
+
 int main(int argc, char **argv)
 {
-    mt_init(argc, argv);
+    bool multiple = argc > 1 && !strcmp(argv[1], "threads");
+    int provided;
+    MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
+    mt_setup();
     MT_RUN(arguments);
     MT_RUN(epochs);
     MT_RUN(many_windows);
     MT_RUN(values);
     MT_RUN(contended);
     MT_RUN(exclusive);
+    if (multiple)
+        MT_RUN(threads);
     return mt_end();
 }

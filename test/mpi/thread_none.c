@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A program with one thread takes no lock: this one puts its own pthread_mutex_lock in front of the
  * C library's and counts its main thread's calls.  With the argument "multiple" it asks for
- * MPI_THREAD_MULTIPLE and expects some: the control. */
+ * MPI_THREAD_MULTIPLE and expects some: the control.  Short one-sided operations on memory of this
+ * host take almost no locks even then. */
 #include "test/mpi/mpitest.h"
 #include <dlfcn.h>
 #include <pthread.h>
 
 static __thread bool counting; /* threads of other libraries do not count */
+enum { ROUNDS = 1000 };
 static unsigned long nlocks;
 static bool multiple;
 
@@ -85,6 +87,51 @@ static void counted(void (*work)(void), const char *what)
         CHECK_MSG(nlocks == 0, "rank %d: %s took %lu locks", mt_rank, what, nlocks);
 }
 
+static MPI_Win win;
+static int near; /* a rank of this host */
+
+static void one_sided(void)
+{
+    long v = 1, old = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        OK(MPI_Put(&v, 1, MPI_LONG, near, 8, 1, MPI_LONG, win));
+        OK(MPI_Win_flush(near, win));
+        OK(MPI_Get(&old, 1, MPI_LONG, near, 8, 1, MPI_LONG, win));
+        OK(MPI_Win_flush_local(near, win));
+        OK(MPI_Accumulate(&v, 1, MPI_LONG, near, 0, 1, MPI_LONG, MPI_SUM, win));
+        OK(MPI_Fetch_and_op(&v, &old, MPI_LONG, near, 0, MPI_SUM, win));
+    }
+}
+
+static void few_locks(void)
+{
+    MPI_Comm host;
+    MPI_Group here, world;
+    long *mem;
+    int n;
+
+    OK(MPI_Comm_split_type(mt_comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host));
+    OK(MPI_Comm_size(host, &n));
+    OK(MPI_Comm_group(host, &here));
+    OK(MPI_Comm_group(mt_comm, &world));
+    n--;
+    OK(MPI_Group_translate_ranks(here, 1, &n, world, &near));
+    OK(MPI_Win_allocate(16, 1, MPI_INFO_NULL, mt_comm, &mem, &win));
+    OK(MPI_Win_lock_all(0, win));
+    one_sided();
+    nlocks = 0;
+    counting = true;
+    one_sided();
+    counting = false;
+    CHECK_MSG(nlocks < ROUNDS, "rank %d: %d one-sided calls took %lu locks", mt_rank, 6 * ROUNDS,
+              nlocks);
+    OK(MPI_Win_unlock_all(win));
+    OK(MPI_Win_free(&win));
+    OK(MPI_Group_free(&here));
+    OK(MPI_Group_free(&world));
+    OK(MPI_Comm_free(&host));
+}
+
 static void no_locks(void)
 {
     counted(messages, "messages");
@@ -104,5 +151,6 @@ int main(int argc, char **argv)
                     &provided);
     mt_setup();
     MT_RUN(no_locks);
+    MT_RUN(few_locks);
     return mt_end();
 }
