@@ -11,6 +11,7 @@
 #include "coll/sched.h"
 #include "runtime/base/copy.h"
 #include "runtime/base/err.h"
+#include "runtime/base/idle.h"
 
 /* Bytes.  In allreduce and reduce one rank reads all ranks' bytes.  Beyond this sum, splitting the
  * work (node_block) is worth its second synchronisation.  On a machine where a synchronisation
@@ -195,6 +196,20 @@ static void read_result(const struct coll_node *n, uint64_t e, const struct coll
         read_blocks(n, e, a, f, p, payload, bytes);
 }
 
+static void store_epoch(const struct coll_node *n, const struct coll_task *k, uint64_t e)
+{
+    uint64_t epoch = rt_unlikely(k->lost) ? e | COLL_NODE_VOID : e;
+    rt_store_release(&line_of(n, e, n->team->rank)->epoch, epoch); /* payload before epoch */
+}
+
+/* Whether a rank has stored its line of call e. */
+static bool has_told(const struct coll_node *n, struct coll_task *k, uint64_t e, int rank)
+{
+    /* pairs with the release store of the epoch */
+    uint64_t epoch = rt_load_acquire(&line_of(n, e, rank)->epoch);
+    return epoch == e || coll_node_has_told(epoch, e, &k->lost);
+}
+
 /* The writing part.  1: done; 0: not yet; -RT_ENOSPC: no memory for cells. */
 static int publish(struct coll_node *n, const struct coll_task *k, struct coll_form f, uint64_t e,
                    const struct part *p, int64_t bytes)
@@ -207,8 +222,7 @@ static int publish(struct coll_node *n, const struct coll_task *k, struct coll_f
         return 0;
     if (payload)
         write_own(n->team, &k->args, f, payload, data_of(n, e, n->team->rank, payload));
-    uint64_t epoch = rt_unlikely(k->lost) ? e | COLL_NODE_VOID : e;
-    rt_store_release(&line_of(n, e, n->team->rank)->epoch, epoch); /* payload before epoch */
+    store_epoch(n, k, e);
     /* without ranks to wait for, the end of the call wakes the readers at once */
     if (p->from < p->to)
         coll_node_wake(n);
@@ -233,25 +247,63 @@ static int flat_step(struct coll_task *k)
         n->step = 1;
         n->next = p.from;
     }
-    for (; n->next < p.to; n->next++) {
-        if (n->next == k->team->rank)
-            continue;
-        /* pairs with the release store of the epoch */
-        uint64_t epoch = rt_load_acquire(&line_of(n, e, n->next)->epoch);
-        if (epoch != e && !coll_node_has_told(epoch, e, &k->lost))
+    for (; n->next < p.to; n->next++)
+        if (n->next != k->team->rank && !has_told(n, k, e, n->next))
             return 0;
-    }
     if (p.from == 0 && p.to == k->team->size && n->seen < e - 1)
         n->seen = e - 1; /* all have started e, so all have finished e - 1 */
     read_result(n, e, &k->args, f, &p, bytes);
     return coll_node_end(n);
 }
 
+/* A barrier.  Its hub, args.root, is the root of a broadcast or scatter that was the call before,
+ * or -1.  If ranks outnumber cores, the hub stores its line when it has seen all other lines, and
+ * marks the line; the other ranks wait for this line only.  So the root leaves first, and its next
+ * broadcast is there before any other rank looks for it; without a hub, each rank that leaves
+ * before the root yields its core in the broadcast.  8 ranks on 2 cores: a broadcast of 8 bytes
+ * takes 0.12 us instead of 1.8, and together with its barrier 9.4 us with and without a hub.  A
+ * barrier that follows another barrier would be slower with a hub.  The hub alone decides when it
+ * stores its line. */
+static int barrier_step(struct coll_task *k)
+{
+    enum { BEGIN, GATHER, STORED };
+    struct coll_node *n = k->team->node;
+    if (!coll_node_my_turn(n, k))
+        return 0;
+    const int rank = k->team->rank, hub = k->args.root;
+    const uint64_t e = n->turn + 1;
+    struct coll_node_line *own = line_of(n, e, rank);
+    if (n->step == BEGIN) {
+        if (!coll_node_may_write(n, e, 0))
+            return 0;
+        n->step = rank == hub && rt_idle_oversubscribed() ? GATHER : STORED;
+        if (n->step == STORED) {
+            own->data[0] = 0;
+            store_epoch(n, k, e);
+            coll_node_wake(n);
+        }
+    }
+    if (hub >= 0 && rank != hub && !has_told(n, k, e, hub))
+        return 0;
+    if (hub < 0 || rank == hub || !line_of(n, e, hub)->data[0])
+        for (; n->next < k->team->size; n->next++)
+            if (n->next != rank && !has_told(n, k, e, n->next))
+                return 0;
+    if (n->step == GATHER) { /* the end of the call wakes the other ranks */
+        own->data[0] = 1;
+        store_epoch(n, k, e);
+    }
+    if (n->seen < e - 1)
+        n->seen = e - 1; /* all have started e, so all have finished e - 1 */
+    return coll_node_end(n);
+}
+
 static int start_flat(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {
-    (void)a;
+    if (a->kind == COLL_BARRIER)
+        k->args.root = t->node->last_root;
     coll_node_begin(t->node, k);
-    k->step = flat_step;
+    k->step = a->kind == COLL_BARRIER ? barrier_step : flat_step;
     return 0;
 }
 

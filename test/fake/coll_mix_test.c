@@ -192,6 +192,47 @@ static void a_root_runs_ahead(void)
     root_ahead(4096, 4);
 }
 
+/* One step of a rank in a barrier; 1: it has ended. */
+static int barrier(struct fake *f, int rank, struct coll_task *k)
+{
+    const struct coll_args a = { .kind = COLL_BARRIER };
+    if (!k->team)
+        CHECK_EQ(coll_start((struct coll_team *)(uintptr_t)fake_team(f, rank), &a, k), 0);
+    return coll_task_advance(k);
+}
+
+/* Rank 0 enters the barrier first, rank 2 last; whether rank 2 leaves before rank 0 has looked. */
+static void barrier_among(struct fake *f, bool last_leaves)
+{
+    struct coll_task k[3] = { 0 };
+    CHECK_EQ(barrier(f, 0, &k[0]), 0);
+    CHECK_EQ(barrier(f, 1, &k[1]), 0);
+    CHECK_EQ(barrier(f, 2, &k[2]), last_leaves);
+    CHECK_EQ(barrier(f, 0, &k[0]), 1);
+    CHECK_EQ(barrier(f, 1, &k[1]), 1);
+    if (!last_leaves)
+        CHECK_EQ(barrier(f, 2, &k[2]), 1);
+}
+
+/* If ranks outnumber cores, the root of a broadcast is the first to leave the barrier behind it. */
+static void a_root_leaves_first(void)
+{
+    char buf[8] = "";
+    for (int crowded = 0; crowded < 2; crowded++) {
+        struct fake *f = fake_create(3, 1, true, SHM_ROOM);
+        rt_idle_configure(crowded ? 64 : 1, 1);
+        barrier_among(f, true);
+        for (int i = 0; i < 40; i++) { /* all slots, twice */
+            for (int r = 0; r < 3; r++)
+                CHECK_EQ(broadcast(f, r, &(struct coll_task){ 0 }, buf, 8), 1);
+            barrier_among(f, !crowded);
+            barrier_among(f, true);
+        }
+        CHECK_EQ(fake_destroy(f), 0);
+    }
+    rt_idle_configure(1, 1);
+}
+
 int main(void)
 {
     CHECK_EQ(coll_configure(""), 0);
@@ -202,5 +243,6 @@ int main(void)
     RUN(direct_on_a_node);
     RUN(crowded_on_a_node);
     RUN(a_root_runs_ahead);
+    RUN(a_root_leaves_first);
     return check_end();
 }
