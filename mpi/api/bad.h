@@ -5,6 +5,7 @@
 #ifndef WM_API_BAD_H
 #define WM_API_BAD_H
 
+#include "mpi/base/caller.h"
 #include "mpi/base/comm.h"
 #include "mpi/datatype/type.h"
 
@@ -13,8 +14,6 @@
 /* MPI is not initialised: raises MPI_ERR_OTHER.  This function and the next two return the
  * value that the binding returns. */
 int wm_bad_phase(const char *call) WM_COLD;
-/* The error code for a caller of another ABI, if there is one (MPIX_Caller_set). */
-int wm_caller_code(int errcode) WM_COLD;
 /* The same for calls of the world model, also if sessions are open. */
 int wm_bad_world(const char *call) WM_COLD;
 /* The procedure has no body: raises MPI_ERR_UNSUPPORTED_OPERATION on `comm` (may be NULL). */

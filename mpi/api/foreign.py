@@ -8,7 +8,7 @@ import csv
 import os
 import re
 
-from table import DIRECT, HERE, wrap
+from table import COMPLETE, DIRECT, HERE, MESSAGE, wrap
 
 ABIS = ("mpich", "ompi")
 # Conversions of which an ABI has no constants: it does not have the procedures either.
@@ -145,14 +145,6 @@ LENGTHS = (
     (r"MPI_I?neighbor_alltoallw.*", "recvtypes", "wx_degree(comm, false)"),
     (r"MPI_I?alltoallw.*", "sendtypes", "wx_is_in_place(sendbuf) ? 0 : wx_peers(comm)"),
     (r"MPI_I?alltoallw.*", "recvtypes", "wx_peers(comm)"),
-    (r"MPI_\w+some", "array_of_statuses", "incount"),
-    (r"MPI_\w+all", "array_of_statuses", "count"),
-)
-# How many statuses of an array Weft has written when a call ends with or without errors in them.
-WRITTEN = (
-    ("some", "outcount ? *outcount : 0"),
-    ("Waitall", "count"),
-    ("all", "flag && *flag ? count : 0"),
 )
 # Handles that exist only after Weft was loaded.
 INITIALIZED = ("MPI_Comm", "MPI_Request", "MPI_Win")
@@ -181,11 +173,13 @@ class Argument:
 
     def translate(self):
         p, how = self.p, self.special()
+        if p.base == "MPI_Request" and p.pointer and DIRECT.fullmatch(self.proc.name):
+            return "(MPI_Request *)(uintptr_t)%s" % self.name
         if p.base in HANDLES:
             return self.handles() if p.is_array else self.handle()
         if p.base == "MPI_Status":
-            return self.statuses() if p.is_array else self.status()
-        if DIRECT.fullmatch(self.proc.name) and p.kind in ("BUFFER", "RANK", "TAG"):
+            return self.status()
+        if MESSAGE.fullmatch(self.proc.name) and p.kind in ("BUFFER", "RANK", "TAG"):
             return self.name  # no constants among addresses; negative() has the others
         if p.kind == "BUFFER" and how is None:
             return "wx_buf_in(%s)" % self.name
@@ -267,16 +261,15 @@ class Argument:
 
     def handles(self):
         name, word, tmp, n = self.name, HANDLES[self.p.base], self.tmp(), self.length()
-        if self.p.direction == "in":
-            self.after.append("wx_tmp_free(%s);" % tmp)
-        elif self.p.direction == "inout":
-            self.after.append("wx_%ss_done(%s, %s, %s);" % (word, tmp, name, n))
-        else:
+        if self.p.direction != "in":
             raise SystemExit("foreign.py: output array %s of %s" % (name, self.proc.name))
+        self.after.append("wx_tmp_free(%s);" % tmp)
         return "wx_%ss_in(%s, %s, %s)" % (word, tmp, name, n)
 
     def status(self):
         name = self.name
+        if COMPLETE.fullmatch(self.proc.name):
+            return "wx_status_at(%s)" % name
         self.before.append("MPI_Status %s_w;" % name)
         if self.p.direction == "out":
             what = "envelope" if ENVELOPE.fullmatch(self.proc.name) else "status"
@@ -286,13 +279,6 @@ class Argument:
         if self.p.direction == "inout":
             self.after.append("wx_status_back(&%s_w, %s);" % (name, name))
         return "wx_status_in(&%s_w, %s)" % (name, name)
-
-    def statuses(self):
-        name, n, tmp = self.name, self.length(), "&%s_w" % self.name
-        written = next(w for word, w in WRITTEN if re.search(word, self.proc.name))
-        self.before.append("struct wx_statuses %s_w;" % name)
-        self.after.append("wx_statuses_done(%s, %s, %s, ret);" % (tmp, name, written))
-        return "wx_statuses_new(%s, %s, %s)" % (tmp, name, n)
 
     def value(self, word):
         name = self.name
@@ -351,7 +337,7 @@ def procedure(proc):
         lines = [line for a in args for line in a.before] + ["int ret = %s;" % call]
         lines += [line for a in args for line in a.after]
         lines.append("return ret;" if DIRECT.fullmatch(proc.name) else "return wx_error_out(ret);")
-    if DIRECT.fullmatch(proc.name):
+    if MESSAGE.fullmatch(proc.name):
         lines = negative(proc) + lines
     known = any(p.base in INITIALIZED and p.direction != "out" for p in proc.params)
     if not known or proc.name == "MPI_Abort":
@@ -466,14 +452,16 @@ def values_h(abi):
 
 
 def files(table):
+    import foreign_test  # which imports this file
+
     out = calls(table)
     out["mpi/foreign/weft.h"] = weft_h(table)
     for name in ABIS:
         abi = Abi(table, name)
         out["mpi/foreign/%s/values.h" % name] = values_h(abi)
-        if name == "mpich":  # the calls are generated alike for each ABI
-            out["test/foreign/arguments_mpich.h"] = __import__("foreign_test").arguments_h(
-                abi, table
-            )
-        out.update(__import__("foreign_" + name).files(abi, table))
+        module = __import__("foreign_" + name)
+        out["test/foreign/arguments_%s.h" % name] = foreign_test.arguments_h(
+            abi, table, module.samples(abi)
+        )
+        out.update(module.files(abi, table))
     return out

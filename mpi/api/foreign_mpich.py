@@ -59,6 +59,16 @@ def mpi_h(abi, table):
     return foreign_h.mpi_h(abi, table, types, addresses)
 
 
+def samples(abi):
+    """Of each kind of handle two pairs: the C text of MPICH's value, and Weft's value."""
+    pairs = {}
+    for kind, word in HANDLES.items():
+        found = [(str(a), abi.ours[n]) for n, a in abi.theirs.items() if abi.kinds[n] == kind]
+        pairs[word] = found[1:2] + found[:1] if len(found) > 1 else found * 2
+    pairs["request"] = [("0x%xu" % (h | 1 << 31), h) for h in (0x28000001, 0x28100002)]
+    return pairs
+
+
 def files(abi, table):
     kinds = abi.kinds
     back = {}

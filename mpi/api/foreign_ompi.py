@@ -24,6 +24,17 @@ def handle(abi, row):
     return NO_HANDLE if row["constant"] == "-" else abi.ours[row["constant"]]
 
 
+def samples(abi):
+    """Of each kind of handle two pairs: the C text of Open MPI's value, and Weft's value."""
+    pairs = {}
+    for kind, word in HANDLES.items():
+        found = [(r["name"], handle(abi, r)) for r in rows_of() if r["type"] == kind]
+        found = [(name, h) for name, h in found if h != NO_HANDLE]
+        pairs[word] = found[1:2] + found[:1] if len(found) > 1 else found * 2
+    pairs["request"] = [(str(h), h) for h in (0x28000001, 0x28100002)]
+    return pairs
+
+
 HIDDEN = ' __attribute__((visibility("hidden")))'
 
 

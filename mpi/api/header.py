@@ -106,13 +106,18 @@ typedef void (MPIX_Destructor_function)(void *extra_state);
 #define MPIX_ATTR_C 0
 #define MPIX_ATTR_INT 1
 #define MPIX_ATTR_AINT 2
+typedef struct MPIX_Caller {
+    MPI_Request request_null;
+    int status_nbytes, any_source, proc_null, any_tag;
+    int (*code)(int errcode);
+} MPIX_Caller;
 int MPIX_Op_set_x(MPI_Op op, MPIX_User_function_x *function, MPIX_Destructor_function *destructor,
     void *extra_state);
 int MPIX_Errhandler_set_x(MPI_Errhandler errhandler, MPIX_Errhandler_function_x *function,
     MPIX_Destructor_function *destructor, void *extra_state);
 int MPIX_Keyval_set_x(int keyval, int language, MPIX_Destructor_function *destructor);
 int MPIX_Attr_language(int keyval, int language);
-void MPIX_Caller_set(MPI_Request null, int status_nbytes, int (*code)(int errcode));
+void MPIX_Caller_set(const MPIX_Caller *caller);
 int MPIX_Comm_raise(MPI_Comm comm, int errorclass, const char *call, const char *text);
 int PMPIX_Op_set_x(MPI_Op op, MPIX_User_function_x *function, MPIX_Destructor_function *destructor,
     void *extra_state);
@@ -120,7 +125,7 @@ int PMPIX_Errhandler_set_x(MPI_Errhandler errhandler, MPIX_Errhandler_function_x
     MPIX_Destructor_function *destructor, void *extra_state);
 int PMPIX_Keyval_set_x(int keyval, int language, MPIX_Destructor_function *destructor);
 int PMPIX_Attr_language(int keyval, int language);
-void PMPIX_Caller_set(MPI_Request null, int status_nbytes, int (*code)(int errcode));
+void PMPIX_Caller_set(const MPIX_Caller *caller);
 int PMPIX_Comm_raise(MPI_Comm comm, int errorclass, const char *call, const char *text);
 
 /* Where the data of a datatype lie, with the names and parameters of MPICH. */

@@ -6,7 +6,6 @@
 #include "mpi/base/attr.h"
 #include "mpi/core/errh.h"
 #include "mpi/op/op.h"
-#include "mpi/p2p/request.h"
 
 WM_EXPORT int PMPIX_Op_set_x(MPI_Op op, MPIX_User_function_x *function,
                              MPIX_Destructor_function *destructor, void *extra_state)
@@ -57,15 +56,18 @@ WM_EXPORT int PMPIX_Attr_language(int keyval, int language)
 }
 WM_WEAK(MPIX_Attr_language);
 
-static int (*caller_code)(int errcode);
-
-int wm_caller_code(int errcode) { return caller_code ? caller_code(errcode) : errcode; }
-
-WM_EXPORT void PMPIX_Caller_set(MPI_Request null, int status_nbytes, int (*code)(int errcode))
+WM_EXPORT void PMPIX_Caller_set(const MPIX_Caller *caller)
 {
-    caller_code = code;
-    wm_request_null = null;
-    wm_status_stride = (size_t)status_nbytes;
+    bool mpich = caller->status_nbytes == sizeof(struct wm_mpich_status);
+    wm_caller = (struct wm_caller){
+        .abi = mpich ? WM_MPICH : WM_OMPI,
+        .any_source = caller->any_source,
+        .proc_null = caller->proc_null,
+        .any_tag = caller->any_tag,
+        .code = caller->code,
+    };
+    MPI_Request null = caller->request_null;
+    wm_caller.null = mpich ? (MPI_Request)((uintptr_t)null ^ WM_MPICH_BIT) : null;
 }
 WM_WEAK(MPIX_Caller_set);
 

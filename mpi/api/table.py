@@ -10,11 +10,14 @@ import re
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
+# Procedures that use the error codes, requests and statuses of the caller's ABI (MPIX_Caller_set), so
+# that those of mpi/foreign can jump to them: COMPLETE; and MESSAGE, but for their statuses.
+MESSAGE = re.compile(r"MPI_I?[bsr]?send(_c)?|MPI_I?recv(_c)?", re.I)
+COMPLETE = re.compile(r"MPI_(Wait|Test)(all|any|some)?|MPI_Request_get_status(_\w+)?|MPI_Start(all)?")
+DIRECT = re.compile("(?i:%s)|%s" % (MESSAGE.pattern, COMPLETE.pattern))
+
 # Handle types that a body sees decoded: C type -> (struct, word in the names of its accessors, null
 # handle, class of the error).
-# Procedures that return the caller's error codes (MPIX_Caller_set), so that those of mpi/foreign can
-# jump to them.
-DIRECT = re.compile(r"MPI_I?[bsr]?send(_c)?|MPI_I?recv(_c)?", re.I)
 
 OBJECTS = {
     "MPI_Comm": ("wm_comm", "comm", "MPI_COMM_NULL", "COMM"),

@@ -3,7 +3,7 @@
  * the received bytes as 64 bits (copied with memcpy: the struct is only int-aligned).  MPI_ERROR is
  * written by multi-completion calls only (MPI-5.0 section 3.2.5).  The first 24 bytes are Open
  * MPI's status, and the library never accesses the others: mpi/foreign/ompi passes the
- * caller's. */
+ * caller's.  Calls that complete requests write statuses by caller.h. */
 #ifndef WM_BASE_STATUS_H
 #define WM_BASE_STATUS_H
 

@@ -124,32 +124,18 @@ static inline void *wx_tmp_get(struct wx_tmp *t, int n, size_t nbytes)
 
 static inline void wx_tmp_free(struct wx_tmp *t) { free(t->heap); }
 
-/* wx_comms_in() and so on: Weft's handles of an array; wx_comms_done() stores them back. */
-#define WX_HANDLES(word, type, same) \
+/* wx_infos_in() and so on: Weft's handles of an array. */
+#define WX_HANDLES(word, type) \
     static inline type *wx_##word##s_in(struct wx_tmp *t, const wx_##type *v, int n) \
     { \
-        if (same) { \
-            t->heap = NULL; \
-            return (type *)(uintptr_t)v; \
-        } \
         type *w = wx_tmp_get(t, v ? n : 0, sizeof *w); \
         for (int i = 0; v && i < n; i++) \
             w[i] = wx_##word##_in(v[i]); \
         return v ? w : NULL; \
-    } \
-    static inline void wx_##word##s_done(struct wx_tmp *t, wx_##type *v, int n) \
-    { \
-        if (same) \
-            return; \
-        const type *w = t->heap ? t->heap : (void *)&t->small; \
-        for (int i = 0; v && i < n; i++) \
-            v[i] = wx_##word##_out(w[i]); \
-        wx_tmp_free(t); \
     }
 
-WX_HANDLES(info, MPI_Info, false)
-WX_HANDLES(request, MPI_Request, WX_SAME_REQUESTS)
-WX_HANDLES(type, MPI_Datatype, false)
+WX_HANDLES(info, MPI_Info)
+WX_HANDLES(type, MPI_Datatype)
 
 static inline int *wx_ints_in(struct wx_tmp *t, const int *v, int n, int (*convert)(int))
 {
@@ -256,40 +242,10 @@ static inline void wx_status_back(const MPI_Status *w, wx_MPI_Status *f)
         f->MPI_ERROR = wx_error_out(w->MPI_ERROR);
 }
 
-struct wx_statuses {
-    MPI_Status *heap; /* NULL: small */
-    MPI_Status small[WX_SMALL];
-};
-
-static inline MPI_Status *wx_statuses_new(struct wx_statuses *t, wx_MPI_Status *f, int n)
+/* Statuses that Weft writes in the caller's layout (COMPLETE in mpi/api/table.py). */
+static inline MPI_Status *wx_status_at(wx_MPI_Status *f)
 {
-    t->heap = NULL;
-    if (!f || f == WX_STATUS_IGNORE)
-        return MPI_STATUSES_IGNORE;
-    if (WX_SAME_STATUS)
-        return (MPI_Status *)f;
-    if (n > WX_SMALL)
-        t->heap = wx_alloc((size_t)n * sizeof *t->heap);
-    return t->heap ? t->heap : t->small;
-}
-
-/* Weft has written the first n, with MPI_ERROR.  `ret`: what the call returned. */
-static inline void wx_statuses_done(struct wx_statuses *t, wx_MPI_Status *f, int n, int ret)
-{
-    if (ret && ret != MPI_ERR_IN_STATUS)
-        n = 0;
-    if (!f || f == WX_STATUS_IGNORE)
-        return;
-    const MPI_Status *w = t->heap ? t->heap : t->small;
-    for (int i = 0; i < n; i++) {
-        if (!WX_SAME_STATUS)
-            wx_status_write(&w[i], &f[i]);
-        else if (f[i].MPI_SOURCE < 0)
-            wx_status_fix(&f[i]);
-        if (!WX_SAME_STATUS || ret)
-            f[i].MPI_ERROR = wx_error_out(WX_SAME_STATUS ? f[i].MPI_ERROR : w[i].MPI_ERROR);
-    }
-    free(t->heap);
+    return f == WX_STATUS_IGNORE ? MPI_STATUS_IGNORE : (MPI_Status *)f;
 }
 
 #endif

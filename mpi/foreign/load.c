@@ -63,8 +63,14 @@ static void load(void)
     WX_WEFT(WX_FIND)
 #undef WX_FIND
     WX(Caller_set)
-    (WX_SAME_REQUESTS ? (MPI_Request)wx_request_null : MPI_REQUEST_NULL,
-     WX_SAME_STATUS ? sizeof(wx_MPI_Status) : sizeof(MPI_Status), wx_error_out);
+    (&(MPIX_Caller){
+        .request_null = (MPI_Request)wx_request_null,
+        .status_nbytes = sizeof(wx_MPI_Status),
+        .any_source = wx_rank_out(MPI_ANY_SOURCE),
+        .proc_null = wx_rank_out(MPI_PROC_NULL),
+        .any_tag = wx_tag_out(MPI_ANY_TAG),
+        .code = wx_error_out,
+    });
     __atomic_store_n(&wx_weft.ready, true, __ATOMIC_RELEASE);
 }
 

@@ -8,7 +8,7 @@ mpich_built = mpi/foreign/mpich/values.h mpi/foreign/mpich/handles.c
 ompi_built = mpi/foreign/ompi/values.h mpi/foreign/ompi/tables.h mpi/foreign/ompi/objects.h mpi/foreign/ompi/objects.c
 ompi_fortran_built = mpi/foreign/ompi/f08.c mpi/foreign/ompi/sizeof.c
 foreign_headers = mpi/foreign/mpich/include/mpi.h mpi/foreign/ompi/include/mpi.h
-foreign_tests = test/foreign/arguments_mpich.h
+foreign_tests = test/foreign/arguments_mpich.h test/foreign/arguments_ompi.h
 foreign_built = $(foreign_calls) $(mpich_built) $(ompi_built) $(ompi_fortran_built) $(foreign_headers)
 BUILT_SOURCES += $(foreign_built) $(foreign_tests)
 

@@ -3,6 +3,7 @@
  * the second half waits for it.  A file has at most one. */
 #include "mpi/api/bodies.h"
 #include "mpi/io/op.h"
+#include "mpi/p2p/api_wait.h"
 
 int wm_io_begin(const struct wm_access *a)
 {
@@ -25,5 +26,5 @@ int wm_io_end(const struct wm_access *a, MPI_Status *status)
         return wm_err(MPI_ERR_ARG, "buf is not the buffer that the access was begun with");
     MPI_Request r = s->request;
     s->request = 0;
-    return wm_api_wait(&r, status);
+    return wm_req_wait_handle(r, status);
 }

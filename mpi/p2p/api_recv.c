@@ -185,7 +185,7 @@ int wm_api_irecv(void *buf, MPI_Count count, struct wm_type *datatype, int sourc
     const struct wm_mem *mem = NULL;
     struct wm_preq *q = irecv_now(buf, count, datatype, source, tag, comm, &room, &mem);
     if (rt_likely(q)) {
-        *request = wm_req_handle(&q->r);
+        wm_req_store(request, &q->r);
         return MPI_SUCCESS;
     }
     struct wm_msg m = { .buf = buf,
@@ -199,7 +199,7 @@ int wm_api_irecv(void *buf, MPI_Count count, struct wm_type *datatype, int sourc
     rt_lock(&comm->dom->lock);
     int err = start(&m, datatype, &r);
     if (rt_likely(!err)) {
-        *request = wm_req_handle(r);
+        wm_req_store(request, r);
         wm_dev_advance(comm->dom, r);
     }
     rt_unlock(&comm->dom->lock);

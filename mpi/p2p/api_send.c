@@ -65,7 +65,7 @@ static int send_start(const struct wm_msg *m, enum wm_mode mode, struct wm_type 
     rt_lock(&d->lock);
     int err = start(m, mode, t, &r);
     if (!err) {
-        *request = wm_req_handle(r);
+        wm_req_store(request, r);
         wm_dev_advance(d, r);
     }
     rt_unlock(&d->lock);
@@ -141,7 +141,7 @@ int wm_api_isend(const void *buf, MPI_Count count, struct wm_type *datatype, int
     struct wm_mem room;
     const struct wm_mem *mem = NULL;
     if (rt_likely(send_now(buf, count, datatype, dest, tag, comm, &room, &mem))) {
-        *request = wm_req_handle(wm_req_complete);
+        wm_req_store(request, wm_req_complete);
         return MPI_SUCCESS;
     }
     struct wm_msg m = MSG(buf, count, datatype, dest, tag, comm);
@@ -167,6 +167,6 @@ int wm_api_ibsend(const void *buf, MPI_Count count, struct wm_type *datatype, in
 {
     int err = wm_api_bsend(buf, count, datatype, dest, tag, comm);
     if (!err)
-        *request = wm_req_handle(wm_req_complete);
+        wm_req_store(request, wm_req_complete);
     return err;
 }

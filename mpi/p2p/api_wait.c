@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Bodies of the completion calls (MPI-5.0 sections 3.7.3 to 3.7.6): one, any, all, some; wait and
- * test; cancel and free.
+ * test; cancel and free.  Requests and statuses of all but cancel and free are the caller's
+ * (mpi/base/caller.h).
  *
  * A request is null, inactive persistent (both complete at once with an empty status), pending or
  * complete.  Any thread.  A request belongs to the one call that completes it, so the lock may be
  * released between two requests, which the callbacks of generalised requests need. */
 #include "mpi/p2p/api_wait.h"
 #include "mpi/api/bodies.h"
+#include <limits.h>
 #include <stdio.h>
 #include "mpi/base/status.h"
 #include "mpi/p2p/device.h"
@@ -39,9 +41,16 @@ int wm_req_error(const struct rt_req *r)
     return wm_err_rt(r->err, "the operation could not be completed");
 }
 
-static void fill_status(MPI_Status *s, const struct rt_req *r)
+static inline void fill_status(MPI_Status *s, enum wm_abi abi, const struct rt_req *r)
 {
-    wm_status_set(s, r->status.src, r->status.tag, r->status.len, r->status.cancelled);
+    wm_caller_fill(s, abi, r->status.src, r->status.tag, r->status.len, r->status.cancelled);
+}
+
+/* The status of a request that is null or inactive. */
+static void fill_empty(MPI_Status *s, enum wm_abi abi)
+{
+    wm_caller_fill_error(s, abi, MPI_SUCCESS);
+    wm_caller_fill(s, abi, MPI_ANY_SOURCE, MPI_ANY_TAG, 0, false);
 }
 
 static void wait_for(struct wm_domain *d, struct rt_req *r)
@@ -56,7 +65,7 @@ int wm_req_wait(struct wm_domain *d, struct rt_req *r, MPI_Status *status)
 {
     if (!rt_req_done(r))
         wait_for(d, r);
-    fill_status(status, r);
+    fill_status(status, WM_STANDARD_ABI, r);
     int err = wm_req_error(r);
     wm_req_release(r);
     return err;
@@ -64,11 +73,32 @@ int wm_req_wait(struct wm_domain *d, struct rt_req *r, MPI_Status *status)
 
 /* ---- one request of a user's array ---- */
 
+struct array {
+    MPI_Request *h; /* of the caller */
+    int n;
+    enum wm_abi abi;
+};
+
+static inline MPI_Request get(const struct array *a, int i)
+{
+    return wm_caller_request(a->h, i, a->abi);
+}
+
+static inline void clear(const struct array *a, int i)
+{
+    wm_caller_store(a->h, i, a->abi, wm_caller.null);
+}
+
+static struct array array(int n, const MPI_Request *h)
+{
+    return (struct array){ (MPI_Request *)(uintptr_t)h, n, wm_caller.abi };
+}
+
 enum state { NOTHING, PENDING, COMPLETE, WRONG };
 
 static inline enum state look(MPI_Request h, struct rt_req **out)
 {
-    if (h == wm_request_null)
+    if (h == wm_caller.null)
         return NOTHING;
     struct rt_req *r = wm_req_get(h);
     *out = r;
@@ -88,17 +118,25 @@ static int wrong(int i, MPI_Request h)
         i, (unsigned long)(uintptr_t)h);
 }
 
+/* MPI_ERROR of a status that a callback has not set. */
+#define UNSET INT_MIN
+
 /* The status of a complete generalised request, by its callback, which may call MPI.  No other call
  * uses the request meanwhile. */
-static int query(struct wm_domain *d, struct rt_req *r, MPI_Status *s)
+static int query(struct wm_domain *d, struct rt_req *r, MPI_Status *s, enum wm_abi abi)
 {
-    MPI_Status ignored;
-    if (s == MPI_STATUS_IGNORE)
-        s = &ignored;
-    wm_status_set(s, MPI_ANY_SOURCE, MPI_ANY_TAG, 0, false);
+    MPI_Status own = { .MPI_ERROR = UNSET };
+    MPI_Status *to = s == MPI_STATUS_IGNORE || abi != WM_STANDARD_ABI ? &own : s;
+    wm_status_set(to, MPI_ANY_SOURCE, MPI_ANY_TAG, 0, false);
     rt_unlock(&d->lock);
-    int err = r->ops->query(r, s);
+    int err = r->ops->query(r, to);
     rt_lock(&d->lock);
+    if (to != s && s != MPI_STATUS_IGNORE) {
+        wm_caller_fill(s, abi, to->MPI_SOURCE, to->MPI_TAG, wm_status_len(to),
+                       wm_status_cancelled(to));
+        if (to->MPI_ERROR != UNSET)
+            wm_caller_fill_error(s, abi, to->MPI_ERROR);
+    }
     return err;
 }
 
@@ -119,98 +157,112 @@ static int callback_error(int err, const char *which)
 
 /* The code of the function that was called last counts (MPI-5.0 section 13.2).  An error of the
  * first is not lost when the last succeeds. */
-static int take_user(struct wm_domain *d, MPI_Request *h, struct rt_req *r, MPI_Status *s)
+static int take_user(struct wm_domain *d, const struct array *a, int i, struct rt_req *r,
+                     MPI_Status *s)
 {
-    int query_err = query(d, r, s), err = dispose(d, r);
-    *h = wm_request_null;
+    int query_err = query(d, r, s, a->abi), err = dispose(d, r);
+    clear(a, i);
     return err ? callback_error(err, "free") : callback_error(query_err, "query");
 }
 
 /* Status of a complete request that is not taken. */
-static int peek(struct wm_domain *d, struct rt_req *r, MPI_Status *s)
+static int peek(struct wm_domain *d, struct rt_req *r, MPI_Status *s, enum wm_abi abi)
 {
     if (r->flags & RT_REQ_USER)
-        return callback_error(query(d, r, s), "query");
-    fill_status(s, r);
+        return callback_error(query(d, r, s, abi), "query");
+    fill_status(s, abi, r);
     return MPI_SUCCESS;
 }
 
 /* Returns the status of a persistent request; the request remains, inactive. */
-static int deactivate(struct rt_req *r, MPI_Status *s)
+static int deactivate(struct rt_req *r, MPI_Status *s, enum wm_abi abi)
 {
-    fill_status(s, r);
+    fill_status(s, abi, r);
     r->flags &= ~RT_REQ_ACTIVE;
     return wm_req_error(r);
 }
 
-/* Takes a complete request: status, handle, memory. */
-static int take(struct wm_domain *d, MPI_Request *h, struct rt_req *r, MPI_Status *s)
+/* Takes request i, which is complete: status, handle, memory. */
+static inline int take(struct wm_domain *d, const struct array *a, int i, struct rt_req *r,
+                       MPI_Status *s)
 {
     if (rt_unlikely(r->flags & (RT_REQ_USER | RT_REQ_PERSISTENT)))
-        return r->flags & RT_REQ_USER ? take_user(d, h, r, s) : deactivate(r, s);
-    fill_status(s, r);
+        return r->flags & RT_REQ_USER ? take_user(d, a, i, r, s) : deactivate(r, s, a->abi);
+    fill_status(s, a->abi, r);
     int err = rt_likely(!r->err) ? MPI_SUCCESS : wm_req_error(r);
     wm_req_release(r);
-    *h = wm_request_null;
+    clear(a, i);
     return err;
 }
 
 static struct wm_domain *domain(void) { return wm_main_domain; }
 
-static MPI_Status *status_at(MPI_Status *s, int i)
-{
-    return s == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE
-                                    : (MPI_Status *)((char *)s + (size_t)i * wm_status_stride);
-}
-
-static int check_array(int n, const MPI_Request *h)
+static int check_array(const struct array *a)
 {
     struct rt_req *r;
-    for (int i = 0; i < n; i++)
-        if (look(h[i], &r) == WRONG)
-            return wrong(i, h[i]);
+    for (int i = 0; i < a->n; i++)
+        if (look(get(a, i), &r) == WRONG)
+            return wrong(i, get(a, i));
     return MPI_SUCCESS;
 }
 
 /* ---- one ---- */
 
-int wm_api_wait(MPI_Request *request, MPI_Status *status)
+static int wait_one(const struct array *a, MPI_Status *status)
 {
     struct rt_req *r;
-    enum state st = look(*request, &r);
+    enum state st = look(get(a, 0), &r);
     if (st == NOTHING) {
-        wm_status_set_empty(status);
+        fill_empty(status, a->abi);
         return MPI_SUCCESS;
     }
     if (st == WRONG)
-        return wrong(0, *request);
+        return wrong(0, get(a, 0));
     struct wm_domain *d = domain();
     rt_lock(&d->lock);
     if (st == PENDING)
         wait_for(d, r);
-    int err = take(d, request, r, status);
+    int err = take(d, a, 0, r, status);
     rt_unlock(&d->lock);
     return err;
+}
+
+int wm_api_wait(MPI_Request *request, MPI_Status *status)
+{
+    struct array a = array(1, request);
+    return wait_one(&a, status);
+}
+
+int wm_req_wait_handle(MPI_Request request, MPI_Status *status)
+{
+    return wait_one(&(struct array){ &request, 1, WM_STANDARD_ABI }, status);
+}
+
+/* The state of a request after at most one pass of progress. */
+static enum state poll_one(struct wm_domain *d, MPI_Request h, struct rt_req **r)
+{
+    enum state st = look(h, r);
+    if (st != PENDING)
+        return st;
+    wm_progress(d);
+    return look(h, r);
 }
 
 int wm_api_test(MPI_Request *request, int *flag, MPI_Status *status)
 {
     struct rt_req *r;
+    struct array a = array(1, request);
     struct wm_domain *d = domain();
     int err = MPI_SUCCESS;
     rt_lock(&d->lock);
-    enum state st = look(*request, &r);
-    if (st == PENDING) {
-        wm_progress(d);
-        st = look(*request, &r);
-    }
+    enum state st = poll_one(d, get(&a, 0), &r);
     *flag = st != PENDING;
     if (st == NOTHING)
-        wm_status_set_empty(status);
+        fill_empty(status, a.abi);
     else if (st == WRONG)
-        err = wrong(0, *request);
+        err = wrong(0, get(&a, 0));
     else if (st == COMPLETE)
-        err = take(d, request, r, status);
+        err = take(d, &a, 0, r, status);
     rt_unlock(&d->lock);
     wm_domain_polled(*flag);
     return err;
@@ -220,11 +272,10 @@ int wm_api_test(MPI_Request *request, int *flag, MPI_Status *status)
 
 /* Stores the result in a status, also in a call that succeeds: MPI-5.0 section 3.2.5 leaves
  * MPI_ERROR unchanged then, but other libraries write MPI_SUCCESS and programs read it. */
-static void note(MPI_Status *s, int err, bool *failed)
+static inline void note(MPI_Status *s, enum wm_abi abi, int err, bool *failed)
 {
     *failed = *failed || err;
-    if (s != MPI_STATUS_IGNORE)
-        s->MPI_ERROR = err;
+    wm_caller_fill_error(s, abi, err);
 }
 
 static int in_status(bool failed)
@@ -238,65 +289,79 @@ static int in_status(bool failed)
 }
 
 /* Takes all of them, which are complete. */
-static int take_all(struct wm_domain *d, int n, MPI_Request *h, MPI_Status *statuses)
+static inline int take_all(struct wm_domain *d, const struct array *a, MPI_Status *statuses)
 {
     bool failed = false;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < a->n; i++) {
         struct rt_req *r;
-        MPI_Status *s = status_at(statuses, i);
+        MPI_Status *s = wm_caller_status(statuses, i, a->abi);
         int err = MPI_SUCCESS;
-        enum state st = look(h[i], &r);
+        enum state st = look(get(a, i), &r);
         if (st == NOTHING)
-            wm_status_set_empty(s);
+            fill_empty(s, a->abi);
         else if (rt_unlikely(st == WRONG)) /* the array contains a request twice */
-            err = wrong(i, h[i]);
+            err = wrong(i, get(a, i));
         else
-            err = take(d, &h[i], r, s);
-        note(s, err, &failed);
+            err = take(d, a, i, r, s);
+        note(s, a->abi, err, &failed);
     }
     return in_status(failed);
 }
 
-int wm_api_waitall(int count, MPI_Request requests[], MPI_Status statuses[])
+/* Inlined for each ABI: the loops of window benchmarks and of halo exchanges. */
+static inline __attribute__((always_inline)) int wait_all(struct array a, MPI_Status *statuses)
 {
     struct wm_domain *d = domain();
     struct rt_req *r;
     int err = MPI_SUCCESS;
     rt_lock(&d->lock);
-    for (int i = 0; i < count && !err; i++) { /* all are checked before the first is taken */
-        enum state st = look(requests[i], &r);
+    for (int i = 0; i < a.n && !err; i++) { /* all are checked before the first is taken */
+        enum state st = look(get(&a, i), &r);
         if (st == PENDING)
             wm_domain_wait(d, &r->done);
         else if (rt_unlikely(st == WRONG))
-            err = wrong(i, requests[i]);
+            err = wrong(i, get(&a, i));
     }
     if (rt_likely(!err))
-        err = take_all(d, count, requests, statuses);
+        err = take_all(d, &a, statuses);
     rt_unlock(&d->lock);
     return err;
 }
 
-static bool all_done(int n, const MPI_Request *h)
+int wm_api_waitall(int count, MPI_Request requests[], MPI_Status statuses[])
+{
+    switch (wm_caller.abi) {
+    case WM_OMPI:
+        return wait_all((struct array){ requests, count, WM_OMPI }, statuses);
+    case WM_MPICH:
+        return wait_all((struct array){ requests, count, WM_MPICH }, statuses);
+    default:
+        return wait_all((struct array){ requests, count, WM_STANDARD_ABI }, statuses);
+    }
+}
+
+static bool all_done(const struct array *a)
 {
     struct rt_req *r;
-    for (int i = 0; i < n; i++)
-        if (look(h[i], &r) == PENDING)
+    for (int i = 0; i < a->n; i++)
+        if (look(get(a, i), &r) == PENDING)
             return false;
     return true;
 }
 
 int wm_api_testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
 {
-    int err = check_array(count, requests);
+    struct array a = array(count, requests);
+    int err = check_array(&a);
     if (err)
         return err;
     struct wm_domain *d = domain();
     rt_lock(&d->lock);
-    if (!all_done(count, requests))
+    if (!all_done(&a))
         wm_progress(d);
-    *flag = all_done(count, requests);
+    *flag = all_done(&a);
     if (*flag)
-        err = take_all(d, count, requests, statuses);
+        err = take_all(d, &a, statuses);
     rt_unlock(&d->lock);
     wm_domain_polled(*flag);
     return err;
@@ -305,12 +370,12 @@ int wm_api_testall(int count, MPI_Request requests[], int *flag, MPI_Status stat
 /* ---- any ---- */
 
 /* First complete request, or -1; *active counts those that are not null or inactive. */
-static int find_done(int n, const MPI_Request *h, int *active)
+static int find_done(const struct array *a, int *active)
 {
     *active = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < a->n; i++) {
         struct rt_req *r;
-        enum state st = look(h[i], &r);
+        enum state st = look(get(a, i), &r);
         if (st == COMPLETE)
             return (*active)++, i;
         *active += st == PENDING;
@@ -318,34 +383,39 @@ static int find_done(int n, const MPI_Request *h, int *active)
     return -1;
 }
 
-struct some {
-    int n;
-    const MPI_Request *h;
-};
+/* The same after at most one pass of progress. */
+static int poll_done(struct wm_domain *d, const struct array *a, int *active)
+{
+    int i = find_done(a, active);
+    if (i >= 0 || !*active)
+        return i;
+    wm_progress(d);
+    return find_done(a, active);
+}
 
 /* One is complete, or none is left that could complete. */
 static bool some_done(void *arg)
 {
-    const struct some *s = arg;
     int active;
-    return find_done(s->n, s->h, &active) >= 0 || !active;
+    return find_done(arg, &active) >= 0 || !active;
 }
 
 int wm_api_waitany(int count, MPI_Request requests[], int *index, MPI_Status *status)
 {
-    int err = check_array(count, requests), active, i;
+    struct array a = array(count, requests);
+    int err = check_array(&a), active, i;
     if (err)
         return err;
     struct wm_domain *d = domain();
     rt_lock(&d->lock);
-    wm_domain_until(d, some_done, &(struct some){ count, requests });
-    i = find_done(count, requests, &active);
+    wm_domain_until(d, some_done, &a);
+    i = find_done(&a, &active);
     if (i < 0) {
         *index = MPI_UNDEFINED;
-        wm_status_set_empty(status);
+        fill_empty(status, a.abi);
     } else {
         *index = i;
-        err = take(d, &requests[i], wm_req_get(requests[i]), status);
+        err = take(d, &a, i, wm_req_get(get(&a, i)), status);
     }
     rt_unlock(&d->lock);
     return err;
@@ -353,23 +423,20 @@ int wm_api_waitany(int count, MPI_Request requests[], int *index, MPI_Status *st
 
 int wm_api_testany(int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status)
 {
-    int err = check_array(count, requests), active;
+    struct array a = array(count, requests);
+    int err = check_array(&a), active;
     if (err)
         return err;
     struct wm_domain *d = domain();
     rt_lock(&d->lock);
-    int i = find_done(count, requests, &active);
-    if (i < 0 && active) {
-        wm_progress(d);
-        i = find_done(count, requests, &active);
-    }
+    int i = poll_done(d, &a, &active);
     *index = MPI_UNDEFINED;
     *flag = i >= 0 || !active;
     if (i >= 0) {
         *index = i;
-        err = take(d, &requests[i], wm_req_get(requests[i]), status);
+        err = take(d, &a, i, wm_req_get(get(&a, i)), status);
     } else if (!active) {
-        wm_status_set_empty(status);
+        fill_empty(status, a.abi);
     }
     rt_unlock(&d->lock);
     wm_domain_polled(*flag);
@@ -378,17 +445,17 @@ int wm_api_testany(int count, MPI_Request requests[], int *index, int *flag, MPI
 
 /* ---- some ---- */
 
-static int take_some(struct wm_domain *d, int n, MPI_Request *h, int *outcount, int *indices,
+static int take_some(struct wm_domain *d, const struct array *a, int *outcount, int *indices,
                      MPI_Status *statuses)
 {
     int k = 0;
     bool failed = false;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < a->n; i++) {
         struct rt_req *r;
-        if (look(h[i], &r) != COMPLETE)
+        if (look(get(a, i), &r) != COMPLETE)
             continue;
-        MPI_Status *s = status_at(statuses, k);
-        note(s, take(d, &h[i], r, s), &failed);
+        MPI_Status *s = wm_caller_status(statuses, k, a->abi);
+        note(s, a->abi, take(d, a, i, r, s), &failed);
         indices[k++] = i;
     }
     *outcount = k;
@@ -398,15 +465,16 @@ static int take_some(struct wm_domain *d, int n, MPI_Request *h, int *outcount, 
 int wm_api_waitsome(int incount, MPI_Request requests[], int *outcount, int indices[],
                     MPI_Status statuses[])
 {
-    int err = check_array(incount, requests), active;
+    struct array a = array(incount, requests);
+    int err = check_array(&a), active;
     if (err)
         return err;
     struct wm_domain *d = domain();
     rt_lock(&d->lock);
-    wm_domain_until(d, some_done, &(struct some){ incount, requests });
-    find_done(incount, requests, &active);
+    wm_domain_until(d, some_done, &a);
+    find_done(&a, &active);
     if (active)
-        err = take_some(d, incount, requests, outcount, indices, statuses);
+        err = take_some(d, &a, outcount, indices, statuses);
     else
         *outcount = MPI_UNDEFINED;
     rt_unlock(&d->lock);
@@ -416,16 +484,15 @@ int wm_api_waitsome(int incount, MPI_Request requests[], int *outcount, int indi
 int wm_api_testsome(int incount, MPI_Request requests[], int *outcount, int indices[],
                     MPI_Status statuses[])
 {
-    int err = check_array(incount, requests), active;
+    struct array a = array(incount, requests);
+    int err = check_array(&a), active;
     if (err)
         return err;
     struct wm_domain *d = domain();
     rt_lock(&d->lock);
-    int i = find_done(incount, requests, &active);
-    if (i < 0 && active)
-        wm_progress(d);
+    poll_done(d, &a, &active);
     if (active)
-        err = take_some(d, incount, requests, outcount, indices, statuses);
+        err = take_some(d, &a, outcount, indices, statuses);
     else
         *outcount = MPI_UNDEFINED;
     rt_unlock(&d->lock);
@@ -438,19 +505,16 @@ int wm_api_testsome(int incount, MPI_Request requests[], int *outcount, int indi
 int wm_api_request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 {
     struct rt_req *r;
+    enum wm_abi abi = wm_caller.abi;
     struct wm_domain *d = domain();
     int err = MPI_SUCCESS;
     rt_lock(&d->lock);
-    enum state st = look(request, &r);
-    if (st == PENDING) {
-        wm_progress(d);
-        st = look(request, &r);
-    }
+    enum state st = poll_one(d, request, &r);
     *flag = st != PENDING;
     if (st == NOTHING)
-        wm_status_set_empty(status);
+        fill_empty(status, abi);
     else if (st == COMPLETE)
-        err = peek(d, r, status);
+        err = peek(d, r, status, abi);
     else if (st == WRONG)
         err = wrong(0, request);
     rt_unlock(&d->lock);
@@ -461,23 +525,24 @@ int wm_api_request_get_status(MPI_Request request, int *flag, MPI_Status *status
 int wm_api_request_get_status_all(int count, const MPI_Request requests[], int *flag,
                                   MPI_Status *statuses)
 {
-    int err = check_array(count, requests);
+    struct array a = array(count, requests);
+    int err = check_array(&a);
     if (err)
         return err;
     struct wm_domain *d = domain();
     struct rt_req *r;
     rt_lock(&d->lock);
-    if (!all_done(count, requests))
+    if (!all_done(&a))
         wm_progress(d);
-    *flag = all_done(count, requests);
+    *flag = all_done(&a);
     bool failed = false;
     for (int i = 0; *flag && i < count; i++) {
-        MPI_Status *s = status_at(statuses, i);
-        if (look(requests[i], &r) == COMPLETE)
-            err = peek(d, r, s);
+        MPI_Status *s = wm_caller_status(statuses, i, a.abi);
+        if (look(get(&a, i), &r) == COMPLETE)
+            err = peek(d, r, s, a.abi);
         else
-            wm_status_set_empty(s), err = MPI_SUCCESS;
-        note(s, err, &failed);
+            fill_empty(s, a.abi), err = MPI_SUCCESS;
+        note(s, a.abi, err, &failed);
     }
     rt_unlock(&d->lock);
     wm_domain_polled(*flag);
@@ -487,22 +552,19 @@ int wm_api_request_get_status_all(int count, const MPI_Request requests[], int *
 int wm_api_request_get_status_any(int count, const MPI_Request requests[], int *index, int *flag,
                                   MPI_Status *status)
 {
-    int err = check_array(count, requests), active;
+    struct array a = array(count, requests);
+    int err = check_array(&a), active;
     if (err)
         return err;
     struct wm_domain *d = domain();
     rt_lock(&d->lock);
-    int i = find_done(count, requests, &active);
-    if (i < 0 && active) {
-        wm_progress(d);
-        i = find_done(count, requests, &active);
-    }
+    int i = poll_done(d, &a, &active);
     *flag = i >= 0 || !active;
     *index = i >= 0 ? i : MPI_UNDEFINED;
     if (i >= 0)
-        err = peek(d, wm_req_get(requests[i]), status);
+        err = peek(d, wm_req_get(get(&a, i)), status, a.abi);
     else if (!active)
-        wm_status_set_empty(status);
+        fill_empty(status, a.abi);
     rt_unlock(&d->lock);
     wm_domain_polled(*flag);
     return err;
@@ -511,19 +573,21 @@ int wm_api_request_get_status_any(int count, const MPI_Request requests[], int *
 int wm_api_request_get_status_some(int incount, const MPI_Request requests[], int *outcount,
                                    int indices[], MPI_Status *statuses)
 {
-    int err = check_array(incount, requests), active, n = 0;
+    struct array a = array(incount, requests);
+    int err = check_array(&a), active, n = 0;
     if (err)
         return err;
     struct wm_domain *d = domain();
     struct rt_req *r;
     rt_lock(&d->lock);
-    if (find_done(incount, requests, &active) < 0 && active)
+    if (!all_done(&a)) /* also beside one that is complete, which the next call finds again */
         wm_progress(d);
+    find_done(&a, &active);
     bool failed = false;
     for (int i = 0; active && i < incount; i++)
-        if (look(requests[i], &r) == COMPLETE) {
-            MPI_Status *s = status_at(statuses, n);
-            note(s, peek(d, r, s), &failed);
+        if (look(get(&a, i), &r) == COMPLETE) {
+            MPI_Status *s = wm_caller_status(statuses, n, a.abi);
+            note(s, a.abi, peek(d, r, s, a.abi), &failed);
             indices[n++] = i;
         }
     *outcount = active ? n : MPI_UNDEFINED;
@@ -581,6 +645,6 @@ int wm_api_request_free(MPI_Request *request)
         wm_req_release(r);
     rt_unlock(&d->lock);
     if (!err || user)
-        *request = wm_request_null;
+        *request = wm_caller.null;
     return err;
 }

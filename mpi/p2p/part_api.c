@@ -175,7 +175,7 @@ int wm_api_pready_list(int length, const int array_of_partitions[], MPI_Request 
 int wm_api_parrived(MPI_Request request, int partition, int *flag)
 {
     *flag = 1;
-    if (request == wm_request_null)
+    if (request == wm_caller.null)
         return MPI_SUCCESS;
     struct wm_domain *d = wm_main_domain;
     struct wm_part *p = NULL;

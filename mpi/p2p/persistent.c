@@ -176,11 +176,13 @@ static int start_one(struct rt_req *r)
 
 int wm_api_startall(int count, MPI_Request requests[])
 {
+    enum wm_abi abi = wm_caller.abi;
     for (int i = 0; i < count; i++) {
-        struct rt_req *r = wm_req_get(requests[i]);
+        MPI_Request h = wm_caller_request(requests, i, abi);
+        struct rt_req *r = wm_req_get(h);
         if (!r || !r->ops->start || !(r->flags & RT_REQ_PERSISTENT))
             return wm_err(MPI_ERR_REQUEST, "request %d, 0x%lx, is not a persistent request", i,
-                          (unsigned long)(uintptr_t)requests[i]);
+                          (unsigned long)(uintptr_t)h);
         if (r->flags & RT_REQ_ACTIVE)
             return is_active(i);
     }
@@ -188,7 +190,7 @@ int wm_api_startall(int count, MPI_Request requests[])
     int err = MPI_SUCCESS;
     rt_lock(&d->lock);
     for (int i = 0; i < count && !err; i++) {
-        struct rt_req *r = wm_req_get(requests[i]);
+        struct rt_req *r = wm_req_get(wm_caller_request(requests, i, abi));
         err = r->flags & RT_REQ_ACTIVE ? is_active(i) : start_one(r); /* named twice */
     }
     rt_unlock(&d->lock);

@@ -17,8 +17,6 @@ struct req_slot {
 struct rt_slab wm_request_slab = RT_SLAB(WM_REQUEST, "request", struct req_slot);
 
 struct rt_req *wm_req_complete, *wm_req_proc_null;
-MPI_Request wm_request_null = MPI_REQUEST_NULL;
-size_t wm_status_stride = sizeof(MPI_Status);
 
 void *wm_req_alloc(const struct rt_req_ops *ops)
 {

@@ -3,6 +3,7 @@
 #ifndef WM_P2P_REQUEST_H
 #define WM_P2P_REQUEST_H
 
+#include "mpi/base/caller.h"
 #include "mpi/p2p/engine.h"
 
 extern struct rt_slab wm_request_slab;
@@ -15,12 +16,15 @@ static inline MPI_Request wm_req_handle(const struct rt_req *r)
 {
     return (MPI_Request)(uintptr_t)r->obj.handle;
 }
-/* MPI_REQUEST_NULL, or what a caller of another ABI has for it (MPIX_Caller_set): calls that
- * complete or free a request store this. */
-extern MPI_Request wm_request_null;
-/* Bytes from one status of an array to the next. */
-extern size_t wm_status_stride;
-/* NULL for wm_request_null and for wrong handles. */
+/* Stores a request in the caller's memory: for procedures of DIRECT in mpi/api/table.py. */
+static inline void wm_req_store(MPI_Request *to, const struct rt_req *r)
+{
+    if (rt_likely(wm_caller.abi != WM_MPICH))
+        *to = wm_req_handle(r);
+    else
+        wm_caller_store(to, 0, WM_MPICH, wm_req_handle(r));
+}
+/* NULL for wm_caller.null and for wrong handles. */
 static inline struct rt_req *wm_req_get(MPI_Request h)
 {
     return rt_slab_get(&wm_request_slab, (uintptr_t)h);

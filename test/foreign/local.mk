@@ -8,7 +8,7 @@ foreign_inputs = test/mpi/mpitest.h test/mpi/mt_jobs.h test/check.h
 
 foreign_names = p2p_wait p2p_status p2p_probe p2p_persist greq comm_attr comm_group coll_reduce \
 	coll_move type_make topo_neighbor io_basic io_datarep rma_windows rma_epochs part_basic tool_vars tool_events session_life
-foreign_handles = handles handles_fixed handles.so early
+foreign_handles = handles handles_fixed handles.so early complete
 mpich_programs = $(addprefix test/foreign/mpich/mpi/,$(foreign_names)) $(addprefix test/foreign/mpich/,$(foreign_handles))
 ompi_names = p2p_wait p2p_status greq comm_attr comm_group coll_reduce topo_neighbor io_datarep rma_windows
 ompi_programs = $(addprefix test/foreign/ompi/mpi/,$(ompi_names)) $(addprefix test/foreign/ompi/,$(foreign_handles)) \
@@ -16,7 +16,7 @@ ompi_programs = $(addprefix test/foreign/ompi/mpi/,$(ompi_names)) $(addprefix te
 foreign_programs = $(mpich_programs) $(ompi_programs)
 check_DATA += $(foreign_programs)
 CLEANFILES += $(foreign_programs)
-EXTRA_DIST += $(addprefix test/foreign/,handles.c early.c fortran fortran.f90 module.f90 f08.f90 section.f90 cxx.cc cxx.hh)
+EXTRA_DIST += $(addprefix test/foreign/,handles.c early.c complete.c fortran fortran.f90 module.f90 f08.f90 section.f90 cxx.cc cxx.hh)
 
 $(mpich_programs): foreign_abi = mpich
 $(mpich_programs): foreign_shim = .libs/weft/mpich/libmpi.so.12
@@ -33,6 +33,8 @@ test/foreign/mpich/handles test/foreign/ompi/handles: test/foreign/handles.c
 	$(foreign_cc) $(srcdir)/test/foreign/handles.c $(foreign_test_link)
 test/foreign/mpich/early test/foreign/ompi/early: test/foreign/early.c
 	$(foreign_cc) $(srcdir)/test/foreign/early.c $(foreign_test_link)
+test/foreign/mpich/complete test/foreign/ompi/complete: test/foreign/complete.c
+	$(foreign_cc) $(srcdir)/test/foreign/complete.c $(foreign_test_link)
 test/foreign/mpich/handles_fixed test/foreign/ompi/handles_fixed: test/foreign/handles.c
 	$(foreign_cc) -fno-pie $(srcdir)/test/foreign/handles.c $(foreign_test_link) -no-pie
 test/foreign/mpich/handles.so test/foreign/ompi/handles.so: test/foreign/handles.c
@@ -50,11 +52,15 @@ test/foreign/ompi/cxx_fixed:
 	$(foreign_cxx) -fno-pie $(foreign_cxx_link) -no-pie
 
 # Weft's procedures are stubs.
-check_PROGRAMS += test/foreign/arguments
+check_PROGRAMS += test/foreign/arguments test/foreign/arguments_ompi
 test_foreign_arguments_SOURCES = test/foreign/arguments.c test/foreign/arguments.h
-test_foreign_arguments_CPPFLAGS = $(AM_CPPFLAGS) -DWX_ABI='"mpi/foreign/mpich/abi.h"'
+test_foreign_arguments_CPPFLAGS = $(AM_CPPFLAGS) -DTEST_mpich -DWX_ABI='"mpi/foreign/mpich/abi.h"'
 test_foreign_arguments_LDFLAGS = $(AM_LDFLAGS) -no-install
 test_foreign_arguments_LDADD = libweft_mpich.la -ldl -lpthread
+test_foreign_arguments_ompi_SOURCES = test/foreign/arguments.c test/foreign/arguments.h
+test_foreign_arguments_ompi_CPPFLAGS = $(AM_CPPFLAGS) -DWX_ABI='"mpi/foreign/ompi/abi.h"'
+test_foreign_arguments_ompi_LDFLAGS = $(AM_LDFLAGS) -no-install
+test_foreign_arguments_ompi_LDADD = libweft_ompi.la -ldl -lpthread
 
 # Has no MPI; it opens handles.so.
 check_PROGRAMS += test/foreign/opener
