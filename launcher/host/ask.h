@@ -14,7 +14,8 @@
  *
  * A rank connects its job to another job by publishing that job's namespace under the name
  * RT_BOOT_KEY_JOIN, and disconnects the two by publishing it under RT_BOOT_KEY_PART
- * (runtime/boot/boot.h).  These two names are not stored. */
+ * (runtime/boot/boot.h).  These two names are not stored.  A lookup of RT_BOOT_KEY_ENDED is
+ * answered by the mpirun of the rank's own job: the ranks that have ended, "0-3,7-7". */
 #ifndef LAUNCHER_HOST_ASK_H
 #define LAUNCHER_HOST_ASK_H
 

@@ -262,12 +262,48 @@ static void pass_on(struct launch_job *job, const struct asker *from,
     send_on(&f->up, &o);
 }
 
+/* The ranks of this mpirun's job that have ended, "0-3,7-7". */
+static int ended_ranks(const struct launch_job *job, struct launch_list *result)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+    if (!f)
+        return -RT_ENOMEM;
+    for (int r = 0; r < job->n; r++) {
+        int first = r;
+        while (r < job->n && !job->ranks[r].running)
+            r++;
+        if (r > first)
+            fprintf(f, "%s%d-%d", ftell(f) ? "," : "", first, r - 1);
+    }
+    int err = fclose(f) ? -RT_ENOMEM
+              : len     ? launch_list_add(result, RT_BOOT_KEY_ENDED)
+                        : -RT_ENOENT;
+    if (!err)
+        err = launch_list_add(result, text);
+    free(text);
+    return err;
+}
+
+static bool asks_for_ended(const struct launch_list *words)
+{
+    return words->n == 2 && !strcmp(words->v[0], "lookup") &&
+           !strcmp(words->v[1], RT_BOOT_KEY_ENDED);
+}
+
 static void ask(struct launch_job *job, const struct asker *from, const struct launch_list *words)
 {
     struct family *f = job->family;
     struct launch_list result = { 0 };
     int own = from->via ? from->via->number : OWN, err;
 
+    if (!from->via && asks_for_ended(words)) {
+        err = ended_ranks(job, &result);
+        answer(job, from, err, &result);
+        launch_list_fini(&result);
+        return;
+    }
     if (f->has_up) {
         pass_on(job, from, words);
         return;

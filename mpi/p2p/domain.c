@@ -311,6 +311,48 @@ static bool has_spoken(const struct wm_peer *p)
     return !connected || connected(p->eager) || !rt_list_empty(&p->pending);
 }
 
+static bool is_silent(const struct wm_peer *p)
+{
+    return p->proc.ns == 0 && !p->err && !p->is_self && !has_spoken(p);
+}
+
+/* `ranges` is in ascending order: "0-3,7-7". */
+static bool in_ranges(const char *ranges, uint32_t rank)
+{
+    for (char *at = (char *)(uintptr_t)ranges; *at;) {
+        uint32_t first = (uint32_t)strtoul(at, &at, 10);
+        uint32_t last = *at == '-' ? (uint32_t)strtoul(at + 1, &at, 10) : first;
+        if (rank <= last)
+            return rank >= first;
+        at += *at == ',';
+    }
+    return false;
+}
+
+/* The end of a process is otherwise noticed by its connection, or in shared memory.  A process that
+ * has sent anything was connected to this one before it ended. */
+void wm_domain_look_for_ended(struct wm_domain *d)
+{
+    char *ranges = NULL;
+    bool any = false;
+    for (int i = 0; i < WM_PEER_BUCKETS && !any; i++)
+        for (const struct wm_peer *p = d->peers[i]; p && !any; p = p->next)
+            any = is_silent(p);
+    if (!any)
+        return;
+    rt_unlock_plain(&d->lock);
+    int err = rt_boot_ended_ranks(&ranges);
+    rt_lock(&d->lock);
+    if (err < 0)
+        return;
+    wm_progress(d); /* may find the connection of a process that has just ended */
+    for (int i = 0; i < WM_PEER_BUCKETS; i++)
+        for (struct wm_peer *p = d->peers[i]; p; p = p->next)
+            if (is_silent(p) && in_ranges(ranges, p->proc.rank))
+                on_down(d, p->eager, 0);
+    free(ranges);
+}
+
 /* Publishes that this process is in MPI_Finalize, or uses MPI again: on this host in the segment,
  * to other hosts by a message to each process with which there was communication. */
 static void say_last(struct wm_domain *d, bool last)

@@ -156,6 +156,9 @@ int wm_domain_resume(struct wm_domain *d);
 /* One pass over transports, retries and tasks; returns the number of events.  Called under the
  * lock. */
 int wm_progress(struct wm_domain *d);
+/* Asks the launcher whether processes have ended with which there was no communication, and fails
+ * the operations that wait for them.  Under the lock, which is released meanwhile. */
+void wm_domain_look_for_ended(struct wm_domain *d);
 /* Progress of copies of device memory alone, where some are under way; returns the number of
  * events. */
 int wm_progress_copies(struct wm_domain *d);

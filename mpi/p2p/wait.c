@@ -30,6 +30,12 @@
  * passes. */
 #define LOOKS 4
 
+/* A wait that has slept looks for processes that have ended without any communication, first after
+ * LOOK_FIRST_NS and then after twice the time of before: the answer comes from mpirun, which many
+ * ranks may ask at the same time. */
+#define LOOK_FIRST_NS 1000000000u
+#define LOOK_MAX_NS 32000000000u
+
 struct wm_sleeper {          /* on the stack of a thread that is asleep, or about to be */
     struct rt_list link;     /* in domain->sleepers */
     const struct wm_wait *w; /* what it waits for */
@@ -128,6 +134,20 @@ static bool was_forgotten(struct wm_domain *d, const struct wm_sleeper *s, uint3
     return found && s->asleep && !rt_bell_rung(armed);
 }
 
+/* A sleep has ended without an event. */
+static void look_for_ended(struct wm_domain *d, struct wm_wait *w)
+{
+    uint64_t now = rt_now_ns();
+    if (now < w->look_ns)
+        return;
+    if (w->look_ns)
+        wm_domain_look_for_ended(d);
+    w->every_ns = w->every_ns ? w->every_ns * 2 : LOOK_FIRST_NS;
+    if (w->every_ns > LOOK_MAX_NS)
+        w->every_ns = LOOK_MAX_NS;
+    w->look_ns = now + w->every_ns;
+}
+
 /* Sleeps on the bell, armed before the last look; any later event rings. */
 static void watch(struct wm_domain *d, struct wm_wait *w)
 {
@@ -159,6 +179,8 @@ static void watch(struct wm_domain *d, struct wm_wait *w)
     d->watcher = NULL;
     if (rung) /* else the thread sleeps again at once */
         w->idle = (struct rt_idle){ 0 };
+    else
+        look_for_ended(d, w);
 }
 
 /* By the monotonic clock.  A function of its own, because the clock of a condition variable is set

@@ -12,7 +12,8 @@ struct wm_wait {
                                  thread can check */
     void *arg;
     struct rt_idle idle;
-    bool counted; /* in domain->nawake */
+    bool counted;               /* in domain->nawake */
+    uint64_t look_ns, every_ns; /* when to look for processes that have ended, and how often */
 };
 bool wm_wait_done(void *done); /* `ready` of a done word */
 #define WM_WAIT_DONE(done) \

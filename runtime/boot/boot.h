@@ -116,6 +116,10 @@ int rt_boot_spawn(const struct rt_boot_spawn *what, char nspace[256]);
 /* Whether a job that this process has spawned has ended before it was connected by
  * rt_boot_join(). */
 bool rt_boot_ended(const char *nspace);
+/* The ranks of this job whose processes have ended, malloc'ed: ranges in ascending order,
+ * "0-3,7-7". -RT_ENOENT: none has; -RT_ENOTSUP: the launcher is not of Weft; -RT_ENOMEM; -RT_EBOOT.
+ */
+int rt_boot_ended_ranks(char **list);
 void rt_boot_spawn_fini(void); /* called by rt_boot_leave() */
 
 /* Directives of PMIx_Spawn() for which PMIx has no key. */
@@ -127,6 +131,8 @@ void rt_boot_spawn_fini(void); /* called by rt_boot_leave() */
 /* Names under which rt_boot_join() and rt_boot_part() publish the other job's namespace. */
 #define RT_BOOT_KEY_JOIN "weft.join"
 #define RT_BOOT_KEY_PART "weft.part"
+/* The name under which mpirun publishes to each rank which ranks of its job have ended. */
+#define RT_BOOT_KEY_ENDED "weft.ended"
 /* Followed by the namespace of a spawned job: the name under which the launcher publishes the
  * number of ranks of each command, "3,1". */
 #define RT_BOOT_KEY_COUNTS "weft.counts."

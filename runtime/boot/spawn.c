@@ -178,6 +178,26 @@ bool rt_boot_ended(const char *nspace)
     return found;
 }
 
+int rt_boot_ended_ranks(char **list)
+{
+    pmix_pdata_t data;
+    int err = -RT_ENOENT;
+
+    if (!offered() || !rt_boot.cpulist) /* other launchers do not publish the hardware threads */
+        return -RT_ENOTSUP;
+    PMIX_PDATA_CONSTRUCT(&data);
+    PMIX_LOAD_KEY(data.key, RT_BOOT_KEY_ENDED);
+    pmix_status_t rc = PMIx_Lookup(&data, 1, NULL, 0);
+    if (rc != PMIX_SUCCESS) {
+        err = rc == PMIX_ERR_NOT_FOUND ? -RT_ENOENT : -RT_EBOOT;
+    } else if (data.value.type == PMIX_STRING && data.value.data.string) {
+        *list = strdup(data.value.data.string);
+        err = *list ? 0 : -RT_ENOMEM;
+    }
+    PMIX_PDATA_DESTRUCT(&data);
+    return err;
+}
+
 void rt_boot_spawn_fini(void)
 {
     rt_serve_stop();
