@@ -69,6 +69,8 @@ struct wm_comm {
     struct wm_session *session; /* it descends from this one, referenced; NULL: the world model */
     struct wm_file *file; /* of a file's own communicator: the file, whose error handler applies;
                            * else NULL */
+    uint32_t notices;     /* the same, and of those made from it: the context of the file's own, on
+                           * which a process publishes a death (mpi/coll/alive.c); else 0 */
     struct wm_xstream_comm *stream; /* of a stream communicator: mpi/stream/stream.h; else NULL */
     void (*stream_left)(struct wm_comm *c); /* with `stream`: the user frees the handle */
     /* The same: a window is created on c. */

@@ -52,8 +52,8 @@ static bool has_died(const struct wm_comm *c, int i)
 /* A process of a file has met a dead one, which this process may have no connection to. */
 static bool is_notified(const struct wm_comm *c)
 {
-    struct wm_key k = { .ctx = c->ctx, .src = MPI_ANY_SOURCE, .tag = NOTICE_TAG };
-    return c->file && wm_match_find(&c->dom->match, &k);
+    struct wm_key k = { .ctx = c->notices, .src = MPI_ANY_SOURCE, .tag = NOTICE_TAG };
+    return c->notices && wm_match_find(&c->dom->match, &k);
 }
 
 void wm_alive_notify(struct wm_comm *c)

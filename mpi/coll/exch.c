@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Combination by recursive doubling and allgather by Bruck's algorithm over point-to-point
  * messages: ceil(log2 n) rounds each.  Called under the domain's lock, which is released while
- * waiting. */
+ * waiting.
+ *
+ * After an error a participant still sends all messages of its remaining rounds, but empty: a
+ * partner that does not notice the death of a process itself gets an error, too, and passes it
+ * on. */
 #include "mpi/coll/exch.h"
 #include "mpi/coll/alive.h"
 #include "mpi/datatype/type.h"
@@ -54,8 +58,18 @@ static int recv(const struct wm_exch *x, void *buf, int64_t nbytes, int from)
     if (err)
         return err;
     int werr = x->await ? x->await(x->arg, r) : wm_alive_receive(x->comm, r);
+    int64_t got = r->status.len;
     err = finish(x, r);
+    if (!err && got < nbytes)
+        err = -RT_EPEER;
     return werr ? werr : err;
+}
+
+/* `err`: of this participant so far. */
+static int send_unless(const struct wm_exch *x, int err, const void *buf, int64_t nbytes, int to)
+{
+    int serr = send(x, buf, err ? 0 : nbytes, to);
+    return err ? err : serr;
 }
 
 static int sendrecv(const struct wm_exch *x, const void *out, int64_t out_nbytes, int to, void *in,
@@ -104,13 +118,26 @@ static int combine(const struct wm_exch *x, void *inout, int64_t nbytes,
         if (!err)
             merge(inout, in);
     }
-    for (int step = 1; step < pow2 && !err; step *= 2) {
-        err = sendrecv(x, inout, nbytes, x->me ^ step, in, nbytes, x->me ^ step);
+    for (int step = 1; step < pow2; step *= 2) {
+        err = err ? send_unless(x, err, inout, nbytes, x->me ^ step)
+                  : sendrecv(x, inout, nbytes, x->me ^ step, in, nbytes, x->me ^ step);
         if (!err)
             merge(inout, in);
     }
-    if (partner && !err)
-        err = send(x, inout, nbytes, x->me + pow2);
+    return partner ? send_unless(x, err, inout, nbytes, x->me + pow2) : err;
+}
+
+/* wm_exch_bcast() after an error of this participant, if `err` is not 0. */
+static int spread(const struct wm_exch *x, int err, void *buf, int64_t nbytes)
+{
+    int vr = (x->me - x->leader + x->n) % x->n, mask = 1;
+    while (mask < x->n && !(vr & mask))
+        mask *= 2;
+    if (vr && !err)
+        err = recv(x, buf, nbytes, (vr - mask + x->leader) % x->n);
+    for (mask /= 2; mask > 0; mask /= 2)
+        if (vr + mask < x->n)
+            err = send_unless(x, err, buf, nbytes, (vr + mask + x->leader) % x->n);
     return err;
 }
 
@@ -119,12 +146,14 @@ int wm_exch_combine(const struct wm_exch *x, void *inout, int64_t nbytes,
 {
     _Alignas(16) char far[WM_EXCH_MAX];
     int err = combine(x, inout, nbytes, merge);
-    if (err || !x->two)
+    if (!x->two)
         return err;
-    if (x->me == x->leader)
-        err = wm_exch_swap(x, inout, nbytes, far, nbytes);
-    if (!err)
-        err = wm_exch_bcast(x, far, nbytes);
+    if (x->me == x->leader) {
+        struct wm_exch across = { .comm = x->across, .tag = x->far_tag };
+        err = err ? send_unless(&across, err, inout, nbytes, x->far)
+                  : wm_exch_swap(x, inout, nbytes, far, nbytes);
+    }
+    err = spread(x, err, far, nbytes);
     if (!err)
         merge(inout, far);
     return err;
@@ -144,15 +173,7 @@ int wm_exch_max(const struct wm_exch *x, int32_t *v)
 
 int wm_exch_bcast(const struct wm_exch *x, void *buf, int64_t nbytes)
 {
-    int vr = (x->me - x->leader + x->n) % x->n, mask = 1, err = 0;
-    while (mask < x->n && !(vr & mask))
-        mask *= 2;
-    if (vr)
-        err = recv(x, buf, nbytes, (vr - mask + x->leader) % x->n);
-    for (mask /= 2; mask > 0 && !err; mask /= 2)
-        if (vr + mask < x->n)
-            err = send(x, buf, nbytes, (vr + mask + x->leader) % x->n);
-    return err;
+    return spread(x, 0, buf, nbytes);
 }
 
 int wm_exch_swap(const struct wm_exch *x, const void *out, int64_t out_nbytes, void *in,
@@ -177,10 +198,11 @@ int wm_exch_allgather(const struct wm_exch *x, const void *mine, int64_t nbytes,
     char *tmp = all; /* rotated until the end: entry i is participant me + i */
     memcpy(tmp, mine, (size_t)nbytes);
     int err = 0;
-    for (int have = 1; have < x->n && !err; have *= 2) {
-        int n = have < x->n - have ? have : x->n - have;
-        err = sendrecv(x, tmp, n * nbytes, (x->me - have + x->n) % x->n, tmp + have * nbytes,
-                       n * nbytes, (x->me + have) % x->n);
+    for (int have = 1; have < x->n; have *= 2) {
+        int n = have < x->n - have ? have : x->n - have, to = (x->me - have + x->n) % x->n;
+        err = err ? send_unless(x, err, tmp, nbytes, to)
+                  : sendrecv(x, tmp, n * nbytes, to, tmp + have * nbytes, n * nbytes,
+                             (x->me + have) % x->n);
     }
     reverse(tmp, nbytes, 0, x->n - x->me);
     reverse(tmp, nbytes, x->n - x->me, x->n);

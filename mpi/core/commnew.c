@@ -56,6 +56,7 @@ int wm_comm_prepare(struct wm_comm *parent, struct wm_group *group, struct wm_gr
         return err;
     }
     c->errh = wm_comm_errh_ref(parent); /* inherited (MPI-5.0 section 9.3) */
+    c->notices = parent->notices;
     *out = c;
     return MPI_SUCCESS;
 }

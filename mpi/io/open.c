@@ -200,6 +200,7 @@ int wm_api_file_open(struct wm_comm *comm, const char *filename, int amode, stru
     f->comm = own;
     own->no_handle = true;
     own->file = f;
+    own->notices = own->ctx;
     err = complete(f);
     if (f->dead) /* a task of the domain still uses the communicator */
         return err;

@@ -92,9 +92,11 @@ def through_aggregators():
 
 def several_hosts():
     """Ranks of another host, and without a connection to the dead one, get the error, too."""
-    for call in ("close", "set_size", "set_view", "write_all", "nonblocking"):
+    for call in ("open", "close", "set_size", "set_view", "write_all", "nonblocking"):
         for dead in (1, 3, 2, 0):
             survives(call, dead, 4, launch=HOSTS)
+    for dead in (0, 1, 2):
+        survives("open", dead, 3, launch=HOSTS)
 
 
 main([before_a_write, within_a_write, within_a_read, within_a_nonblocking_write, within_a_nonblocking_read,

@@ -173,8 +173,8 @@ int main(int argc, char **argv)
     for (int i = first + 1; i < size && rank == first; i++) /* the others' lines come first */
         if (i != victim)
             MPI_Recv(&x, 1, MPI_INT, i, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    if (rank != first)
-        MPI_Send(&rank, 1, MPI_INT, first, 1, MPI_COMM_WORLD);
+    if (rank != first) /* synchronous: a connection may still have to be set up */
+        MPI_Ssend(&rank, 1, MPI_INT, first, 1, MPI_COMM_WORLD);
     while (rank != first)
         pause();
     _exit(3);
