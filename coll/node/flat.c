@@ -11,7 +11,6 @@
 #include "coll/sched.h"
 #include "runtime/base/copy.h"
 #include "runtime/base/err.h"
-#include "runtime/base/idle.h"
 
 /* Bytes.  In allreduce and reduce one rank reads all ranks' bytes.  Beyond this sum, splitting the
  * work (node_block) is worth its second synchronisation.  On a machine where a synchronisation
@@ -256,43 +255,36 @@ static int flat_step(struct coll_task *k)
     return coll_node_end(n);
 }
 
-/* A barrier.  Its hub, args.root, is the root of a broadcast or scatter that was the call before,
- * or -1.  If ranks outnumber cores, the hub stores its line when it has seen all other lines, and
- * marks the line; the other ranks wait for this line only.  So the root leaves first, and its next
- * broadcast is there before any other rank looks for it; without a hub, each rank that leaves
- * before the root yields its core in the broadcast.  8 ranks on 2 cores: a broadcast of 8 bytes
- * takes 0.12 us instead of 1.8, and together with its barrier 9.4 us with and without a hub.  A
- * barrier that follows another barrier would be slower with a hub.  The hub alone decides when it
- * stores its line. */
+/* A barrier.  Its hub, args.root, is -1, or in a row of broadcasts (or scatters) and barriers the
+ * root of the broadcast before.  A hub stores its line when it has seen all other lines, and the
+ * other ranks wait for its line only.  So the root leaves first, and its next broadcast is there
+ * when the other ranks look for it.  The row takes no longer: without a hub the other ranks wait
+ * as long in the broadcast.  If ranks outnumber cores, they have to yield there (8 ranks on 2
+ * cores, 8 bytes: broadcast 1.8 us, 0.12 with a hub; broadcast and barrier 9.4 us both ways).
+ * A row of barriers would be slower with a hub. */
 static int barrier_step(struct coll_task *k)
 {
-    enum { BEGIN, GATHER, STORED };
     struct coll_node *n = k->team->node;
     if (!coll_node_my_turn(n, k))
         return 0;
     const int rank = k->team->rank, hub = k->args.root;
+    const bool one = hub >= 0 && rank != hub; /* the line of one rank shows all */
     const uint64_t e = n->turn + 1;
-    struct coll_node_line *own = line_of(n, e, rank);
-    if (n->step == BEGIN) {
+    if (n->step == 0) {
         if (!coll_node_may_write(n, e, 0))
             return 0;
-        n->step = rank == hub && rt_idle_oversubscribed() ? GATHER : STORED;
-        if (n->step == STORED) {
-            own->data[0] = 0;
+        if (rank != hub) {
             store_epoch(n, k, e);
             coll_node_wake(n);
         }
+        n->step = 1;
+        n->next = one ? hub : 0;
     }
-    if (hub >= 0 && rank != hub && !has_told(n, k, e, hub))
-        return 0;
-    if (hub < 0 || rank == hub || !line_of(n, e, hub)->data[0])
-        for (; n->next < k->team->size; n->next++)
-            if (n->next != rank && !has_told(n, k, e, n->next))
-                return 0;
-    if (n->step == GATHER) { /* the end of the call wakes the other ranks */
-        own->data[0] = 1;
-        store_epoch(n, k, e);
-    }
+    for (const int to = one ? hub + 1 : k->team->size; n->next < to; n->next++)
+        if (n->next != rank && !has_told(n, k, e, n->next))
+            return 0;
+    if (rank == hub)
+        store_epoch(n, k, e); /* the end of the call wakes the other ranks */
     if (n->seen < e - 1)
         n->seen = e - 1; /* all have started e, so all have finished e - 1 */
     return coll_node_end(n);
@@ -301,7 +293,7 @@ static int barrier_step(struct coll_task *k)
 static int start_flat(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {
     if (a->kind == COLL_BARRIER)
-        k->args.root = t->node->last_root;
+        k->args.root = t->node->hub;
     coll_node_begin(t->node, k);
     k->step = a->kind == COLL_BARRIER ? barrier_step : flat_step;
     return 0;

@@ -65,7 +65,7 @@ int coll_node_create(struct coll_team *t)
         return -RT_ENOMEM;
     }
     n->team = t;
-    n->last_root = -1;
+    n->hub = -1;
     n->half_len = coll_node_half_len(t->size);
     int readers = t->size > 1 ? t->size - 1 : 1;
     n->line_part = COLL_NODE_LINE / readers;
@@ -101,7 +101,9 @@ void coll_node_fini(struct coll_team *t)
 
 uint64_t coll_node_begin(struct coll_node *n, struct coll_task *k)
 {
-    n->last_root = coll_is(k->args.kind, COLL_IS_FROM_ROOT) ? k->args.root : -1;
+    const bool from_root = coll_is(k->args.kind, COLL_IS_FROM_ROOT);
+    n->hub = from_root && n->after_barrier ? k->args.root : -1;
+    n->after_barrier = k->args.kind == COLL_BARRIER;
     k->state = (void *)(uintptr_t)++n->started;
     return n->started;
 }

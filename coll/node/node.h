@@ -167,9 +167,10 @@ struct coll_node { /* this rank's view; private memory */
     int64_t populated, asked; /* bytes of a half; ring.c */
     /* Bytes of a line and of a cell for each reader, if the size - 1 readers share them. */
     int64_t line_part, cell_part;
-    int64_t step;  /* current step of the call at `turn` + 1 */
-    int next;      /* first rank whose data are still missing in this step */
-    int last_root; /* of the call started last, if that was a broadcast or scatter; or -1 */
+    int64_t step;       /* current step of the call at `turn` + 1 */
+    int next;           /* first rank whose data are still missing in this step */
+    int hub;            /* of a barrier that starts now, see flat.c */
+    bool after_barrier; /* the call started last is a barrier */
 };
 
 /* coll_node_nbytes: bytes of a team's shared memory.  coll_node_create: allocates t->node; 0 or

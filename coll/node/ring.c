@@ -46,9 +46,7 @@
  * is full of other data when a ring begins again.  With a private cache of several MiB it is not,
  * and each line costs the writer an invalidation. */
 #define RING (512 << 10)
-/* Shorter calls have shorter rings, of few pages: RING_SMALL bytes for calls of one piece,
- * RING_CALLS calls for longer ones. */
-#define RING_SMALL (2 * PIECE)
+/* Shorter calls have shorter rings, of few pages, for this many calls. */
 #define RING_CALLS 8
 #define PIECE_MIN 1024
 /* Bytes.  Shorter calls have ended before a copy between processes would begin.  Above it the mode
@@ -135,7 +133,7 @@ static struct flow flow_of(const struct coll_node *n, const struct coll_args *a)
     while (f.piece > PIECE_MIN && f.piece >= 2 * f.bytes)
         f.piece /= 2;
     f.npieces = coll_pieces(f.bytes, f.piece);
-    int64_t most = f.bytes <= PIECE ? RING_SMALL : RING_CALLS * f.bytes;
+    int64_t most = RING_CALLS * (f.bytes > f.piece ? f.bytes : f.piece);
     most = most < RING ? most : RING;
     f.slots = (ring < most ? ring : most) / f.piece;
     return f;
@@ -198,7 +196,9 @@ static bool write_piece(struct coll_node *n, const struct coll_args *a, const st
                : i >= f->slots && !have_done(n, f, e, f->first + i + (f->takes ? 3 : 1) - f->slots))
         return false;
     if (i == 0) {
-        n->prog[n->team->rank].direct[n->half] = 0;
+        /* the readers poll this cache line, so a store here costs two transfers of the line */
+        if (n->prog[n->team->rank].direct[n->half])
+            n->prog[n->team->rank].direct[n->half] = 0;
         if (rt_unlikely(n->gives_void))
             coll_node_say_void(n, e);
     }
