@@ -711,6 +711,8 @@ void wm_on_cts(const struct wm_cts *cts)
         wm_pend_rma(q);
     else if (err < 0 && q->dev && !q->peer->err)
         refuse_put(q, -RT_EUNREACH);
+    else if (err == -RT_ENOMEM && !q->peer->err && !(cts->flags & WM_CTS_GETS))
+        refuse_put(q, err); /* the receiver asks for messages (another_way) */
     else if (err < 0)
         put_done(&q->op, err);
 }
