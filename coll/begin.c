@@ -8,6 +8,7 @@
 #include "coll/wide.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/boot/boot.h"
 #include "runtime/mem/segment.h"
 
 static int step_nothing(struct coll_task *k)
@@ -88,4 +89,9 @@ int coll_task_advance(struct coll_task *k)
     k->cleanup = NULL;
     rt_req_finish(&k->req, rc < 0 ? rc : k->lost);
     return 1;
+}
+
+_Noreturn void coll_cannot_take_part(void)
+{
+    rt_boot_abort(1, "out of memory for a collective, in which the other processes would wait");
 }

@@ -11,6 +11,7 @@
 #include "coll/select.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/base/reserve.h"
 
 const struct rt_layout coll_bytes = {
     .size = 1, .extent = 1, .true_extent = 1, .contig = true, .elem = RT_ELEM_BYTE
@@ -21,13 +22,13 @@ static void sched_free(struct coll_sched *s)
     while (s->tmps) {
         struct tmp *t = s->tmps;
         s->tmps = t->next;
-        free(t);
+        rt_reserve_free(t);
     }
     coll_sched_gpu_free(s);
-    free(s->calls);
-    free(s->reqs);
-    free(s->steps);
-    free(s);
+    rt_reserve_free(s->calls);
+    rt_reserve_free(s->reqs);
+    rt_reserve_free(s->steps);
+    rt_reserve_free(s);
 }
 
 static void sched_cleanup(struct coll_task *k)
@@ -39,7 +40,7 @@ static void sched_cleanup(struct coll_task *k)
 
 struct coll_sched *coll_sched_new(struct coll_task *k)
 {
-    struct coll_sched *s = calloc(1, sizeof *s);
+    struct coll_sched *s = rt_reserve_zalloc(sizeof *s);
     if (s) {
         s->task = k;
         s->team = k->team;
@@ -50,22 +51,51 @@ struct coll_sched *coll_sched_new(struct coll_task *k)
 
 void coll_sched_team(struct coll_sched *s, struct coll_team *t) { s->team = t; }
 
-void *coll_sched_keep(struct coll_sched *s, int64_t nbytes)
+static void *add_tmp(struct coll_sched *s, void *p)
 {
-    void *p = NULL;
-    if (posix_memalign(&p, TMP_HEAD, TMP_HEAD + (size_t)nbytes)) {
-        s->err = -RT_ENOMEM;
-        return NULL;
-    }
     struct tmp *t = p;
     t->next = s->tmps;
     s->tmps = t;
     return (char *)p + TMP_HEAD;
 }
 
+static void *alloc_tmp(int64_t nbytes)
+{
+    void *p = NULL;
+    return posix_memalign(&p, TMP_HEAD, TMP_HEAD + (size_t)nbytes) ? NULL : p;
+}
+
+void *coll_sched_keep(struct coll_sched *s, int64_t nbytes)
+{
+    void *p = alloc_tmp(nbytes);
+    if (!p)
+        p = rt_reserve_take(TMP_HEAD + (size_t)nbytes);
+    if (p)
+        return add_tmp(s, p);
+    s->err = -RT_ENOMEM;
+    return NULL;
+}
+
+/* The address of buffers for which there is no memory, and what a poisoned call in shared memory
+ * reads and writes. */
+#define NOWHERE_NBYTES 4096
+static _Alignas(TMP_HEAD) char nowhere[NOWHERE_NBYTES];
+
 void *coll_sched_tmp(struct coll_sched *s, int64_t nbytes)
 {
-    return s->gpu ? coll_sched_gpu_tmp(s, nbytes) : coll_sched_keep(s, nbytes);
+    if (s->gpu)
+        return coll_sched_gpu_tmp(s, nbytes);
+    void *p = alloc_tmp(nbytes);
+    if (rt_likely(p != NULL))
+        return add_tmp(s, p);
+    if (!s->task->lost)
+        log_error(COLL,
+                  "out of memory for %lld bytes in %s of %d ranks; ranks that need data of rank %d "
+                  "get an error, too",
+                  (long long)nbytes, coll_kind_names[s->task->args.kind], s->task->team->size,
+                  s->task->team->rank);
+    coll_task_lose(s->task, -RT_ENOMEM);
+    return nowhere;
 }
 
 int64_t coll_span(int64_t n, const struct rt_layout *l, int64_t *low)
@@ -90,7 +120,8 @@ static struct step *step_add(struct coll_sched *s)
     static struct step scratch; /* takes writes after an error; never read */
     if (s->nsteps == s->room) {
         int room = s->room ? 2 * s->room : 16;
-        struct step *steps = realloc(s->steps, (size_t)room * sizeof *steps);
+        struct step *steps = rt_reserve_realloc(s->steps, (size_t)s->room * sizeof *steps,
+                                                (size_t)room * sizeof *steps);
         if (!steps) {
             s->err = -RT_ENOMEM;
             return &scratch;
@@ -164,6 +195,56 @@ void coll_sched_reduce(struct coll_sched *s, const void *in, void *inout, int64_
     st->src_l = st->dst_l = l;
 }
 
+/* A layout with the same signature, all of whose elements are at the beginning of `nowhere`. */
+static const struct rt_layout *blank_layout(struct coll_sched *s, const struct rt_layout *l)
+{
+    struct {
+        struct rt_layout l;
+        struct rt_blocks list;
+        struct rt_block b[2];
+    } *x = l && l->size > 0 ? coll_sched_keep(s, sizeof *x) : NULL;
+    if (!x)
+        return l;
+    int64_t len = l->size < NOWHERE_NBYTES ? l->size : NOWHERE_NBYTES, rest = l->size % len;
+    x->b[0] = (struct rt_block){ .len = len, .nrep = l->size / len };
+    x->b[1] = (struct rt_block){ .len = rest, .nrep = 1 };
+    x->list = (struct rt_blocks){ .n = rest ? 2 : 1, .size = l->size, .high = len, .b = x->b };
+    x->l = (struct rt_layout){
+        .size = l->size, .true_extent = len, .elem = l->elem, .blocks = &x->list
+    };
+    return &x->l;
+}
+
+/* The same for one side of an exchange with a type for each rank, whose displacements are bytes. */
+static void blank_types(struct coll_sched *s, int n, const struct rt_layout *const **types,
+                        const int64_t **displs)
+{
+    const struct rt_layout **l = coll_sched_keep(s, n * (int64_t)sizeof *l);
+    int64_t *zero = coll_sched_keep(s, n * (int64_t)sizeof *zero);
+    if (!l || !zero)
+        return;
+    memset(zero, 0, (size_t)n * sizeof *zero);
+    for (int i = 0; i < n; i++)
+        l[i] = blank_layout(s, (*types)[i]);
+    *types = l;
+    *displs = zero;
+}
+
+/* Algorithms in shared memory access the buffers of poisoned calls, too.  Here these may be buffers
+ * for which there is no memory. */
+static void blank(struct coll_sched *s, const struct coll_team *t, struct coll_args *a)
+{
+    if (a->sbuf != COLL_IN_PLACE)
+        a->sbuf = nowhere;
+    a->rbuf = nowhere;
+    a->stype = blank_layout(s, a->stype);
+    a->rtype = blank_layout(s, a->rtype);
+    if (a->stypes)
+        blank_types(s, t->size, &a->stypes, &a->sdispls);
+    if (a->rtypes)
+        blank_types(s, t->size, &a->rtypes, &a->rdispls);
+}
+
 bool coll_sched_call(struct coll_sched *s, struct coll_team *t, const struct coll_args *a)
 {
     const char *why;
@@ -173,7 +254,8 @@ bool coll_sched_call(struct coll_sched *s, struct coll_team *t, const struct col
         return false;
     if (s->ncalls == s->calls_room) {
         int room = s->calls_room ? 2 * s->calls_room : 2;
-        struct coll_task *calls = realloc(s->calls, (size_t)room * sizeof *calls);
+        struct coll_task *calls = rt_reserve_realloc(
+            s->calls, (size_t)s->calls_room * sizeof *calls, (size_t)room * sizeof *calls);
         if (!calls) {
             s->err = -RT_ENOMEM;
             return true;
@@ -190,6 +272,8 @@ bool coll_sched_call(struct coll_sched *s, struct coll_team *t, const struct col
     k->gpu = s->gpu;
     if (s->gpu)
         k->args.mem = RT_MEM_CUDA;
+    else if (rt_unlikely(s->task->lost))
+        blank(s, t, &k->args);
     struct step *st = step_add(s);
     st->kind = STEP_CALL;
     st->peer = s->ncalls++;
@@ -266,6 +350,8 @@ static int round_post(struct coll_sched *s)
         int err = post(s, st, r);
         if (rt_unlikely(err < 0) && !s->task->lost && lose(s, err))
             err = post(s, st, r);
+        if (rt_unlikely(err == -RT_ENOMEM))
+            coll_cannot_take_part();
         if (err < 0 && err != -RT_EPEER)
             return err;
         s->nreqs += *r != NULL;
@@ -401,7 +487,7 @@ int coll_sched_go(struct coll_sched *s)
 {
     coll_sched_round(s);
     if (s->max_msgs > 0 && !s->err) {
-        s->reqs = calloc((size_t)s->max_msgs, sizeof(struct rt_req *));
+        s->reqs = rt_reserve_zalloc((size_t)s->max_msgs * sizeof(struct rt_req *));
         if (!s->reqs)
             s->err = -RT_ENOMEM;
     }

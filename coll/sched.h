@@ -5,8 +5,9 @@
  * round begins.
  *
  * Errors while a schedule is written are kept in the schedule and reported by coll_sched_go(), so
- * builders have no error paths.  A pointer from coll_sched_tmp() may be NULL, but then no step is
- * ever run. */
+ * builders have no error paths.  A pointer from coll_sched_keep() may be NULL, but then no step is
+ * ever run.  Without memory for a temporary in host memory the task is poisoned (coll_task.lost),
+ * and the pointer must not be used but in steps. */
 #ifndef COLL_SCHED_H
 #define COLL_SCHED_H
 

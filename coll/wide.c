@@ -10,6 +10,7 @@
 #include "coll/begin.h"
 #include "coll/sched.h"
 #include "runtime/base/err.h"
+#include "runtime/base/reserve.h"
 
 struct coll_wide {
     struct coll_args user;
@@ -58,7 +59,7 @@ static void wide_cleanup(struct coll_task *k);
 static int wide_step(struct coll_task *k)
 {
     struct coll_wide *w = k->wide;
-    if (!w->begun)
+    if (!w->begun && rt_likely(!k->lost))
         widen(w);
     w->begun = true;
     k->step = w->step;
@@ -69,7 +70,7 @@ static int wide_step(struct coll_task *k)
     k->step = wide_step;
     k->cleanup = wide_cleanup;
     w->abandoned = rc < 0;
-    if (rc > 0 && w->takes)
+    if (rc > 0 && w->takes && rt_likely(!k->lost))
         narrow(w);
     return rc;
 }
@@ -83,10 +84,12 @@ static void wide_cleanup(struct coll_task *k)
     k->wide = NULL;
     if (!w->abandoned) /* otherwise messages may still be in progress: a deliberate leak
                         * (coll/sched.c) */
-        free(w);
+        rt_reserve_free(w);
 }
 
-static struct coll_wide *wide_make(const struct coll_task *k)
+/* Without memory for the vectors the call is poisoned, and they are not accessed.  NULL: no memory
+ * at all. */
+static struct coll_wide *wide_make(struct coll_task *k)
 {
     struct coll_wide w = { .user = k->args }, *made;
     w.nin = coll_args_bytes(k->team, &w.user) / w.user.rtype->size;
@@ -98,6 +101,10 @@ static struct coll_wide *wide_make(const struct coll_task *k)
         .size = nbytes, .extent = nbytes, .true_extent = nbytes, .contig = true, .elem = RT_ELEM_F32
     };
     made = malloc(sizeof w + (size_t)((w.nin + w.nout) * nbytes + most * w.user.rtype->size));
+    if (!made) {
+        made = rt_reserve_take(sizeof w);
+        coll_task_lose(k, -RT_ENOMEM);
+    }
     if (!made)
         return NULL;
     *made = w;
@@ -118,7 +125,7 @@ int coll_start_wide(struct coll_task *k)
     int err = coll_start_messages(k);
     if (err < 0) {
         k->args = w->user;
-        free(w);
+        rt_reserve_free(w);
         return err;
     }
     k->wide = w;

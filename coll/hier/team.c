@@ -10,6 +10,7 @@
 #include "coll/sched_gpu.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/base/reserve.h"
 
 /* ---- operations of a sub-team ---- */
 
@@ -196,10 +197,10 @@ int coll_hier_create(struct coll_team *t, const int *ranks, int n)
 
 void coll_hier_destroy(struct coll_hier *h)
 {
-    free((int *)h->local.ranks);
-    free(h->start);
-    free(h->order);
-    free(h->node_of);
+    rt_reserve_free((int *)h->local.ranks);
+    rt_reserve_free(h->start);
+    rt_reserve_free(h->order);
+    rt_reserve_free(h->node_of);
     free(h);
 }
 
@@ -223,7 +224,7 @@ static int number_nodes(int *node_of, int size)
     int most = 0, n = 0;
     for (int r = 0; r < size; r++)
         most = node_of[r] > most ? node_of[r] : most;
-    int *number = malloc(((size_t)most + 1) * sizeof *number);
+    int *number = rt_reserve_alloc(((size_t)most + 1) * sizeof *number);
     if (!number)
         return -RT_ENOMEM;
     memset(number, -1, ((size_t)most + 1) * sizeof *number);
@@ -232,7 +233,7 @@ static int number_nodes(int *node_of, int size)
             number[node_of[r]] = n++;
         node_of[r] = number[node_of[r]];
     }
-    free(number);
+    rt_reserve_free(number);
     return n;
 }
 
@@ -257,16 +258,16 @@ static bool count_ranks(struct coll_hier *h, const int *node_of, int size)
 
 static int keep_order(struct coll_hier *h, int *node_of, int size)
 {
-    int *next = malloc((size_t)h->nnodes * sizeof *next);
-    h->order = malloc((size_t)size * sizeof *h->order);
+    int *next = rt_reserve_alloc((size_t)h->nnodes * sizeof *next);
+    h->order = rt_reserve_alloc((size_t)size * sizeof *h->order);
     if (!next || !h->order) {
-        free(next);
+        rt_reserve_free(next);
         return -RT_ENOMEM;
     }
     memcpy(next, h->start, (size_t)h->nnodes * sizeof *next);
     for (int r = 0; r < size; r++)
         h->order[next[node_of[r]]++] = r;
-    free(next);
+    rt_reserve_free(next);
     h->node_of = node_of;
     return 0;
 }
@@ -276,7 +277,8 @@ static int keep_order(struct coll_hier *h, int *node_of, int size)
 static int check_local(struct coll_hier *h)
 {
     struct coll_sub *b = &h->local;
-    int n = coll_hier_count(h, h->node), self = 0, *list = malloc((size_t)n * sizeof *list);
+    int n = coll_hier_count(h, h->node), self = 0,
+        *list = rt_reserve_alloc((size_t)n * sizeof *list);
     if (!list)
         return -RT_ENOMEM;
     for (int i = 0; i < n; i++) {
@@ -288,10 +290,10 @@ static int check_local(struct coll_hier *h)
                   "rank %d shares memory with %d processes of the communicator, but the launcher's "
                   "map says that %d are on its host; the map is wrong, start with another launcher",
                   h->up->rank, b->team.size, n);
-        free(list);
+        rt_reserve_free(list);
         return -RT_EBOOT;
     }
-    free((int *)b->ranks);
+    rt_reserve_free((int *)b->ranks);
     b->ranks = list;
     b->team.size = n;
     b->team.rank = self;
@@ -300,8 +302,8 @@ static int check_local(struct coll_hier *h)
 
 static void forget(struct coll_hier *h)
 {
-    free(h->start);
-    free(h->order);
+    rt_reserve_free(h->start);
+    rt_reserve_free(h->order);
     h->start = h->order = h->node_of = NULL;
 }
 
@@ -309,7 +311,7 @@ int coll_hier_map(struct coll_hier *h)
 {
     struct coll_team *t = h->up;
     int *node_of, err = 0, n;
-    node_of = malloc((size_t)t->size * sizeof *node_of);
+    node_of = rt_reserve_alloc((size_t)t->size * sizeof *node_of);
     if (!node_of)
         return -RT_ENOMEM;
     n = t->ops->nodes ? t->ops->nodes(t, node_of) : -RT_ENOENT;
@@ -319,7 +321,7 @@ int coll_hier_map(struct coll_hier *h)
     h->nnodes = n;
     if (n > 1 && n < t->size) {
         h->node = node_of[t->rank];
-        h->start = calloc((size_t)n + 1, sizeof *h->start);
+        h->start = rt_reserve_zalloc(((size_t)n + 1) * sizeof *h->start);
         err = h->start ? 0 : -RT_ENOMEM;
         if (!err && !count_ranks(h, node_of, t->size))
             err = keep_order(h, node_of, t->size);
@@ -336,6 +338,6 @@ int coll_hier_map(struct coll_hier *h)
     if (!h->mapped)
         forget(h);
     if (!h->node_of || !h->mapped)
-        free(node_of);
+        rt_reserve_free(node_of);
     return n < 0 ? n : err;
 }

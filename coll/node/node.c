@@ -300,5 +300,7 @@ int coll_node_give_up(struct coll_node *n, struct coll_task *k)
     coll_node_end(n);
     k->state = NULL;
     int err = coll_start_messages(k);
+    if (err == -RT_ENOMEM)
+        coll_cannot_take_part();
     return err < 0 ? err : k->step(k);
 }

@@ -26,6 +26,9 @@ static bool is_counted(const struct coll_team *t, const struct coll_args *a)
            !coll_forces_messages(t, a);
 }
 
+/* Whether ranks wait for this one. */
+static bool has_others(const struct coll_team *t) { return t->size > 1 || t->local; }
+
 static int begin(struct coll_task *k)
 {
     struct coll_team *t = k->team;
@@ -56,6 +59,8 @@ int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task 
     k->lost = 0;
     k->copying = false;
     int err = begin(k);
+    if (rt_unlikely(err == -RT_ENOMEM) && has_others(t))
+        coll_cannot_take_part();
     if (err < 0)
         t->seq--; /* not started: when repeated, it has the number for which the other ranks wait */
     return err;
@@ -80,7 +85,10 @@ int coll_restart(struct coll_task *k)
 {
     k->lost = 0;
     k->copying = false;
-    return rt_unlikely(k->fixed != NULL) ? coll_gpu_restart(k) : begin(k);
+    int err = rt_unlikely(k->fixed != NULL) ? coll_gpu_restart(k) : begin(k);
+    if (rt_unlikely(err == -RT_ENOMEM) && has_others(k->team))
+        coll_cannot_take_part();
+    return err;
 }
 
 void coll_unprepare(struct coll_task *k)

@@ -3,13 +3,13 @@
  * the persistent form, and all kinds with the same parameters: the binding has filled in everything
  * of the call but the buffers.  Arguments that are significant only at some processes are not read
  * at the others.  Any thread. */
-#include <stdlib.h>
 #include "mpi/api/bodies.h"
 #include "mpi/coll/call.h"
 #include "mpi/coll/device.h"
 #include "mpi/op/op.h"
 #include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
+#include "runtime/base/reserve.h"
 
 /* Whether this process has a buffer on that side of a call that moves data. */
 static bool has_side(const struct wm_call *call, enum coll_side side)
@@ -141,7 +141,7 @@ int wm_api_alltoallw(struct wm_call *call, const void *sendbuf, struct wm_counts
     if (!err)
         err = set_types(call, in_place ? NULL : sendtypes, recvtypes);
     if (err) {
-        free(call->vectors);
+        rt_reserve_free(call->vectors);
         return err;
     }
     return wm_call_run(call);

@@ -7,7 +7,6 @@
 #include "coll/start/start.h"
 #include "mpi/coll/check.h"
 #include "mpi/coll/device.h"
-#include <stdlib.h>
 #include <string.h>
 #include "mpi/op/op.h"
 #include "mpi/p2p/device.h"
@@ -17,6 +16,7 @@
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/wait.h"
 #include "runtime/base/err.h"
+#include "runtime/base/reserve.h"
 #include "runtime/gpu/gpu.h"
 
 /* Polls of a blocking call's own task before the general wait, which also polls the transports.  If
@@ -96,7 +96,7 @@ static void req_release(struct rt_req *r)
             wm_type_unref(q->types[i]);
     if (q->op)
         wm_op_unref(q->op);
-    free(q->vectors);
+    rt_reserve_free(q->vectors);
     wm_comm_unref(q->comm);
     rt_slab_free(&wm_request_slab, q);
 }
@@ -241,7 +241,7 @@ static int start_request(struct wm_call *call)
     bool persistent = call->form == WM_PERSISTENT;
     struct coll_req *q = wm_req_alloc(persistent ? &persistent_ops : &req_ops);
     if (!q) {
-        free(call->vectors);
+        rt_reserve_free(call->vectors);
         return -RT_ENOMEM;
     }
     int err = 0;
@@ -341,7 +341,7 @@ int wm_call_run(struct wm_call *call)
     int err;
     err = apart(&call->args) ? MPI_SUCCESS : check_call(call);
     if (rt_unlikely(err)) {
-        free(call->vectors);
+        rt_reserve_free(call->vectors);
         return err;
     }
     if (rt_unlikely(cfg.check))
@@ -355,7 +355,7 @@ int wm_call_run(struct wm_call *call)
     } else {
         if (err >= 0)
             err = wm_coll_run(c, &call->args);
-        free(call->vectors);
+        rt_reserve_free(call->vectors);
     }
     rt_unlock(&c->dom->lock);
     if (rt_unlikely(err < 0 && cfg.check))
@@ -394,7 +394,7 @@ int wm_call_vectors(struct wm_call *call, int64_t *few, struct wm_counts sc, str
     int n = vector_len(call);
     int64_t *v = few;
     if (!few || 4 * n > WM_FEW || call->form != WM_BLOCKING) {
-        v = call->vectors = malloc(4 * (size_t)n * (sizeof *v + sizeof(void *)));
+        v = call->vectors = rt_reserve_alloc(4 * (size_t)n * (sizeof *v + sizeof(void *)));
         if (!v)
             return wm_err(MPI_ERR_NO_MEM, "no memory for the counts of %d processes", n);
     }

@@ -17,8 +17,8 @@ struct wm_call {
     struct coll_args args;
     struct wm_type *stype, *rtype; /* referenced until the end of a nonblocking call; NULL: none */
     struct wm_op *op;
-    void *vectors; /* malloc'ed arrays that args points to; freed by wm_call_run() or with the
-                      request */
+    void *vectors; /* arrays of rt_reserve_alloc() that args points to; freed by wm_call_run() or
+                      with the request */
     struct wm_type **types; /* w forms: ntypes of them, referenced, inside `vectors` */
     int ntypes;
 };

@@ -15,6 +15,7 @@
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"
 #include "runtime/base/err.h"
+#include "runtime/base/reserve.h"
 #include "runtime/boot/jobs.h"
 #include "runtime/mem/others.h"
 #include "runtime/mem/peer.h"
@@ -123,7 +124,7 @@ static int by_place(const void *a, const void *b)
 static int team_nodes(struct coll_team *t, int *out)
 {
     const struct wm_comm *c = t->arg;
-    struct place *all = malloc((size_t)t->size * sizeof *all);
+    struct place *all = rt_reserve_alloc((size_t)t->size * sizeof *all);
     int err = all ? 0 : -RT_ENOMEM;
     for (int i = 0; i < t->size && err >= 0; i++) {
         struct rt_proc p = wm_group_proc(c->group, i);
@@ -137,7 +138,7 @@ static int team_nodes(struct coll_team *t, int *out)
             first = i;
         out[all[i].rank] = all[first].rank;
     }
-    free(all);
+    rt_reserve_free(all);
     return err < 0 ? err : 0;
 }
 

@@ -9,7 +9,6 @@
  * A target in MPI_Finalize posts no more receives, but may not answer either: after a while the
  * send is cancelled without an answer.  Called under the domain's lock. */
 #include "mpi/p2p/cancel.h"
-#include <stdlib.h>
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
@@ -17,6 +16,7 @@
 #include "mpi/p2p/send.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+#include "runtime/base/reserve.h"
 
 /* How long to wait for matches from a target that posts no more receives; at most, they wait for
  * room in the transport.  Far longer than such a wait on any machine; a longer value only delays
@@ -38,7 +38,7 @@ static bool take_back(struct wm_preq *q)
     if (!w || w->hdr.ctx >> WM_KIND_SHIFT == WM_CTS)
         return false;
     rt_list_del(&w->link);
-    free(w);
+    rt_reserve_free(w);
     q->pend = NULL;
     q->r.status.cancelled = true;
     wm_preq_finish(q, 0);

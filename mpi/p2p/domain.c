@@ -25,6 +25,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/base/reserve.h"
 #include "runtime/boot/jobs.h"
 #include "runtime/mem/others.h"
 #include "runtime/mem/segment.h"
@@ -423,7 +424,7 @@ static void peer_destroy(struct wm_peer *p)
     wm_domain_drop_dev(p);
     struct rt_list *l, *tmp;
     rt_list_each_safe (l, tmp, &p->pending)
-        free(rt_container(l, struct wm_pend, link));
+        rt_reserve_free(rt_container(l, struct wm_pend, link));
     if (p->eager)
         p->eager->btl->ops->del_peer(p->eager);
     free(p);
@@ -439,7 +440,7 @@ static void spare_fini(struct wm_domain *d)
         }
     for (struct wm_stored *s = d->free_stored, *next; s; s = next) {
         next = s->next_free;
-        free(s);
+        rt_reserve_free(s);
     }
     d->spare[0] = d->spare[1] = NULL;
     d->free_stored = NULL;
@@ -474,7 +475,7 @@ static void unexpected_fini(struct wm_domain *d)
     for (uint32_t i = 0; d->match.posted && i < d->match.nbuckets; i++) {
         struct rt_list *l, *tmp;
         rt_list_each_safe (l, tmp, &d->match.unex[0][i])
-            free(rt_container(l, struct wm_stored, unex.link[0]));
+            rt_reserve_free(rt_container(l, struct wm_stored, unex.link[0]));
     }
 }
 

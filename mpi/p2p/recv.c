@@ -14,6 +14,7 @@
 #include "mpi/p2p/send.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/base/reserve.h"
 
 #define STORED_SMALL 64 /* payload bytes of a spare node: most unexpected messages are short */
 
@@ -25,7 +26,10 @@ static struct wm_stored *stored_new(struct wm_domain *d, size_t len)
         return s;
     }
     size_t room = len <= STORED_SMALL ? STORED_SMALL : len;
-    s = aligned_alloc(16, (sizeof *s + room + 15) & ~(size_t)15);
+    size_t nbytes = (sizeof *s + room + 15) & ~(size_t)15;
+    s = aligned_alloc(16, nbytes);
+    if (!s)
+        s = rt_reserve_take(nbytes);
     if (s)
         s->room = (uint32_t)room;
     return s;
@@ -35,7 +39,7 @@ void wm_stored_free(struct wm_domain *d, struct wm_stored *s)
 {
     wm_flow_freed(d, s->from, s->len);
     if (s->room > STORED_SMALL) {
-        free(s);
+        rt_reserve_free(s);
         return;
     }
     s->next_free = d->free_stored;

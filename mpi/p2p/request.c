@@ -14,7 +14,7 @@ _Static_assert(sizeof(struct coll_task) <= WM_REQ_MAX, "collective task fits a s
 struct req_slot {
     char bytes[WM_REQ_MAX];
 };
-struct rt_slab wm_request_slab = RT_SLAB(WM_REQUEST, "request", struct req_slot);
+struct rt_slab wm_request_slab = RT_SLAB_RESERVE(WM_REQUEST, "request", struct req_slot);
 
 struct rt_req *wm_req_complete, *wm_req_proc_null;
 

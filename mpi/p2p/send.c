@@ -5,13 +5,13 @@
  * Order: messages to one peer leave in the order of the calls.  Once something is queued for a peer
  * (peer->blocked), all that follows is queued behind it. */
 #include "mpi/p2p/send.h"
-#include <stdlib.h>
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/flow.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/rndv.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/base/reserve.h"
 
 int64_t wm_nbytes(int64_t count, const struct rt_layout *l)
 {
@@ -34,7 +34,7 @@ static void enqueue(struct wm_domain *d, struct wm_peer *p, struct wm_pend *w)
 static int pend(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, const void *data,
                 uint32_t len, struct wm_preq *q)
 {
-    struct wm_pend *w = malloc(sizeof *w + len);
+    struct wm_pend *w = rt_reserve_alloc(sizeof *w + len);
     if (!w) {
         log_error(MPI, "out of memory: %u bytes for a message to rank %u", len, p->proc.rank);
         return -RT_ENOMEM;
@@ -88,13 +88,13 @@ static __attribute__((noinline)) int send_packed(struct wm_peer *p, const struct
                                                  const struct wm_msg *m, size_t nbytes)
 {
     char small[PACK_ON_STACK], *tmp = small;
-    if (head_len + nbytes > sizeof small && !(tmp = malloc(head_len + nbytes)))
+    if (head_len + nbytes > sizeof small && !(tmp = rt_reserve_alloc(head_len + nbytes)))
         return -RT_ENOMEM;
     memcpy(tmp, head, head_len);
     rt_layout_pack(m->layout, m->count, m->buf, 0, tmp + head_len, (int64_t)nbytes);
     int err = p->send(p->eager, hdr, tmp, head_len + nbytes);
     if (tmp != small)
-        free(tmp);
+        rt_reserve_free(tmp);
     return err;
 }
 
@@ -140,7 +140,7 @@ static void announce(struct wm_domain *d, struct wm_peer *p, struct wm_pend *w)
 {
     struct wm_preq *q = w->req;
     rt_list_del(&w->link);
-    free(w);
+    rt_reserve_free(w);
     q->pend = NULL;
     wm_stat_add(&d->stats.eager, -(uint64_t)1); /* counts as a rendezvous instead */
     wm_stat_add(&d->stats.sent_bytes, -(uint64_t)q->nbytes);
@@ -171,7 +171,7 @@ static int retry_one(struct wm_domain *d, struct wm_peer *p, struct wm_pend *w)
         return err;
     bool rma = is_rma(w);
     rt_list_del(&w->link);
-    free(w);
+    rt_reserve_free(w);
     if (!q) {
         if (err < 0)
             ctl_failed(p, err);
@@ -201,7 +201,7 @@ void wm_pend_drop(struct wm_peer *p, int err)
         struct wm_preq *q = w->req;
         bool rma = is_rma(w);
         rt_list_del(l);
-        free(w);
+        rt_reserve_free(w);
         if (q)
             q->pend = NULL;
         if (q && rma)

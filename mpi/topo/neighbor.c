@@ -6,7 +6,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/coll/call.h"
 #include "mpi/topo/topo.h"
-#include <stdlib.h>
+#include "runtime/base/reserve.h"
 
 /* Sides of a call: this process sends to its destinations and receives from its sources. */
 enum side { SEND, RECV };
@@ -82,7 +82,7 @@ static int copy_vectors(struct wm_call *call, struct wm_counts sc, struct wm_dis
 {
     int out = sc.v || sd.v ? call->args.neighbors->ndestinations : 0;
     int in = call->args.neighbors->nsources;
-    int64_t *v = calloc(1, 2 * ((size_t)in + (size_t)out) * sizeof *v + more + 1);
+    int64_t *v = rt_reserve_zalloc(2 * ((size_t)in + (size_t)out) * sizeof *v + more + 1);
     if (!v)
         return wm_err(MPI_ERR_NO_MEM, "no memory for the counts of %d neighbours", in + out);
     call->vectors = v;
@@ -246,7 +246,7 @@ int wm_api_neighbor_alltoallw(struct wm_call *call, const void *sendbuf,
         return err;
     err = set_types(call, sendtypes, recvtypes);
     if (err) {
-        free(call->vectors);
+        rt_reserve_free(call->vectors);
         return err;
     }
     return wm_call_run(call);

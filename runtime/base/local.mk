@@ -5,6 +5,7 @@ rt_sources += runtime/base/log.c runtime/base/log.h
 rt_sources += runtime/base/near.c runtime/base/near.h
 rt_sources += runtime/base/cfg.c runtime/base/cfg.h runtime/base/cfg.def
 rt_sources += runtime/base/slab.c runtime/base/slab.h
+rt_sources += runtime/base/reserve.c runtime/base/reserve.h
 rt_sources += runtime/base/lock.c runtime/base/lock.h
 rt_sources += runtime/base/idle.c runtime/base/idle.h
 rt_sources += runtime/base/hmac.c runtime/base/hmac.h

@@ -4,6 +4,7 @@
  * (any thread).  Lookup takes no lock, because chunks never move and a handle is stored last. */
 #include "runtime/base/slab.h"
 #include "runtime/base/log.h"
+#include "runtime/base/reserve.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,8 @@ static int64_t grow(struct rt_slab *s)
     if (!s->chunk[c]) {
         size_t nbytes = (size_t)CHUNK_OBJS * s->nbytes;
         char *chunk = aligned_alloc(RT_CACHE_LINE, nbytes);
+        if (!chunk && s->reserve)
+            chunk = rt_reserve_take(nbytes);
         if (!chunk) {
             log_error(BASE, "out of memory for %s objects (%zu bytes, %u in use)", s->name, nbytes,
                       s->used);
@@ -112,7 +115,7 @@ void rt_slab_each(struct rt_slab *s, void (*fn)(void *obj, void *arg), void *arg
 void rt_slab_fini(struct rt_slab *s)
 {
     for (uint32_t c = 0; c < RT_SLAB_CHUNKS && s->chunk[c]; c++) {
-        free(s->chunk[c]);
+        rt_reserve_free(s->chunk[c]);
         s->chunk[c] = NULL;
     }
     s->used = s->high = s->free_head = 0;

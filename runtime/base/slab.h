@@ -33,6 +33,7 @@ struct rt_slab {
     uint32_t free_head;  /* index + 1 of the first free object, LIFO; 0: none */
     struct rt_lock lock;
     bool anytime; /* used before threads are enabled: the lock is always taken */
+    bool reserve; /* the last resort is the reserve (reserve.h) */
     char *chunk[RT_SLAB_CHUNKS];
 };
 
@@ -46,6 +47,12 @@ struct rt_slab {
     { \
         .name = (name_), .cls = (cls_), .nbytes = (sizeof(type_) + 63u) & ~63u, \
         .lock = RT_LOCK_INIT, .anytime = true \
+    }
+
+#define RT_SLAB_RESERVE(cls_, name_, type_) \
+    { \
+        .name = (name_), .cls = (cls_), .nbytes = (sizeof(type_) + 63u) & ~63u, \
+        .lock = RT_LOCK_INIT, .reserve = true \
     }
 
 /* Allocates a zeroed object with refs 1 and a new handle.  NULL, logged: out of memory, or all 2^20

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs test/mpi/nomem over all of its calls: every run ends within seconds, with the same outcome on
 all ranks, or by a rank that ends the job with a clear message.
-    nomem.py [ranks=2,3] [hosts] [each] [CALL ...]
+    nomem.py [coll] [ranks=2,3] [hosts] [each] [CALL ...]
+coll: test/mpi/coll_nomem.  CALL: may be a pattern.
 hosts: on two hosts, which this one plays.  each: a job of its own for each allocation, so that
 allocations at first use are met as well."""
 
@@ -10,19 +11,19 @@ import os
 import re
 import subprocess
 import sys
+from fnmatch import fnmatch
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from faultlib import builddir, job
 
-program = os.path.join(builddir, "test/mpi/nomem")
 PLAYED = ["--rsh", os.path.join(os.path.dirname(__file__), "../launch/rsh_here"), "-H", "n0:2,n1:1"]
 CLEAN = re.compile(r"aborted the job with code \d+: out of memory|boot\] out of memory")
 WRONG = re.compile(r"^not ok|: failed", re.M)
 AT = re.compile(r"^# at \S+ rank=(\d+) from=(\d+) only", re.M)
 
 
-def walk(call, ranks, launch, each):
+def walk(program, call, ranks, launch, each):
     """One call; returns the number of jobs and how many of them were ended by a message."""
     rank, nth, jobs, ended = 0, 1, 0, 0
     while rank < ranks:
@@ -46,7 +47,7 @@ def walk(call, ranks, launch, each):
 
 
 def main():
-    ranks, launch, each, chosen = [2, 3], [], False, []
+    program, ranks, launch, each, chosen = "nomem", [2, 3], [], False, []
     for arg in sys.argv[1:]:
         if arg.startswith("ranks="):
             ranks = [int(n) for n in arg[6:].split(",")]
@@ -54,16 +55,20 @@ def main():
             ranks, launch = [3], PLAYED
         elif arg == "each":
             each = True
+        elif arg == "coll":
+            program = "coll_nomem"
         else:
             chosen.append(arg)
+    program = os.path.join(builddir, "test/mpi", program)
     listed = subprocess.run([program, "list"], capture_output=True, text=True)
     if listed.returncode == 77:
         print(listed.stdout, end="")
         return 77
-    bad, cases = 0, [(c, n) for c in chosen or listed.stdout.split() for n in ranks]
+    bad, cases = 0, [(c, n) for c in listed.stdout.split() for n in ranks
+                      if not chosen or any(fnmatch(c, pattern) for pattern in chosen)]
     for i, (call, n) in enumerate(cases, 1):
         try:
-            jobs, ended = walk(call, n, launch, each)
+            jobs, ended = walk(program, call, n, launch, each)
             print(f"ok {i} - {call} on {n} ranks # {jobs} jobs, {ended} ended by a message")
         except AssertionError as why:
             bad += 1
