@@ -95,6 +95,24 @@ static int head_of(struct wm_rma_op *op, enum wm_rma_code code, struct wm_rma_ms
     return 0;
 }
 
+/* Before a message that is the whole operation.  It asks for its acknowledgement if it has an
+ * answer, or if the program has flushed each message so far, so that a flush costs no message. */
+static void will_be_acked(struct wm_rma_op *op, struct wm_rma_msg *m, bool answer)
+{
+    struct wm_rma_target *t = op->t;
+    uint32_t seq = t->sent + 1;
+    if (answer) {
+        op->acks = true;
+        op->seq = seq;
+    } else if (t->acks && t->acked == t->sent) {
+        m->flags |= WM_RMA_ACK;
+        m->id = seq;
+    } else {
+        return;
+    }
+    t->flushed = seq;
+}
+
 /* Sends a head and `len` bytes of the origin's packed data from `pos` on. */
 static int send_data(struct wm_rma_op *op, struct wm_rma_msg *m, int64_t pos, int64_t len)
 {
@@ -248,8 +266,10 @@ static int send_put(struct wm_rma_op *op)
     if (op->a.nbytes > (int64_t)wm_rma_room(op->t->peer))
         return put_bulk(op, WM_RMA_PUT_BULK);
     int err = head_of(op, WM_RMA_PUT, &m);
-    if (!err)
-        err = send_data(op, &m, 0, op->a.nbytes);
+    if (err < 0)
+        return err;
+    will_be_acked(op, &m, false);
+    err = send_data(op, &m, 0, op->a.nbytes);
     return err < 0 ? err : sent(op, false);
 }
 
@@ -262,6 +282,7 @@ static int send_get(struct wm_rma_op *op)
     if (err < 0)
         return err;
     m.len = (uint32_t)op->a.nbytes;
+    will_be_acked(op, &m, true);
     op->t->sent++;
     sent(op, true);
     return wm_try_ctl(op->rma->dom, op->t->peer, wm_rma_hdr(op->rma), &m, sizeof m);
@@ -321,6 +342,8 @@ static int send_acc(struct wm_rma_op *op)
     if (!op->pos && folds_at_once(op))
         return acc_bulk(op);
     int err = head_of(op, WM_RMA_ACC, &m);
+    if (!err && op->a.nbytes <= most)
+        will_be_acked(op, &m, op->a.fetches);
     while (!err && op->pos < op->a.nbytes) {
         if (op->t->peer->blocked && op->pos)
             return op->t->peer->err ? op->t->peer->err : -RT_EAGAIN;
@@ -356,6 +379,7 @@ static int send_cas(struct wm_rma_op *op)
     if (err < 0)
         return err;
     msg.m.len = (uint32_t)n;
+    will_be_acked(op, &msg.m, true);
     op->t->sent++;
     sent(op, true);
     return wm_try_ctl(op->rma->dom, op->t->peer, wm_rma_hdr(op->rma), &msg,
@@ -398,6 +422,13 @@ static struct wm_rma_op *op_of(const struct wm_rma *r, uint32_t id)
     return op && op->rma == r ? op : NULL;
 }
 
+/* All messages up to the one with this number have been executed. */
+static void acked(struct wm_rma_target *t, uint32_t seq)
+{
+    if ((int32_t)(seq - t->acked) > 0)
+        t->acked = seq;
+}
+
 static void on_data(struct wm_rma_op *op, const struct wm_rma_msg *m, const char *data)
 {
     bool get = op->a.what == WM_RMA_DO_GET;
@@ -412,6 +443,8 @@ static void on_data(struct wm_rma_op *op, const struct wm_rma_msg *m, const char
     else
         rt_layout_unpack(&to->type->layout, to->count, to->buf, m->pos, data, m->len);
     op->err = op->err ? op->err : err;
+    if (op->acks)
+        acked(op->t, op->seq);
     op->back += m->len;
     if (op->back == op->a.nbytes)
         wm_rma_op_done(op, 0);
@@ -420,6 +453,8 @@ static void on_data(struct wm_rma_op *op, const struct wm_rma_msg *m, const char
 static void on_done(struct wm_rma_op *op, int err)
 {
     op->answered = true;
+    if (op->acks)
+        acked(op->t, op->seq);
     if (op->folds && op->a.fetches) { /* no result will come; result_done() ends the operation */
         op->err = op->err ? op->err : err;
         if (op->result_req)
@@ -447,7 +482,7 @@ void wm_rma_on_answer(struct wm_rma *r, int rank, const struct wm_rma_msg *m, co
     else if (m->code == WM_RMA_GRANT)
         t->granted = true;
     else if (m->code == WM_RMA_FLUSHED)
-        t->acked = (uint32_t)m->value;
+        acked(t, (uint32_t)m->value);
     else if (m->code == WM_RMA_FAILED)
         wm_rma_note(t, (int)m->value);
     else if (m->code == WM_RMA_POST)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion of operations: at the origin, and at the target.  Operations through memory are
  * complete when the call returns; a memory fence orders them.  The target acknowledges only the
- * last message, and only on request. */
+ * last message, and only on request: by a message of a flush, or by a flag in a put or accumulate
+ * where the program flushes each of them.  Messages are executed in order, so a message with data
+ * for the origin acknowledges, too. */
 #include "mpi/rma/rma.h"
 #include "mpi/api/bodies.h"
 #include "runtime/base/err.h"
@@ -42,11 +44,12 @@ static bool is_executed(struct wm_rma *r, struct wm_rma_target *t)
     return rt_list_empty(&t->queue) && rt_list_empty(&t->flight);
 }
 
-/* Requests an acknowledgement of all sent messages, unless such a request is in flight. */
+/* Requests an acknowledgement of all sent messages, unless one will come. */
 static void ask(struct wm_rma *r, struct wm_rma_target *t)
 {
     if (t->acked == t->sent || t->flushed == t->sent || !t->peer)
         return;
+    t->acks = t->sent - t->acked == 1;
     t->flushed = t->sent;
     wm_rma_send(r, t->peer, WM_RMA_FLUSH, 0, (int64_t)t->sent);
 }

@@ -32,7 +32,10 @@ enum wm_rma_code {
     WM_RMA_POST
 };
 
-#define WM_RMA_FETCH 1u
+enum {
+    WM_RMA_FETCH = 1,
+    WM_RMA_ACK = 2 /* of PUT, and of ACC without WM_RMA_FETCH: answer FLUSHED with value `id` */
+};
 
 struct wm_rma_msg {
     uint8_t code; /* enum wm_rma_code */

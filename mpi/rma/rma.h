@@ -65,7 +65,8 @@ struct wm_rma_target {
     struct rt_list flight; /* started, not complete at the target */
     unsigned nlocal;       /* operations whose origin buffers are in use */
     uint32_t sent, acked;  /* messages so far; of these known to have been executed */
-    uint32_t flushed;      /* value of `sent` in the last request for an acknowledgement */
+    uint32_t flushed;      /* messages up to this one will be acknowledged without a request */
+    bool acks;             /* the last flush was for a single message: the next one asks itself */
     int err;               /* first error of an operation, -RT_E...; reported by the next call that
                               completes operations */
     struct wm_rma_want want;
@@ -211,11 +212,13 @@ struct wm_rma_op {
     int64_t back;                      /* bytes whose answers have arrived */
     bool local;                        /* the origin's buffers are still in use */
     bool answered;                     /* WM_RMA_DONE has arrived */
-    struct rt_req *bulk_req;           /* the ordinary message that carries its data */
-    struct rt_req *result_req;         /* that carries the result of an accumulate */
-    struct rt_req *req;                /* of the request-based forms; NULL */
-    bool folds;   /* a long accumulate that a kernel of the target carries out */
-    bool copying; /* `copy` is in progress: map.c, acc_origin.c */
+    bool acks;                         /* its answer acknowledges messages up to `seq` */
+    uint32_t seq;
+    struct rt_req *bulk_req;   /* the ordinary message that carries its data */
+    struct rt_req *result_req; /* that carries the result of an accumulate */
+    struct rt_req *req;        /* of the request-based forms; NULL */
+    bool folds;                /* a long accumulate that a kernel of the target carries out */
+    bool copying;              /* `copy` is in progress: map.c, acc_origin.c */
     struct rt_gpu_op copy;
     struct rt_gpu_stage *stage; /* pinned memory in place of buffers in host memory; NULL */
     int err;

@@ -340,7 +340,8 @@ static void on_unlock(struct job *j)
 
 static void failed(struct job *j, int err)
 {
-    bool answers = j->m->code != WM_RMA_PUT && (j->m->code != WM_RMA_ACC || j->m->flags);
+    bool answers = j->m->code != WM_RMA_PUT &&
+                   (j->m->code != WM_RMA_ACC || j->m->flags & WM_RMA_FETCH);
     /* if an accumulate is out of range, so are all of its parts, and one answer is enough; of other
      * answers the origin takes the first */
     if (answers && (j->m->pos == 0 || err != -RT_ERANGE))
@@ -376,6 +377,8 @@ static void operation(struct job *j)
                                          : on_cas(j);
     if (err)
         failed(j, err);
+    if (j->m->flags & WM_RMA_ACK)
+        answer(j, WM_RMA_FLUSHED, j->m->id);
 }
 
 static void on_type(struct job *j)

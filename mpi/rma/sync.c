@@ -352,6 +352,7 @@ static bool unask(struct wm_rma *r, struct wm_rma_target *t)
     wm_rma_activate(r, t);
     if (dirty)
         t->flushed = t->sent;
+    t->acks = false;
     wm_rma_send(r, t->peer, WM_RMA_UNLOCK, dirty, (int64_t)t->sent);
     return dirty;
 }
