@@ -83,6 +83,7 @@ static void wrong_changes(void)
     FAILS(MPI_Compare_and_swap(&v, &v, NULL, MPI_LONG, last, 0, win), MPI_ERR_BUFFER);
     FAILS(MPI_Compare_and_swap(&d, &d, &was, MPI_DOUBLE, last, 0, win), MPI_ERR_TYPE);
     FAILS(MPI_Compare_and_swap(&v, &v, &old, MPI_LONG, last, N, win), MPI_ERR_RMA_RANGE);
+    OK(MPI_Win_flush(last, win)); /* the result is on this stack */
     CHECK_EQ(old, 5);
 }
 
