@@ -2,7 +2,7 @@
 # Rigs: whole systems on one machine.
 include test/rig/hosts.mk
 
-EXTRA_DIST += test/rig/net test/rig/net_scale.py test/rig/tcp_flood
+EXTRA_DIST += test/rig/net test/rig/net_scale.py test/rig/net_rma.py test/rig/tcp_flood
 
 # Weft MPI under a real Slurm of four virtual nodes; as root on Debian, where it installs what it needs.
 EXTRA_DIST += test/rig/slurm test/rig/slurm_rig.py test/rig/slurm.list
