@@ -57,11 +57,15 @@ static int passes(struct wm_domain *d)
     return n;
 }
 
+/* A thread that has waited since the last look makes progress.  Otherwise the helper would wake up
+ * for each answer that the thread polls for, and delay the thread. */
 static struct look look(struct wm_domain *d)
 {
+    static unsigned nwaits;
     struct look k = { .limit_us = SLEEP_US };
     rt_lock(&d->lock);
-    k.served = d->nawake || d->watcher;
+    k.served = d->nawake || d->watcher || wm_rma_nwaits != nwaits;
+    nwaits = wm_rma_nwaits;
     if (!k.served)
         passes(d);
     k.nfds = wm_domain_sleep_fds(d, k.fds, &k.limit_us);

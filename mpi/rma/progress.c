@@ -39,7 +39,7 @@ bool wm_rma_ready(const struct wm_rma *r, const struct wm_rma_target *t)
 void wm_rma_poll(struct wm_rma *r)
 {
     const unsigned turns = 8; /* divides WM_RMA_QUICK_TURNS */
-    if (r->serves || wm_rma_quick_calls++ % turns == 0)
+    if ((r->serves && !r->helped) || wm_rma_quick_calls++ % turns == 0)
         wm_progress(r->dom);
 }
 
@@ -148,11 +148,14 @@ int wm_rma_dead(const struct wm_rma *r)
     return wm_err_rt(-RT_EPEER, "process %d of the job, which is in the window", r->dead - 1);
 }
 
+unsigned wm_rma_nwaits;
+
 int wm_rma_until(struct wm_rma *r, bool (*cond)(void *arg), void *arg)
 {
     struct wait w = { .r = r, .cond = cond, .arg = arg, .nsleeps = r->dom->stats.sleeps };
     if (cond(arg))
         return MPI_SUCCESS;
+    wm_rma_nwaits++;
     wm_domain_until(r->dom, wait_ended, &w);
     if (cond(arg))
         return MPI_SUCCESS;

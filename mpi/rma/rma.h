@@ -463,6 +463,9 @@ void wm_rma_target_run(struct wm_rma *r, struct wm_rma_target *t);
  * gone. */
 typedef bool wm_rma_cond(struct wm_rma *r, struct wm_rma_target *t);
 int wm_rma_wait(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond);
+/* Waits so far, in any window: the helper leaves progress to a program that waits again and again.
+ */
+extern unsigned wm_rma_nwaits;
 /* The same until cond(arg). */
 int wm_rma_until(struct wm_rma *r, bool (*cond)(void *arg), void *arg);
 /* Until wm_rma_ready(). */
