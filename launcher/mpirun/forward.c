@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Output of the ranks to mpirun's output, and mpirun's standard input to the ranks.  A rank's
- * output is passed on in whole lines, so that lines of several ranks never mix.  There are two
- * exceptions: a line longer than LINE_MAX_BYTES is passed on in pieces, and an incomplete line of a
- * rank that reads standard input is passed on, because it may be a prompt.  Nothing blocks: if the
- * reader of mpirun's output is slow, at most QUEUE_MAX_BYTES wait in memory, and the pipes of the
- * ranks fill up.  In a job over several hosts the output comes from the agents, and standard input
- * is sent to them.  Main thread only. */
+ * output is passed on in whole lines, so that lines of several ranks do not mix.  The exceptions
+ * are lines longer than LINE_MAX_BYTES and incomplete lines: of a rank that reads standard input
+ * after PROMPT_NS, because they may be prompts, and of all ranks after OPEN_NS, because they may be
+ * the last words of a rank that hangs.  Nothing blocks: if the reader of mpirun's output is slow,
+ * at most QUEUE_MAX_BYTES wait in memory, and the pipes of the ranks fill up.  In a job over
+ * several hosts the output comes from the agents, and standard input is sent to them.  Main thread
+ * only. */
 #include "launcher/mpirun/head.h"
 #include "launcher/mpirun/forward.h"
 #include "runtime/base/clock.h"
@@ -26,15 +27,20 @@
 #define QUEUE_MAX_BYTES (4 << 20) /* of a slow reader; then the pipes of the ranks fill */
 /* An incomplete line that has waited this long may be a prompt. */
 #define PROMPT_NS 100000000
+/* An incomplete line of any rank is passed on after this time, and these lines are looked for as
+ * often as LOOK_NS. */
+#define OPEN_NS 1000000000u
+#define LOOK_NS 100000000u
 
 /* mpirun's stdout or stderr. */
 struct sink {
     int fd;
     char *buf;
-    size_t off, len, cap; /* bytes off..len wait to be written */
-    bool regular;         /* a regular file: writing never blocks */
-    bool mid_line;        /* the last byte written was not a newline */
-    int broken;           /* errno of a failed write; further output is discarded */
+    size_t off, len, cap;       /* bytes off..len wait to be written */
+    bool regular;               /* a regular file: writing never blocks */
+    bool mid_line;              /* the last byte written was not a newline */
+    struct launch_stream *open; /* the incomplete last line is this stream's; NULL: none is */
+    int broken;                 /* errno of a failed write; further output is discarded */
 };
 
 enum polled_kind { SINK, STREAM, INPUT, SOURCE };
@@ -52,7 +58,8 @@ static struct {
     size_t in_len;
     bool in_open;
     bool in_tty;
-    bool lost; /* the file of a rank could not be written */
+    bool lost;        /* the file of a rank could not be written */
+    uint64_t look_ns; /* when to look for incomplete lines; 0: there are none */
 } io = { .sink = { { .fd = 1 }, { .fd = 2 } } };
 
 /* ---- mpirun's output ---- */
@@ -137,9 +144,20 @@ static void sink_flush(struct sink *s)
     }
 }
 
+/* What follows begins a line. */
+static void sink_break_line(struct sink *s)
+{
+    if (!s->open)
+        return;
+    sink_put(s, "\n", 1);
+    s->open->mid_line = false;
+    s->open = NULL;
+}
+
 void launch_io_say(const char *text)
 {
     struct sink *s = &io.sink[1];
+    sink_break_line(s);
     sink_put(s, text, strlen(text));
     sink_flush(s);
 }
@@ -192,6 +210,9 @@ static void stream_emit(const struct launch_opts *o, struct launch_stream *s, si
     if (o->output_dir && o->output_nocopy)
         return;
     int n = make_prefix(o, s, prefix, sizeof prefix);
+    if (n && sink->open != s)
+        sink_break_line(sink);
+    sink->open = s->buf[len - 1] == '\n' ? NULL : s;
     if (n == 0) {
         sink_put(sink, s->buf, len);
         return;
@@ -223,6 +244,8 @@ static void stream_close(const struct launch_opts *o, struct launch_stream *s)
         /* the following output begins with a prefix of its own */
         sink_put(&io.sink[s->is_err], "\n", 1);
     s->mid_line = false;
+    if (io.sink[s->is_err].open == s)
+        io.sink[s->is_err].open = NULL;
     if (s->fd >= 0)
         close(s->fd);
     s->fd = -1;
@@ -238,12 +261,16 @@ static void stream_close(const struct launch_opts *o, struct launch_stream *s)
 static void stream_take(const struct launch_opts *o, struct launch_stream *s, size_t n)
 {
     const char *end = memrchr(s->buf + s->len, '\n', n);
-    s->len += n;
     s->last_ns = rt_now_ns();
+    if (end || !s->len)
+        s->since_ns = s->last_ns;
+    s->len += n;
     if (end)
         stream_consume(o, s, (size_t)(end - s->buf) + 1);
     if (s->len > LINE_MAX_BYTES)
         stream_consume(o, s, s->len);
+    if (s->len && !io.look_ns)
+        io.look_ns = s->since_ns + OPEN_NS;
 }
 
 /* Reads once.  False: nothing more is available now. */
@@ -308,11 +335,39 @@ static void pass_prompts(struct launch_job *job)
         stream_consume(job->opts, s, s->len);
 }
 
+/* True: it stays incomplete for longer. */
+static bool pass_open(const struct launch_job *job, struct launch_stream *s, uint64_t now)
+{
+    if (s->len && now - s->since_ns >= OPEN_NS)
+        stream_consume(job->opts, s, s->len);
+    return s->len > 0;
+}
+
+/* Passes on incomplete lines that have waited for OPEN_NS. */
+static void pass_open_lines(struct launch_job *job)
+{
+    uint64_t now = rt_now_ns();
+    bool more = false;
+
+    if (!io.look_ns || now < io.look_ns)
+        return;
+    for (int i = 0; i < job->n; i++) {
+        more |= pass_open(job, &job->ranks[i].out, now);
+        more |= pass_open(job, &job->ranks[i].err, now);
+    }
+    io.look_ns = more ? now + LOOK_NS : 0;
+}
+
 int launch_io_timeout_ms(const struct launch_job *job)
 {
-    if (job->opts->stdin_rank < 0 || job->opts->stdin_rank >= job->n)
+    int rank = job->opts->stdin_rank;
+    uint64_t now = io.look_ns ? rt_now_ns() : 0;
+
+    if (rank >= 0 && rank < job->n && is_prompt(job, &job->ranks[rank].out))
+        return PROMPT_NS / 1000000;
+    if (!io.look_ns)
         return -1;
-    return is_prompt(job, &job->ranks[job->opts->stdin_rank].out) ? PROMPT_NS / 1000000 : -1;
+    return now < io.look_ns ? (int)((io.look_ns - now) / 1000000u) + 1 : 0;
 }
 
 void launch_io_drain(struct launch_job *job, struct launch_rank *r)
@@ -501,6 +556,7 @@ void launch_io_step(struct launch_job *job, const struct pollfd *fds, int nfds)
         }
     }
     pass_prompts(job);
+    pass_open_lines(job);
     sink_flush(&io.sink[0]);
     sink_flush(&io.sink[1]);
 }
