@@ -33,6 +33,7 @@ struct member {
     uint64_t kill_at_ns; /* when it is killed, after SIGTERM; 0: it is not */
     char nspace[200];
     struct asker asker;
+    int app;                 /* program of the command line from which it descends; -1: none */
     struct launch_list uses; /* "HOST=RANKS" */
     hwloc_bitmap_t cpus;     /* to which its ranks on this host are bound; NULL: they are not */
 };

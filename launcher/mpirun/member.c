@@ -36,6 +36,7 @@ struct start {
     bool added;         /* the request adds hosts */
     bool soft;          /* fewer ranks are accepted */
     const char *nspace; /* the name of the job; NULL: its mpirun names it */
+    int app;            /* whose variables the ranks get; -1: none */
     struct launch_list argv, env;
 };
 
@@ -256,6 +257,22 @@ static int add_number(struct start *s, const char *option, int value)
     return add(s, option) || launch_list_addf(&s->argv, "%d", value) ? -RT_ENOMEM : 0;
 }
 
+/* Variables that options have set. */
+static int add_set(struct start *s, const struct launch_list *set)
+{
+    int err = 0;
+
+    for (int i = 0; i < set->n && !err; i++) {
+        char *eq = strchr(set->v[i], '=');
+        *eq = '\0';
+        err = add2(s, "--genv", set->v[i]) || add(s, eq + 1);
+        if (!err && !strncmp(set->v[i], "WEFT_", 5)) /* settings apply to the new mpirun, too */
+            err = launch_list_setenv(&s->env, set->v[i], eq + 1);
+        *eq = '=';
+    }
+    return err ? -RT_ENOMEM : 0;
+}
+
 static int add_environment(struct start *s)
 {
     const struct launch_envs *e = &s->job->opts->env;
@@ -271,14 +288,9 @@ static int add_environment(struct start *s)
         err = add2(s, "--genvlist", list);
         free(list);
     }
-    for (int i = 0; i < e->set.n && !err; i++) {
-        char *eq = strchr(e->set.v[i], '=');
-        *eq = '\0';
-        err = add2(s, "--genv", e->set.v[i]) || add(s, eq + 1);
-        if (!err && !strncmp(e->set.v[i], "WEFT_", 5)) /* settings apply to the new mpirun, too */
-            err = launch_list_setenv(&s->env, e->set.v[i], eq + 1);
-        *eq = '=';
-    }
+    err = err ? err : add_set(s, &e->set);
+    if (!err && s->app >= 0) /* after it, because the last of two options counts */
+        err = add_set(s, &s->job->opts->apps[s->app].env.set);
     return err ? -RT_ENOMEM : 0;
 }
 
@@ -446,9 +458,20 @@ static int run_on(struct start *s, struct member *m, hwloc_const_bitmap_t cores)
     return err;
 }
 
+/* The program of the command line from which the request comes: that of the rank, or of the rank
+ * that has spawned the rank's job.  -1: none, the process has no mpirun. */
+static int app_of(const struct launch_job *job, const struct asker *from)
+{
+    int a = from->via ? from->via->app : job->opts->napps - 1;
+    while (!from->via && a > 0 && from->rank < job->opts->apps[a].first)
+        a--;
+    return a;
+}
+
 int member_start(struct launch_job *job, struct member *m, const struct launch_list *words)
 {
-    struct start s = { .job = job, .words = words };
+    m->app = app_of(job, &m->asker);
+    struct start s = { .job = job, .words = words, .app = m->app };
     hwloc_bitmap_t cores = NULL;
     int err = find_slots(&s);
 
