@@ -293,8 +293,8 @@ int wm_api_intercomm_create_from_groups(struct wm_group *local_group, int local_
         return err;
     struct wm_comm *base = job_get();
     /* A different start value of the hash than in MPI_Comm_create_from_group distinguishes the two
-     * calls. */
-    int failed = create(base, local_group, stringtag, ~HASH_START, NULL, errhandler, &local);
+     * calls.  Error handler and hints are those of the new communicator. */
+    int failed = create(base, local_group, stringtag, ~HASH_START, info, errhandler, &local);
     if (leader)
         err = check_remote(local_group, remote_group, remote_leader);
     if (leader && !err)
@@ -307,12 +307,11 @@ int wm_api_intercomm_create_from_groups(struct wm_group *local_group, int local_
         err = wm_inter_connect(local, local_leader, base,
                                leader ? (int)wm_group_proc(remote_group, remote_leader).rank : 0,
                                (int)(h % INT32_MAX), &c);
-    wm_comm_free(local);
-    if (!err)
-        err = dress(c, info, errhandler);
-    if (err && c)
-        wm_comm_free(c);
-    else if (!err)
+    if (!err) { /* all processes have succeeded, so nothing may fail any more */
+        c->info = local->info;
+        local->info = NULL;
         *newintercomm = c;
+    }
+    wm_comm_free(local);
     return err;
 }

@@ -19,6 +19,7 @@ static MPI_Comm parent, cart, pair, half, made_comm;
 static MPI_Win made_win;
 static MPI_File made_file;
 static MPI_Group members, some, mine, others;
+static MPI_Info hints;
 static char file_name[256];
 
 /* ---- the calls ---- */
@@ -63,8 +64,7 @@ static int comm_create_halves(void) { return MPI_Comm_create(parent, some, &made
 
 static int comm_from_group(void)
 {
-    return MPI_Comm_create_from_group(members, "test.nomem", MPI_INFO_NULL, MPI_ERRORS_RETURN,
-                                      &made_comm);
+    return MPI_Comm_create_from_group(members, "test.nomem", hints, MPI_ERRORS_RETURN, &made_comm);
 }
 
 static int cart_create_as(int reorder)
@@ -118,7 +118,7 @@ static int intercomm_create(void)
 
 static int intercomm_from_groups(void)
 {
-    return MPI_Intercomm_create_from_groups(mine, 0, others, 0, "test.nomem.inter", MPI_INFO_NULL,
+    return MPI_Intercomm_create_from_groups(mine, 0, others, 0, "test.nomem.inter", hints,
                                             MPI_ERRORS_RETURN, &made_comm);
 }
 
@@ -201,15 +201,23 @@ static const struct {
 };
 #define NCALLS (sizeof calls / sizeof calls[0])
 
+static size_t current;
+
 static void use(void)
 {
-    int inter = 0, one = 1, sum = 0, n = -1;
+    int inter = 0, one = 1, sum = 0, n = -1, found = 0;
+    char value[8];
 
     if (made_comm != MPI_COMM_NULL) {
         OK(MPI_Comm_test_inter(made_comm, &inter));
         OK(inter ? MPI_Comm_remote_size(made_comm, &n) : MPI_Comm_size(made_comm, &n));
         OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, made_comm));
         CHECK_EQ(sum, n);
+        MPI_Info info;
+        OK(MPI_Comm_get_info(made_comm, &info));
+        OK(MPI_Info_get(info, "mpi_assert_no_any_tag", sizeof value - 1, value, &found));
+        CHECK_EQ(found, strstr(calls[current].name, "from_group") != NULL);
+        MPI_Info_free(&info);
     }
     if (made_win != MPI_WIN_NULL) {
         OK(MPI_Win_fence(0, made_win));
@@ -268,8 +276,6 @@ static int attempt(size_t call, int victim, long nth)
     return most[0];
 }
 
-static size_t current;
-
 static void walk(void)
 {
     long n = 0, nth = opt.from;
@@ -301,6 +307,8 @@ static void prepare(void)
     OK(MPI_Comm_split(parent, mt_rank == 0, 0, &half));
     OK(MPI_Intercomm_create(half, 0, parent, mt_rank == 0, 5, &pair));
     OK(MPI_Comm_group(parent, &members));
+    OK(MPI_Info_create(&hints));
+    OK(MPI_Info_set(hints, "mpi_assert_no_any_tag", "true"));
     for (int i = mt_rank % 2; i < mt_size; i += 2)
         ranks[n++] = i;
     OK(MPI_Group_incl(members, n, ranks, &some));
@@ -314,6 +322,7 @@ static void prepare(void)
 
 static void finish_all(void)
 {
+    MPI_Info_free(&hints);
     MPI_Group_free(&mine);
     MPI_Group_free(&others);
     MPI_Group_free(&some);
