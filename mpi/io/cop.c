@@ -63,6 +63,8 @@ void wm_cop_end(struct wm_cop *c)
  * may wait for those of this rank, so the file is lost to them, too. */
 static void leave(struct wm_cop *c, int rc)
 {
+    if (rc == -RT_EREMOTE) /* the data lie in host memory, so the sender has left */
+        rc = -RT_EPEER;
     wm_cop_fail(c, WM_COP_MESSAGES, rc);
     wm_file_lose(c->file);
     wm_cop_end(c);

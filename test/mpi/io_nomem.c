@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory runs out on one rank in a collective access through aggregators: the first, second, ...
- * allocation of its call fails.  Either the call succeeds on all ranks, or all get an error; none
- * hangs. */
-#include <stdbool.h>
+/* Memory runs out on one rank in a collective access through aggregators: every allocation of every
+ * call fails once, on each rank in turn.  Either the call succeeds on all ranks, or all get an
+ * error; none hangs.
+ *     io_nomem CALL [rank=N from=N [only]]
+ *     io_nomem list
+ * As nomem.c; nomem.py runs both. */
 #include "test/mpi/iotest.h"
 #include "test/mpi/nomem_alloc.h"
 
 #define PIECE 64
 #define PIECES 256
-#define WALK 40 /* allocations; a call by aggregators makes about as many */
+
+static struct {
+    int rank, only;
+    long from;
+} opt = { .from = 1 };
+
+static char buf[PIECE * PIECES];
 
 static MPI_File fresh(void)
 {
@@ -28,19 +36,35 @@ static MPI_File fresh(void)
     return f;
 }
 
-enum call { WRITE, READ, IWRITE, CALLS };
+/* ---- the calls ---- */
 
-static int access_all(MPI_File f, enum call call, char *buf)
+static int write_at_all(MPI_File f)
+{
+    return MPI_File_write_at_all(f, 0, buf, sizeof buf, MPI_BYTE, MPI_STATUS_IGNORE);
+}
+
+static int read_at_all(MPI_File f)
+{
+    return MPI_File_read_at_all(f, 0, buf, sizeof buf, MPI_BYTE, MPI_STATUS_IGNORE);
+}
+
+static int iwrite_at_all(MPI_File f)
 {
     MPI_Request r;
-
-    if (call == READ)
-        return MPI_File_read_at_all(f, 0, buf, PIECE * PIECES, MPI_BYTE, MPI_STATUS_IGNORE);
-    if (call == WRITE)
-        return MPI_File_write_at_all(f, 0, buf, PIECE * PIECES, MPI_BYTE, MPI_STATUS_IGNORE);
-    int rc = MPI_File_iwrite_at_all(f, 0, buf, PIECE * PIECES, MPI_BYTE, &r);
+    int rc = MPI_File_iwrite_at_all(f, 0, buf, sizeof buf, MPI_BYTE, &r);
     return rc ? rc : MPI_Wait(&r, MPI_STATUS_IGNORE);
 }
+
+static const struct {
+    const char *name;
+    int (*access)(MPI_File f);
+} calls[] = { { "write_at_all", write_at_all },
+              { "read_at_all", read_at_all },
+              { "iwrite_at_all", iwrite_at_all } };
+#define NCALLS (sizeof calls / sizeof *calls)
+static size_t current;
+
+/* ---- the walk ---- */
 
 /* The largest number of all ranks. */
 static int most(int v)
@@ -49,44 +73,74 @@ static int most(int v)
     return v;
 }
 
-/* A file for each call: the first access allocates most.  If a rank cannot take part in a
- * collective call, the file is lost. */
-static void walk(enum call call)
+/* A file for each allocation: the first access allocates most.  If a rank cannot take part in a
+ * collective call, the file is lost.  Returns whether the victim allocated as often as `nth`. */
+static bool attempt(int victim, long nth)
 {
-    static char buf[PIECE * PIECES];
-    int failed = 0;
+    static char name[96];
+    int class = 0, reached = 0;
+    MPI_File f = fresh();
 
-    for (int i = 1; i <= WALK; i++) {
-        int class = 0;
-        MPI_File f = fresh();
-        if (mt_rank == mt_size - 1)
-            nomem_arm(i);
-        int rc = access_all(f, call, buf);
-        nomem_disarm();
-        MPI_Error_class(rc, &class);
-        CHECK_EQ(most(class != MPI_SUCCESS), -most(-(class != MPI_SUCCESS)));
-        CHECK(!class || class == MPI_ERR_NO_MEM || class == MPI_ERR_PROC_ABORTED);
-        bool lost = most(class == MPI_ERR_PROC_ABORTED);
-        failed += class != MPI_SUCCESS;
-        rc = access_all(f, call, buf);
-        CHECK_EQ(rc != MPI_SUCCESS, lost);
-        rc = MPI_File_close(&f);
-        CHECK_EQ(rc != MPI_SUCCESS, lost);
+    snprintf(name, sizeof name, "%s rank=%d from=%ld only", calls[current].name, victim, nth);
+    mt_case = name;
+    if (mt_rank == 0) {
+        printf("# at %s\n", name);
+        fflush(stdout);
     }
-    CHECK(failed > 0);
+    MPI_Barrier(mt_comm);
+    if (mt_rank == victim)
+        nomem_arm(nth);
+    int rc = calls[current].access(f);
+    if (mt_rank == victim)
+        reached = nomem_disarm() >= nth;
+    MPI_Error_class(rc, &class);
+    CHECK_EQ(most(class != MPI_SUCCESS), -most(-(class != MPI_SUCCESS)));
+    CHECK(!class || class == MPI_ERR_NO_MEM || class == MPI_ERR_PROC_ABORTED);
+    bool lost = most(class == MPI_ERR_PROC_ABORTED);
+    CHECK_EQ(calls[current].access(f) != MPI_SUCCESS, lost);
+    CHECK_EQ(MPI_File_close(&f) != MPI_SUCCESS, lost);
+    return most(reached);
 }
 
-static void writing(void) { walk(WRITE); }
-static void reading(void) { walk(READ); }
-static void nonblocking(void) { walk(IWRITE); }
+static void walk(void)
+{
+    long n = 0, nth = opt.from;
+
+    for (int victim = opt.rank; victim < mt_size; victim++, nth = 1) {
+        for (; attempt(victim, nth); nth++) {
+            n++;
+            if (opt.only)
+                break;
+        }
+        if (opt.only)
+            break;
+    }
+    if (mt_rank == 0 && opt.only && !n)
+        printf("# past the last\n");
+    else if (mt_rank == 0)
+        printf("# %s: %ld allocations\n", calls[current].name, n);
+}
 
 int main(int argc, char **argv)
 {
     if (!nomem_works())
-        return 77;
-    io_init(argc, argv);
-    MT_RUN(writing);
-    MT_RUN(reading);
-    MT_RUN(nonblocking);
+        check_skip("the allocator of this build cannot be replaced");
+    for (int i = 2; i < argc; i++) {
+        if (!strncmp(argv[i], "rank=", 5))
+            opt.rank = atoi(argv[i] + 5);
+        else if (!strncmp(argv[i], "from=", 5))
+            opt.from = atol(argv[i] + 5);
+        else if (!strcmp(argv[i], "only"))
+            opt.only = 1;
+    }
+    const char *which = argc > 1 ? argv[1] : "list";
+    while (current < NCALLS && strcmp(which, calls[current].name))
+        current++;
+    for (size_t i = 0; current == NCALLS && i < NCALLS; i++)
+        puts(calls[i].name);
+    if (current == NCALLS)
+        return strcmp(which, "list") != 0;
+    io_init(1, argv);
+    mt_run(walk, which);
     return io_end();
 }

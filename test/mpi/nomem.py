@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs test/mpi/nomem over all of its calls: every run ends within seconds, with the same outcome on
 all ranks, or by a rank that ends the job with a clear message.
-    nomem.py [coll] [ranks=2,3] [hosts] [each] [CALL ...]
-coll: test/mpi/coll_nomem.  CALL: may be a pattern.
+    nomem.py [coll|io] [ranks=2,3] [hosts] [each] [CALL ...]
+coll: test/mpi/coll_nomem; io: test/mpi/io_nomem, with access to a file.  CALL: may be a pattern.
 hosts: on two hosts, which this one plays.  each: a job of its own for each allocation, so that
 allocations at first use are met as well."""
 
@@ -17,10 +17,14 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from faultlib import builddir, job
 
-PLAYED = ["--rsh", os.path.join(os.path.dirname(__file__), "../launch/rsh_here"), "-H", "n0:2,n1:1"]
+RSH = os.path.join(os.path.dirname(__file__), "../launch/rsh_here")
 CLEAN = re.compile(r"aborted the job with code \d+: out of memory|boot\] out of memory")
 WRONG = re.compile(r"^not ok|: failed", re.M)
 AT = re.compile(r"^# at \S+ rank=(\d+) from=(\d+) only", re.M)
+
+
+def two_hosts(ranks):
+    return ["--rsh", RSH, "-H", f"n0:{(ranks + 1) // 2},n1:{ranks // 2}"]
 
 
 def walk(program, call, ranks, launch, each):
@@ -47,12 +51,14 @@ def walk(program, call, ranks, launch, each):
 
 
 def main():
-    program, ranks, launch, each, chosen = "nomem", [2, 3], [], False, []
+    program, ranks, hosts, each, chosen = "nomem", None, False, False, []
     for arg in sys.argv[1:]:
         if arg.startswith("ranks="):
             ranks = [int(n) for n in arg[6:].split(",")]
         elif arg == "hosts":
-            ranks, launch = [3], PLAYED
+            hosts = True
+        elif arg == "io":
+            program = "io_nomem"
         elif arg == "each":
             each = True
         elif arg == "coll":
@@ -60,6 +66,7 @@ def main():
         else:
             chosen.append(arg)
     program = os.path.join(builddir, "test/mpi", program)
+    ranks = ranks or ([3] if hosts else [2, 3])
     listed = subprocess.run([program, "list"], capture_output=True, text=True)
     if listed.returncode == 77:
         print(listed.stdout, end="")
@@ -68,7 +75,7 @@ def main():
                       if not chosen or any(fnmatch(c, pattern) for pattern in chosen)]
     for i, (call, n) in enumerate(cases, 1):
         try:
-            jobs, ended = walk(program, call, n, launch, each)
+            jobs, ended = walk(program, call, n, two_hosts(n) if hosts else [], each)
             print(f"ok {i} - {call} on {n} ranks # {jobs} jobs, {ended} ended by a message")
         except AssertionError as why:
             bad += 1
