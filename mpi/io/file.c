@@ -68,9 +68,13 @@ int wm_file_numbers(struct wm_file *f, struct coll_args *a, int64_t *v, int n)
     if (rc == -RT_EPEER)
         wm_file_lose(f);
     wm_file_unlock(f);
-    if (rc == -RT_ENOMEM)
-        rt_boot_abort(1, "out of memory for an agreement of the processes of a file; the others "
-                         "would wait");
+    if (rc == -RT_ENOMEM || rc == -RT_ENOSPC)
+        rt_boot_abort(1,
+                      rc == -RT_ENOMEM
+                          ? "out of memory for an agreement of the processes of a file; the "
+                            "others would wait"
+                          : "no shared memory for messages of an agreement of the processes of a "
+                            "file; the others would wait");
     return rc < 0 ? wm_err_rt(rc, "the %d processes of file %s could not agree", f->comm->size,
                               f->name)
                   : MPI_SUCCESS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The program that io_full.py starts on a file system that is full or read-only.  Arguments:
- * folder, "full" or "readonly". */
+/* The program that io_full.py starts on a file system that is full or read-only, or with its node
+ * segment on one that fills up.  Arguments: folder, "full", "readonly", "segment" or "rings". */
 #include "test/mpi/iotest.h"
 
 #define LEN (256 << 10)
@@ -56,11 +56,74 @@ static void read_only(void)
           MPI_ERR_READ_ONLY);
 }
 
+static const char *io_folder;
+static char filler[300];
+
+/* Leaves no page of the file system to the node segment. */
+static void fill_up(const char *folder)
+{
+    snprintf(filler, sizeof filler, "%s/fill", folder);
+    int fd = open(filler, O_CREAT | O_WRONLY, 0600);
+    CHECK(fd >= 0);
+    for (size_t len = LEN; len >= 512; len /= 2)
+        while (write(fd, first, len) == (ssize_t)len)
+            ;
+    CHECK(errno == ENOSPC);
+    close(fd);
+}
+
+static int open_new(MPI_File *f)
+{
+    return MPI_File_open(mt_comm, io_name,
+                         MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+                         f);
+}
+
+/* Neither the shared pointer nor a window for it has room in the segment, until there is room
+ * again. */
+static void no_room(void)
+{
+    MPI_File f = MPI_FILE_NULL;
+    int in, peer;
+    for (int i = 0; i < mt_size; i++) { /* messages need no more room then */
+        peer = (i + mt_size - mt_rank) % mt_size;
+        MPI_Sendrecv(&i, 1, MPI_INT, peer, 1, &in, 1, MPI_INT, peer, 1, mt_comm, MPI_STATUS_IGNORE);
+    }
+    if (mt_rank == 0)
+        fill_up(io_folder);
+    MPI_Barrier(mt_comm);
+    FAILS(open_new(&f), MPI_ERR_NO_MEM);
+    MPI_Barrier(mt_comm);
+    if (mt_rank == 0)
+        unlink(filler);
+    MPI_Barrier(mt_comm);
+    OK(open_new(&f));
+    OK(MPI_File_write_shared(f, first, 100, MPI_BYTE, MPI_STATUS_IGNORE));
+    OK(MPI_File_close(&f));
+}
+
+/* Messages have no room either: a rank ends the job. */
+static void no_rings(void)
+{
+    MPI_File f = MPI_FILE_NULL;
+    if (mt_rank == 0)
+        fill_up(io_folder);
+    MPI_Barrier(mt_comm);
+    open_new(&f);
+    CHECK(!"the file was opened");
+}
+
 int main(int argc, char **argv)
 {
     mt_init(argc, argv);
     if (argc < 3)
         return 2;
+    io_folder = argv[1];
+    if (!strcmp(argv[2], "segment") || !strcmp(argv[2], "rings")) {
+        io_setup(1, argv);
+        mt_run(*argv[2] == 's' ? no_room : no_rings, argv[2]);
+        return io_end();
+    }
     snprintf(io_name, sizeof io_name, "%s/file", argv[1]);
     if (!strcmp(argv[2], "full")) {
         MT_RUN(each_rank);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Files on a full disk and on a read-only file system (io_full.c): a tmpfs of 3 MiB, mounted in namespaces of its
-own.  A quota cannot be set on a file system of this kind; io_errors.c has its error."""
+own; and without room in the node segment.  A quota cannot be set on a file system of this kind; io_errors.c has its error."""
 
 import os
 import shlex
@@ -20,15 +20,16 @@ def in_namespace(script):
     return subprocess.run(["unshare", "-Urm", "sh", "-ec", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def run(what, before=""):
+def run(what, before="", size="3m", ends=0):
     with tempfile.TemporaryDirectory() as d:
         disk = shlex.quote(d)
-        mount = f"mount -t tmpfs -o size=3m none {disk}"
+        mount = f"mount -t tmpfs -o size={size} none {disk}"
         if (tried := in_namespace(mount)).returncode:
             raise Skip("no file system can be mounted: " + tried.stdout.strip())
         ranks = " ".join(map(shlex.quote, [mpirun, "-n", "3", program, d, what]))
         j = in_namespace(f"{mount}; {before.format(disk)} {ranks}")
-        assert j.returncode == 0, f"ended with {j.returncode}:\n{j.stdout}"
+        assert j.returncode == ends, f"ended with {j.returncode}:\n{j.stdout}"
+        return j.stdout
 
 
 def full():
@@ -41,4 +42,16 @@ def read_only():
     run("readonly", "printf data >{0}/file; mount -o remount,ro {0};")
 
 
-main([full, read_only])
+def no_segment():
+    """The node segment's file system fills up before a file is opened: no rank opens it."""
+    run("segment", "export WEFT_SHM_DIR={0};", "16m")
+
+
+def no_rings():
+    """The same before the first message: the job ends and says why."""
+    with tempfile.TemporaryDirectory() as d: # the file stays
+        text = run("rings", f"export WEFT_SHM_DIR={{0}} TMPDIR={shlex.quote(d)};", "16m", 1)
+    assert "no shared memory for messages" in text, text
+
+
+main([full, read_only, no_segment, no_rings])
