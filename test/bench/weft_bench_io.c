@@ -467,11 +467,11 @@ static void pass(const struct pattern *p, const char *name, unsigned seed, doubl
     t[0][PLAIN] = write_by(by_calls, p, seed);
     t[1][PLAIN] = read_by(by_calls, p, seed, name, "in a row");
     t[0][MPI_WAY] = write_by(by_mpi, p, seed + 1);
-    t[1][BLOCKS] = read_by(by_blocks, p, seed + 1, name, "by blocks");
+    t[1][HAND] = read_by(by_hand, p, seed + 1, name, "by hand");
     t[0][BLOCKS] = write_by(by_blocks, p, seed + 2);
-    t[1][HAND] = read_by(by_hand, p, seed + 2, name, "by hand");
+    t[1][MPI_WAY] = read_by(by_mpi, p, seed + 2, name, "by MPI");
     t[0][HAND] = write_by(by_hand, p, seed + 3);
-    t[1][MPI_WAY] = read_by(by_mpi, p, seed + 3, name, "by MPI");
+    t[1][BLOCKS] = read_by(by_blocks, p, seed + 3, name, "by blocks");
 }
 
 /* ---- all passes, and the table ---- */
