@@ -160,6 +160,7 @@ struct launch_rank {
     pid_t pid;     /* also its process group; 0: not started */
     bool running, connected, finalized, aborted;
     bool lost;            /* its connection to PMIx has ended: no MPI_Finalize can follow */
+    int left;             /* 1: the first rank of the job that left (job_end.c); 0: has not left */
     bool reported;        /* its end has been handled */
     bool gone;            /* its process group was empty when the process was reaped */
     int status;           /* of waitpid */
@@ -226,16 +227,19 @@ struct launch_job {
     int event_fd; /* read end */
     int nrunning, nconnected, nfinalized;
     int nskipped; /* ranks that exited with code 0 without calling MPI_Init */
+    int nleft;    /* ranks that have left: job_end.c */
 
     /* The rank that failed first without a signal, its exit code and message.  The cause may still
-     * turn out to be the death of another rank by a signal: see job_end.c. */
+     * turn out to be the death of another rank by a signal, or the failure of a rank that left
+     * earlier: see job_end.c. */
     struct launch_rank *suspect;
     int suspect_code;
     char suspect_how[320];
     const char *suspect_advice;
     uint64_t suspect_until_ns;
-    bool suspect_waits;   /* an event may still show that the rank ended normally */
-    bool suspect_follows; /* the rank aborted because another rank had died */
+    bool suspect_waits;    /* an event may still show that the rank ended normally */
+    bool suspect_follows;  /* the rank aborted because another rank had died */
+    bool suspect_extended; /* suspect_until_ns allows for a rank that left earlier */
 
     bool agent;            /* this process is the agent of a host */
     struct head *head;     /* this process is the head of a job over several hosts */

@@ -29,6 +29,10 @@
  * of the rank is noticed before the call.  A rank is reported when PMIx has read its connection to
  * the end (LAUNCH_LOST), or after this time if PMIx never does. */
 #define LATE_MAX_NS 60000000000u
+/* Additional time for the end of a rank whose connection to PMIx ended before the suspect's.  The
+ * kernel closes the sockets of a process before it reports the end of the process, and other ranks
+ * may fail in between. */
+#define LEAVING_NS 400000000
 
 static void say(const char *fmt, va_list args)
 {
@@ -146,69 +150,119 @@ static void report(struct launch_job *job, struct launch_rank *r, int code, cons
     launch_end_begin(job, code);
 }
 
+/* The rank aborts, its connection to PMIx has ended, or it has ended without a connection. */
+static void set_left(struct launch_job *job, struct launch_rank *r)
+{
+    if (!r->left)
+        r->left = ++job->nleft;
+}
+
+/* Whether a left before b, according to the events received so far. */
+static bool left_before(const struct launch_rank *a, const struct launch_rank *b)
+{
+    return a->left && (!b->left || a->left < b->left);
+}
+
 /* A rank that fails without a signal may have noticed the death of a peer before the kernel
- * reported it.  So such a failure is reported only after SUSPECT_NS, unless a death by a signal is
- * reported first. */
-static void suspect(struct launch_job *job, struct launch_rank *r, int code, const char *how,
+ * reported it.  So such a failure is reported only after SUSPECT_NS, unless a death by a signal, or
+ * the failure of a rank that left earlier, is reported first.  Returns whether the rank has become
+ * the suspect. */
+static bool suspect(struct launch_job *job, struct launch_rank *r, int code, const char *how,
                     const char *advice)
 {
-    if (job->ending || job->suspect)
-        return;
+    if (job->ending || (job->suspect && !left_before(r, job->suspect)))
+        return false;
     job->suspect = r;
-    job->suspect_follows = false;
+    job->suspect_follows = job->suspect_waits = job->suspect_extended = false;
     job->suspect_code = code;
     job->suspect_advice = advice;
     job->suspect_until_ns = rt_now_ns() + (job->head ? SUSPECT_FAR_NS : SUSPECT_NS);
     snprintf(job->suspect_how, sizeof job->suspect_how, "%s", how);
+    return true;
+}
+
+/* Whether a rank that left before the suspect still runs. */
+static bool is_another_leaving(const struct launch_job *job)
+{
+    for (int i = 0; i < job->n; i++)
+        if (job->ranks[i].running && left_before(&job->ranks[i], job->suspect))
+            return true;
+    return false;
 }
 
 void launch_end_check(struct launch_job *job)
 {
     if (!job->suspect || job->ending)
         return;
-    if ((job->nrunning == 0 && !job->suspect_waits) || rt_now_ns() >= job->suspect_until_ns)
-        report(job, job->suspect, job->suspect_code, job->suspect_how, job->suspect_advice);
+    if ((job->nrunning > 0 || job->suspect_waits) && rt_now_ns() < job->suspect_until_ns)
+        return;
+    if (!job->suspect_extended && is_another_leaving(job)) {
+        job->suspect_extended = true;
+        job->suspect_until_ns = rt_now_ns() + LEAVING_NS;
+        return;
+    }
+    report(job, job->suspect, job->suspect_code, job->suspect_how, job->suspect_advice);
 }
 
 /* A rank that exited with code 0, whose finalize may still be reported. */
 static void suspect_silent(struct launch_job *job, struct launch_rank *r)
 {
-    if (job->ending || job->suspect)
+    if (!suspect(job, r, LAUNCH_EXIT_FAIL,
+                 "ended with code 0 but without calling MPI_Finalize or MPI_Session_finalize",
+                 "A rank must call MPI_Finalize before it ends, and finalize its sessions, or call "
+                 "MPI_Abort to end the job."))
         return;
-    suspect(job, r, LAUNCH_EXIT_FAIL,
-            "ended with code 0 but without calling MPI_Finalize or MPI_Session_finalize",
-            "A rank must call MPI_Finalize before it ends, and finalize its sessions, or call "
-            "MPI_Abort to end the job.");
     job->suspect_waits = !r->lost;
     job->suspect_until_ns += r->lost ? 0 : LATE_MAX_NS;
+}
+
+/* Whether a rank that has ended is the cause of a failure, according to the events received so far.
+ * A rank that has aborted was reported with the event LAUNCH_ABORT. */
+static void judge(struct launch_job *job, struct launch_rank *r)
+{
+    char how[160];
+    int sig = WIFSIGNALED(r->status) ? WTERMSIG(r->status) : 0;
+    int code = sig ? 128 + sig : WEXITSTATUS(r->status);
+
+    if (r->aborted)
+        return;
+    if (sig) {
+        snprintf(how, sizeof how, "was killed by signal %d (%s)", sig, strsignal(sig));
+        report(job, r, code, how, advice_for_signal(sig));
+    } else if (code) {
+        snprintf(how, sizeof how, "ended with code %d%s", code,
+                 r->connected && !r->finalized
+                     ? " without calling MPI_Finalize or MPI_Session_finalize"
+                     : "");
+        if (job->suspect_follows && !job->ending)
+            job->suspect = NULL;
+        suspect(job, r, code, how, "The program chose this code; its messages above may say why.");
+    } else if (r->connected && !r->finalized) {
+        suspect_silent(job, r);
+    }
 }
 
 /* No further event of the rank will arrive. */
 static void end_wait(struct launch_job *job, struct launch_rank *r)
 {
     r->lost = true;
-    if (job->suspect != r || !job->suspect_waits)
-        return;
-    job->suspect = NULL;
-    suspect_silent(job, r);
+    set_left(job, r);
+    if (job->suspect == r && job->suspect_waits)
+        job->suspect = NULL;
+    if (r->reported && job->suspect != r)
+        judge(job, r);
 }
 
-static bool is_silent(const struct launch_rank *r)
-{
-    return r->pid > 0 && !r->running && r->reported && !r->aborted && WIFEXITED(r->status) &&
-           WEXITSTATUS(r->status) == 0 && r->connected && !r->finalized;
-}
-
-/* The finalize has been reported; the next rank without one becomes the suspect. */
+/* The finalize has been reported; the other ranks that have ended are judged again. */
 static void clear_silent(struct launch_job *job, const struct launch_rank *heard)
 {
     if (job->suspect != heard || !job->suspect_waits)
         return;
     job->suspect = NULL;
     job->suspect_waits = false;
-    for (int i = 0; i < job->n && !job->suspect; i++)
-        if (is_silent(&job->ranks[i]))
-            suspect_silent(job, &job->ranks[i]);
+    for (int i = 0; i < job->n; i++)
+        if (job->ranks[i].reported)
+            judge(job, &job->ranks[i]);
 }
 
 /* A rank that never calls MPI_Init, in a job whose other ranks do, makes them wait. */
@@ -244,6 +298,7 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
         job->nconnected += !r->connected;
         r->connected = true;
         r->lost = false;
+        r->left = 0;
         job->nfinalized -= r->finalized; /* the rank had finalized and initialized again */
         r->finalized = false;
         check_skipped(job);
@@ -255,6 +310,8 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
         break;
     case LAUNCH_ABORT:
         r->aborted = true;
+        if (e->code != PEER_LOST)
+            set_left(job, r);
         snprintf(how, sizeof how, "aborted the job with code %d%s%s", e->code, *e->text ? ": " : "",
                  e->text);
         suspect(job, r, abort_exit_code(e->code), how, "Its messages above may say more.");
@@ -279,27 +336,9 @@ void launch_end_missed(struct launch_job *job, struct launch_rank *r)
 
 void launch_end_exited(struct launch_job *job, struct launch_rank *r)
 {
-    char how[160];
-    int sig = WIFSIGNALED(r->status) ? WTERMSIG(r->status) : 0;
-    int code = sig ? 128 + sig : WEXITSTATUS(r->status);
-
-    if (r->aborted)
-        return; /* reported with the event LAUNCH_ABORT */
-    if (sig) {
-        snprintf(how, sizeof how, "was killed by signal %d (%s)", sig, strsignal(sig));
-        report(job, r, code, how, advice_for_signal(sig));
-    } else if (code) {
-        snprintf(how, sizeof how, "ended with code %d%s", code,
-                 r->connected && !r->finalized
-                     ? " without calling MPI_Finalize or MPI_Session_finalize"
-                     : "");
-        if (job->suspect_follows && !job->ending)
-            job->suspect = NULL;
-        suspect(job, r, code, how, "The program chose this code; its messages above may say why.");
-    } else if (r->connected && !r->finalized) {
-        suspect_silent(job, r);
-    } else if (!r->connected) {
-        job->nskipped++;
-    }
+    if (!r->connected || r->finalized)
+        set_left(job, r); /* LAUNCH_LOST will not arrive */
+    judge(job, r);
+    job->nskipped += !r->aborted && !r->connected && r->status == 0;
     check_skipped(job);
 }

@@ -187,6 +187,67 @@ static void the_lost_peer_is_named(void)
     CHECK_EQ(job.exit_code, 7);
 }
 
+/* PMIx answers the fence of rank 0 when the connection of rank 1 has ended. */
+static void the_first_to_leave_is_named(void)
+{
+    for (int code = 0; code < 8; code += 7)
+        for (int late = 0; late < 3; late++) {
+            begin();
+            loses_connection(1);
+            if (late == 0)
+                exits(0, 99);
+            loses_connection(0);
+            if (late > 0)
+                exits(0, 99);
+            now_ns += late > 1 ? 60000000 : 10000000;
+            launch_end_check(&job);
+            CHECK(!job.ending);
+            exits(1, code);
+            wait_long();
+            CHECK_EQ(job.exit_code, code ? code : LAUNCH_EXIT_FAIL);
+            CHECK_MSG(strstr(said, "rank 1 "), "%s", said);
+        }
+}
+
+/* The last messages of rank 1 are read after both ranks have ended. */
+static void the_first_to_leave_is_named_late(void)
+{
+    begin();
+    exits(0, 99);
+    exits(1, 0);
+    loses_connection(1);
+    loses_connection(0);
+    wait_long();
+    CHECK_EQ(job.exit_code, LAUNCH_EXIT_FAIL);
+    CHECK_MSG(strstr(said, "rank 1 "), "%s", said);
+}
+
+/* Rank 1 has closed its connection and continues. */
+static void a_failure_is_reported_in_time(void)
+{
+    uint64_t began;
+
+    begin();
+    began = now_ns;
+    loses_connection(1);
+    exits(0, 5);
+    wait_long();
+    CHECK_EQ(job.exit_code, 5);
+    CHECK(now_ns - began < 500000000);
+}
+
+/* Rank 0 has left MPI, but the message arrives after the failure of rank 1. */
+static void a_failure_beside_a_late_goodbye_is_reported(void)
+{
+    begin();
+    exits(0, 0);
+    exits(1, 7);
+    goodbye(0);
+    wait_long();
+    CHECK_EQ(job.exit_code, 7);
+    CHECK_MSG(strstr(said, "rank 1 "), "%s", said);
+}
+
 int main(void)
 {
     RUN(late_goodbyes_are_heard);
@@ -195,5 +256,9 @@ int main(void)
     RUN(the_one_without_is_named_after_a_minute);
     RUN(a_failure_stays);
     RUN(the_lost_peer_is_named);
+    RUN(the_first_to_leave_is_named);
+    RUN(the_first_to_leave_is_named_late);
+    RUN(a_failure_is_reported_in_time);
+    RUN(a_failure_beside_a_late_goodbye_is_reported);
     return check_end();
 }
