@@ -26,15 +26,21 @@ static bool is_counted(const struct coll_team *t, const struct coll_args *a)
            !coll_forces_messages(t, a);
 }
 
-/* Whether ranks wait for this one. */
-static bool has_others(const struct coll_team *t) { return t->size > 1 || t->local; }
+/* Without host memory for its description a call cannot begin, but other ranks wait for this one.
+ */
+static int must_begin(const struct coll_team *t, int err)
+{
+    if (rt_unlikely(err == -RT_ENOMEM) && (t->size > 1 || t->local))
+        coll_cannot_take_part();
+    return err;
+}
 
 static int begin(struct coll_task *k)
 {
     struct coll_team *t = k->team;
     int err = rt_unlikely(t->hier && !t->hier->mapped) ? coll_hier_map(t->hier) : 0;
     if (rt_unlikely(err < 0))
-        return err;
+        return must_begin(t, err);
     bool counted = !k->messages && is_counted(t, &k->args);
     if (counted && rt_unlikely(t->gpu != NULL)) {
         if (!coll_gpu_pass(t, &k->args))
@@ -42,8 +48,9 @@ static int begin(struct coll_task *k)
     } else {
         t->gate_calls += counted;
     }
-    err = rt_unlikely(k->args.mem != RT_MEM_HOST) && may_pass(&k->args) ? t->ops->stage(t, k)
-                                                                        : coll_begin_host(k);
+    err = rt_unlikely(k->args.mem != RT_MEM_HOST) && may_pass(&k->args)
+              ? t->ops->stage(t, k)
+              : must_begin(t, coll_begin_host(k));
     if (rt_unlikely(err < 0)) /* not started; may be repeated */
         t->gate_calls -= counted;
     return err;
@@ -59,8 +66,6 @@ int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task 
     k->lost = 0;
     k->copying = false;
     int err = begin(k);
-    if (rt_unlikely(err == -RT_ENOMEM) && has_others(t))
-        coll_cannot_take_part();
     if (err < 0)
         t->seq--; /* not started: when repeated, it has the number for which the other ranks wait */
     return err;
@@ -85,10 +90,7 @@ int coll_restart(struct coll_task *k)
 {
     k->lost = 0;
     k->copying = false;
-    int err = rt_unlikely(k->fixed != NULL) ? coll_gpu_restart(k) : begin(k);
-    if (rt_unlikely(err == -RT_ENOMEM) && has_others(k->team))
-        coll_cannot_take_part();
-    return err;
+    return rt_unlikely(k->fixed != NULL) ? coll_gpu_restart(k) : begin(k);
 }
 
 void coll_unprepare(struct coll_task *k)
