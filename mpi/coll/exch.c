@@ -61,7 +61,7 @@ static int recv(const struct wm_exch *x, void *buf, int64_t nbytes, int from)
     int64_t got = r->status.len;
     err = finish(x, r);
     if (!err && got < nbytes)
-        err = -RT_EPEER;
+        err = x->await ? -RT_EREMOTE : -RT_EPEER;
     return werr ? werr : err;
 }
 

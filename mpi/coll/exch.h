@@ -23,7 +23,8 @@ struct wm_exch {
     int leader;
     struct wm_comm *across;
     int far, far_tag;
-    /* Waits for a receive, and may cancel it; returns 0 or -RT_E...  NULL: wm_alive_receive(). */
+    /* Waits for a receive, and may cancel it; returns 0 or -RT_E..., -RT_EREMOTE if another
+     * participant has had an error.  NULL: wm_alive_receive(). */
     int (*await)(void *arg, struct rt_req *r);
     void *arg;
 };
