@@ -35,6 +35,8 @@
  * ranks may ask at the same time. */
 #define LOOK_FIRST_NS 1000000000u
 #define LOOK_MAX_NS 32000000000u
+/* Polls without success after which the clock is read. */
+#define LOOK_POLLS 256
 
 struct wm_sleeper {          /* on the stack of a thread that is asleep, or about to be */
     struct rt_list link;     /* in domain->sleepers */
@@ -134,7 +136,7 @@ static bool was_forgotten(struct wm_domain *d, const struct wm_sleeper *s, uint3
     return found && s->asleep && !rt_bell_rung(armed);
 }
 
-/* A sleep has ended without an event. */
+/* A sleep has ended without an event, or many polls have found nothing. */
 static void look_for_ended(struct wm_domain *d, struct wm_wait *w)
 {
     uint64_t now = rt_now_ns();
@@ -272,11 +274,33 @@ void wm_domain_wait(struct wm_domain *d, const uint32_t *done)
     wm_domain_left(d, &w);
 }
 
+/* A program that polls until it finds something never sleeps.  `first`: no such look has been taken
+ * since the last successful poll. */
+static void look_for_ended_polling(bool first)
+{
+    static struct wm_wait polling; /* under the lock */
+    struct wm_domain *d = wm_main_domain;
+    rt_lock(&d->lock);
+    if (first)
+        polling = (struct wm_wait){ 0 };
+    look_for_ended(d, &polling);
+    rt_unlock(&d->lock);
+}
+
 /* With threads, a thread that polls takes the lock again before another one has woken up, for whose
  * sake the lock was released.  With more ranks than cores, a rank that polls keeps the sender of
  * the answer off the core until its time slice ends, milliseconds later. */
 void wm_domain_polled(bool found)
 {
-    if (!found && (rt_threaded || rt_idle_oversubscribed()))
+    static uint32_t unsuccessful; /* polls since the last successful one; approximate with threads
+                                   */
+    uint32_t n = found ? 0 : rt_load_relaxed(&unsuccessful) + 1;
+    if (n || rt_load_relaxed(&unsuccessful))
+        rt_store_relaxed(&unsuccessful, n);
+    if (found)
+        return;
+    if (rt_unlikely(n % LOOK_POLLS == 0))
+        look_for_ended_polling(n == LOOK_POLLS);
+    if (rt_threaded || rt_idle_oversubscribed())
         rt_idle_yield();
 }

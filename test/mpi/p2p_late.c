@@ -7,6 +7,7 @@
  *                    has ended: on other hosts there is no connection to it, and none is wanted
  *   p2p_late gone    messages of a process that has ended since, and then one that is not there
  *   p2p_late absent  an erroneous one: the last rank ends without taking part in anything
+ *   p2p_late polled  another erroneous one: the same, and the others poll for a message
  *   p2p_late never   an erroneous one: messages without a receive, their requests freed */
 #include "test/mpi/mpitest.h"
 
@@ -99,6 +100,26 @@ static void without_the_last(void)
     CHECK(MPI_Allreduce(in, out, BIG / 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS);
 }
 
+/* A loop of MPI_Test or MPI_Iprobe never sleeps. */
+static void polls_for_the_last(void)
+{
+    int x = 0, class, err = MPI_SUCCESS, flag = 0;
+    MPI_Request r;
+
+    if (mt_rank == mt_size - 1)
+        return;
+    if (mt_rank % 2) {
+        while (!flag && !err)
+            err = MPI_Iprobe(mt_size - 1, TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    } else {
+        OK(MPI_Irecv(&x, 1, MPI_INT, mt_size - 1, TAG, MPI_COMM_WORLD, &r));
+        while (!flag && !err)
+            err = MPI_Test(&r, &flag, MPI_STATUS_IGNORE);
+    }
+    OK(MPI_Error_class(err, &class));
+    CHECK_EQ(class, MPI_ERR_PROC_ABORTED);
+}
+
 static void never_received(void)
 {
     static char buf[BIG];
@@ -142,7 +163,8 @@ static void freed_check(void)
 int main(int argc, char **argv)
 {
     bool freed = argc > 1 && !strcmp(argv[1], "freed");
-    bool absent = argc > 1 && !strcmp(argv[1], "absent");
+    bool polled = argc > 1 && !strcmp(argv[1], "polled");
+    bool absent = polled || (argc > 1 && !strcmp(argv[1], "absent"));
 
     mt_init(argc, argv);
     if (mt_size != 2 && !absent) {
@@ -155,6 +177,8 @@ int main(int argc, char **argv)
         asked_in_vain();
     else if (argc > 1 && !strcmp(argv[1], "gone"))
         sender_gone();
+    else if (polled)
+        polls_for_the_last();
     else if (absent)
         without_the_last();
     else if (freed)
