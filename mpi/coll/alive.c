@@ -45,7 +45,7 @@ static bool has_died(const struct wm_comm *c, int i)
     int local = p.ns == 0 && rt_node.bells ? rt_boot_local(p.rank) : -1;
     if (local >= 0)
         return !rt_node_said_last(local) && rt_node_gone(local);
-    const struct wm_peer *peer = c->peers[i];
+    const struct wm_peer *peer = wm_domain_known(c->dom, p);
     return peer && peer->err && !peer->is_last;
 }
 
@@ -56,9 +56,19 @@ static bool is_notified(const struct wm_comm *c)
     return c->notices && wm_match_find(&c->dom->match, &k);
 }
 
+void wm_alive_report(struct wm_comm *c)
+{
+    for (int i = 0; i < c->remote->size; i++)
+        for (int k = 0; has_died(c, i) && k < c->remote->size; k++)
+            if (!has_died(c, k))
+                wm_domain_report_died(c->dom, wm_group_proc(c->remote, k),
+                                      wm_group_proc(c->remote, i));
+}
+
 void wm_alive_notify(struct wm_comm *c)
 {
     struct rt_req *r;
+    wm_alive_report(c);
     for (int i = 0; i < c->size; i++) {
         struct wm_msg m = { .buf = "",
                             .layout = &wm_type_get(MPI_BYTE)->layout,

@@ -14,7 +14,11 @@ struct wm_alive {
     uint64_t nsleeps, next_ns;
 };
 bool wm_alive_look(struct wm_comm *c, struct wm_alive *l);
-/* Notifies the other processes of a file's communicator that one has died: their waits end, too. */
+/* Notifies the living processes of `c` which have died, as far as this process knows.  Their waits
+ * for these end, in any communicator, also without a connection to the dead. */
+void wm_alive_report(struct wm_comm *c);
+/* The same, and ends the waits of the others on `c`, the communicator of a file, also if no death
+ * is known. */
 void wm_alive_notify(struct wm_comm *c);
 /* Waits until *done.  0, or -RT_EPEER: a process of `c` has died before. */
 int wm_alive_wait(struct wm_comm *c, const uint32_t *done);

@@ -5,7 +5,8 @@
  *
  * After an error a participant still sends all messages of its remaining rounds, but empty: a
  * partner that does not notice the death of a process itself gets an error, too, and passes it
- * on. */
+ * on.  Participants that have completed the exchange wait for this one in later calls, so a
+ * participant that has noticed a death notifies all. */
 #include "mpi/coll/exch.h"
 #include "mpi/coll/alive.h"
 #include "mpi/datatype/type.h"
@@ -127,6 +128,13 @@ static int combine(const struct wm_exch *x, void *inout, int64_t nbytes,
     return partner ? send_unless(x, err, inout, nbytes, x->me + pow2) : err;
 }
 
+static int reported(const struct wm_exch *x, int err)
+{
+    if (err == -RT_EPEER)
+        wm_alive_report(x->comm);
+    return err;
+}
+
 /* wm_exch_bcast() after an error of this participant, if `err` is not 0. */
 static int spread(const struct wm_exch *x, int err, void *buf, int64_t nbytes)
 {
@@ -147,7 +155,7 @@ int wm_exch_combine(const struct wm_exch *x, void *inout, int64_t nbytes,
     _Alignas(16) char far[WM_EXCH_MAX];
     int err = combine(x, inout, nbytes, merge);
     if (!x->two)
-        return err;
+        return reported(x, err);
     if (x->me == x->leader) {
         struct wm_exch across = { .comm = x->across, .tag = x->far_tag };
         err = err ? send_unless(&across, err, inout, nbytes, x->far)
@@ -156,7 +164,7 @@ int wm_exch_combine(const struct wm_exch *x, void *inout, int64_t nbytes,
     err = spread(x, err, far, nbytes);
     if (!err)
         merge(inout, far);
-    return err;
+    return reported(x, err);
 }
 
 static void merge_max(void *inout, const void *in)
@@ -173,7 +181,7 @@ int wm_exch_max(const struct wm_exch *x, int32_t *v)
 
 int wm_exch_bcast(const struct wm_exch *x, void *buf, int64_t nbytes)
 {
-    return spread(x, 0, buf, nbytes);
+    return reported(x, spread(x, 0, buf, nbytes));
 }
 
 int wm_exch_swap(const struct wm_exch *x, const void *out, int64_t out_nbytes, void *in,
@@ -207,5 +215,5 @@ int wm_exch_allgather(const struct wm_exch *x, const void *mine, int64_t nbytes,
     reverse(tmp, nbytes, 0, x->n - x->me);
     reverse(tmp, nbytes, x->n - x->me, x->n);
     reverse(tmp, nbytes, 0, x->n);
-    return err;
+    return reported(x, err);
 }

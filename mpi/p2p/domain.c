@@ -354,6 +354,21 @@ void wm_domain_look_for_ended(struct wm_domain *d)
     free(ranges);
 }
 
+void wm_domain_report_died(struct wm_domain *d, struct rt_proc to, struct rt_proc dead)
+{
+    struct rt_name name = rt_boot_name(dead);
+    struct wm_peer *p;
+    if (wm_domain_peer(d, to, &p) >= 0 && !p->is_self)
+        wm_try_ctl(d, p, wm_hdr(WM_CONTROL, 0, WM_DIED, 0), &name, sizeof name);
+}
+
+void wm_domain_died(struct wm_domain *d, struct rt_proc proc)
+{
+    struct wm_peer *p;
+    if (wm_domain_peer(d, proc, &p) >= 0 && !p->is_self && !has_spoken(p))
+        on_down(d, p->eager, -RT_EPEER);
+}
+
 /* Publishes that this process is in MPI_Finalize, or uses MPI again: on this host in the segment,
  * to other hosts by a message to each process with which there was communication. */
 static void say_last(struct wm_domain *d, bool last)
@@ -577,7 +592,7 @@ bool wm_domain_part(struct wm_domain *d, uint32_t ns)
     return all;
 }
 
-static struct wm_peer *find_peer(struct wm_domain *d, struct rt_proc proc)
+struct wm_peer *wm_domain_known(struct wm_domain *d, struct rt_proc proc)
 {
     for (struct wm_peer *p = d->peers[proc_hash(proc)]; p; p = p->next)
         if (p->proc.rank == proc.rank && p->proc.ns == proc.ns)
@@ -616,7 +631,7 @@ static int make_peer(struct wm_domain *d, struct rt_proc proc, struct btl_peer *
 int wm_domain_peer(struct wm_domain *d, struct rt_proc proc, struct wm_peer **out)
 {
     struct btl_peer *bp;
-    *out = find_peer(d, proc);
+    *out = wm_domain_known(d, proc);
     if (*out)
         return 0;
     int err = connect_peer(d, proc, &bp);
@@ -625,7 +640,7 @@ int wm_domain_peer(struct wm_domain *d, struct rt_proc proc, struct wm_peer **ou
 
 int wm_domain_adopt(struct wm_domain *d, struct btl_peer *bp, struct wm_peer **out)
 {
-    *out = find_peer(d, bp->proc);
+    *out = wm_domain_known(d, bp->proc);
     if (*out) {
         log_error(MPI,
                   "rank %u connects by %s, but this rank is connected to it by %s; set WEFT_BTL "

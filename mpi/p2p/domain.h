@@ -159,6 +159,11 @@ int wm_progress(struct wm_domain *d);
 /* Asks the launcher whether processes have ended with which there was no communication, and fails
  * the operations that wait for them.  Under the lock, which is released meanwhile. */
 void wm_domain_look_for_ended(struct wm_domain *d);
+/* Notifies process `to` that another one has died. */
+void wm_domain_report_died(struct wm_domain *d, struct rt_proc to, struct rt_proc dead);
+/* Another process has found that this one has died.  Fails the operations that wait for it, if
+ * there was no communication with it: else this process notices the death itself. */
+void wm_domain_died(struct wm_domain *d, struct rt_proc proc);
 /* Progress of copies of device memory alone, where some are under way; returns the number of
  * events. */
 int wm_progress_copies(struct wm_domain *d);
@@ -169,6 +174,8 @@ void wm_domain_add_task(struct wm_domain *d, struct coll_task *k);
 /* Finds or makes the peer; -RT_EUNREACH when no transport reaches it (logged once, with the
  * transports that were tried). */
 int wm_domain_peer(struct wm_domain *d, struct rt_proc proc, struct wm_peer **out);
+/* The peer if it has been found or made; else NULL. */
+struct wm_peer *wm_domain_known(struct wm_domain *d, struct rt_proc proc);
 /* The process at the other end has connected first, by this connection. -RT_EUNREACH, logged: it is
  * known by another transport already. */
 int wm_domain_adopt(struct wm_domain *d, struct btl_peer *bp, struct wm_peer **out);

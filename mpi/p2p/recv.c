@@ -15,6 +15,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/base/reserve.h"
+#include "runtime/boot/jobs.h"
 
 #define STORED_SMALL 64 /* payload bytes of a spare node: most unexpected messages are short */
 
@@ -222,6 +223,15 @@ static void on_control(struct wm_domain *d, uint32_t kind, const void *data, siz
         RT_BUG("message of unknown kind %u", kind);
 }
 
+static void on_died(struct wm_domain *d, const void *data, size_t len)
+{
+    struct rt_name name = { 0 };
+    struct rt_proc proc;
+    memcpy(&name, data, len < sizeof name ? len : sizeof name);
+    if (rt_boot_proc(name, &proc) >= 0)
+        wm_domain_died(d, proc);
+}
+
 static __attribute__((noinline)) void arrived(struct wm_domain *d, struct btl_peer *from,
                                               const struct btl_hdr *h, const void *data, size_t len)
 {
@@ -246,7 +256,9 @@ static __attribute__((noinline)) void arrived(struct wm_domain *d, struct btl_pe
         return;
     }
     if (kind == WM_CONTROL) {
-        if (k.tag != WM_RMA_MESSAGE)
+        if (k.tag == WM_DIED)
+            on_died(d, data, len);
+        else if (k.tag != WM_RMA_MESSAGE)
             wm_flow_on(d, peer_of(d, from), k.tag);
         else if (d->rma)
             d->rma(d, peer_of(d, from), h, data, len);

@@ -506,7 +506,6 @@ void wm_rma_peer_gone(struct wm_rma *r, const struct wm_peer *p)
     int local = p->proc.ns == 0 ? rt_boot_local(p->proc.rank) : -1;
     if (local >= 0 && r->ctl && wm_rma_has_left(r, local))
         return;
-    for (int i = 0; i < r->comm->size && !r->dead; i++)
-        if (r->comm->peers[i] == p)
-            r->dead = (int)p->proc.rank + 1;
+    if (!r->dead && wm_group_find(r->comm->group, p->proc) >= 0)
+        r->dead = (int)p->proc.rank + 1;
 }

@@ -90,7 +90,10 @@ int rt_share_open(struct rt_share *s, uint32_t a, int b, size_t nbytes, size_t a
     *s = (struct rt_share){ .nbytes = nbytes, .align = align, .fd = -1 };
     set_path(s, a, b);
     s->fd = open(s->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    bool gone = s->fd < 0 && errno == ENOENT;
     int err = s->fd < 0 ? failed(s, "open") : map(s, MAP_SHARED);
+    if (gone)
+        err = -RT_EPEER;
     s->path[0] = '\0'; /* the creator's */
     if (err < 0)
         rt_share_close(s);

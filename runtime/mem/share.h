@@ -22,8 +22,8 @@ int rt_share_alone(struct rt_share *s, size_t nbytes, size_t align);
 /* Creates and maps the file; `a` and `b` name it within the job and host.  -RT_ENOMEM, -RT_ENOSPC,
  * -RT_EPERM, -RT_ESYS. */
 int rt_share_create(struct rt_share *s, uint32_t a, int b, size_t nbytes, size_t align);
-/* Opens and maps a file that another process has created with the same arguments.  The same
- * errors. */
+/* Opens and maps a file that another process has created with the same arguments.  The same errors;
+ * -RT_EPEER: the creator has removed it, because it could not complete its call. */
 int rt_share_open(struct rt_share *s, uint32_t a, int b, size_t nbytes, size_t align);
 /* Allocates the pages of [off, off + nbytes), so that a full file system is -RT_ENOSPC here and not
  * SIGBUS later.  -RT_ESYS: another error. */

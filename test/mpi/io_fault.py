@@ -52,7 +52,7 @@ def survives(call, dead, ranks=3, says="MPI_ERR_PROC_ABORTED", launch=()):
     with tempfile.TemporaryDirectory() as d:
         j = job(ranks, call, str(dead), os.path.join(d, "file"), program=survivor, limit=15, launch=launch).expect(3)
     lines = [f"call gave {says}", "data gave success"]
-    if call not in ("open", "close", "many"):
+    if call not in ("open", "within", "close", "many"):
         lines.append("close gave MPI_ERR_PROC_ABORTED")
     for line in lines:
         assert j.count(line) == ranks - 1, f"{call}: expected '{line}' of {ranks - 1} ranks in\n{j.text}"
@@ -99,5 +99,12 @@ def several_hosts():
         survives("open", dead, 3, launch=HOSTS)
 
 
+def within_an_agreement():
+    """One rank loses the dead one in the last round of the opening's first agreement, others complete it."""
+    for dead in (0, 1, 2, 3):
+        survives("within", dead, 4, launch=HOSTS)
+
+
 main([before_a_write, within_a_write, within_a_read, within_a_nonblocking_write, within_a_nonblocking_read,
-      open_and_close, independent_access, shared_pointer, properties, through_aggregators, several_hosts])
+      open_and_close, independent_access, shared_pointer, properties, through_aggregators, several_hosts,
+      within_an_agreement])
