@@ -10,6 +10,7 @@
 #include "launcher/host/guard.h"
 #include "launcher/job.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -46,10 +47,21 @@ void launch_store_name(const char *segment, char *path, size_t len)
 
 void launch_remove_files(const char *segment)
 {
-    char store[4096 + 8];
+    const char *name = strrchr(segment, '/') + 1;
+    size_t folder_len = (size_t)(name - segment), len = strlen(name);
+    char path[8192];
+    struct dirent *e;
+
     unlink(segment);
-    launch_store_name(segment, store, sizeof store);
-    nftw(store, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    snprintf(path, sizeof path, "%.*s", (int)folder_len, segment);
+    DIR *folder = opendir(path);
+    while (folder && (e = readdir(folder)))
+        if (!strncmp(e->d_name, name, len) && e->d_name[len] == '.') {
+            snprintf(path, sizeof path, "%.*s%s", (int)folder_len, segment, e->d_name);
+            nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+        }
+    if (folder)
+        closedir(folder);
 }
 
 /* Waits until the parent writes or ends.  False: the parent's channel is closed, and the parent has

@@ -14,8 +14,8 @@ void launch_guard_add(pid_t group);
 void launch_guard_drop(pid_t group);
 /* Ends the guard, which then cleans up nothing, and waits for it. */
 void launch_guard_stop(void);
-/* Removes the files of a job on this host: its node segment, and the folder of PMIx's store beside
- * it. */
+/* Removes the files of a job on this host: its node segment, and those whose names continue the
+ * segment's with a dot: the folder of PMIx's store, and shared windows whose creator was killed. */
 void launch_remove_files(const char *segment);
 /* The folder of PMIx's store, from the path of the segment. */
 void launch_store_name(const char *segment, char *path, size_t len);
