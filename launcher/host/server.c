@@ -117,14 +117,19 @@ static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int status,
     return PMIX_SUCCESS;
 }
 
-/* PMIx has read everything that the rank wrote, and the rank has not finalized. */
+/* PMIx has read everything that the rank wrote, and the rank has not finalized.  If PMIx notices
+ * the loss of several ranks at once, it calls this once: the other ranks are in info[]. */
 static void on_lost(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[],
                     size_t ninfo, pmix_info_t results[], size_t nresults,
                     pmix_event_notification_cbfunc_fn_t cbfunc, void *cbdata)
 {
-    (void)id, (void)status, (void)info, (void)ninfo, (void)results, (void)nresults;
+    (void)id, (void)status, (void)results, (void)nresults;
     if (!strcmp(source->nspace, server.nspace))
         post(LAUNCH_LOST, source, 0, NULL);
+    for (size_t i = 0; i < ninfo; i++)
+        if (PMIX_CHECK_KEY(&info[i], PMIX_PROCID) && info[i].value.type == PMIX_PROC &&
+            !strcmp(info[i].value.data.proc->nspace, server.nspace))
+            post(LAUNCH_LOST, info[i].value.data.proc, 0, NULL);
     if (cbfunc)
         cbfunc(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
 }
