@@ -107,10 +107,15 @@ static void will_be_acked(struct wm_rma_op *op, struct wm_rma_msg *m, bool answe
     } else if (t->acks && t->acked == t->sent) {
         m->flags |= WM_RMA_ACK;
         m->id = seq;
-    } else {
-        return;
     }
-    t->flushed = seq;
+}
+
+static void count_message(struct wm_rma_op *op, const struct wm_rma_msg *m)
+{
+    struct wm_rma_target *t = op->t;
+    t->sent++;
+    if (op->acks || m->flags & WM_RMA_ACK)
+        t->flushed = t->sent;
 }
 
 /* Sends a head and `len` bytes of the origin's packed data from `pos` on. */
@@ -135,7 +140,7 @@ static int send_data(struct wm_rma_op *op, struct wm_rma_msg *m, int64_t pos, in
         rt_layout_pack(&o->type->layout, o->count, o->buf, pos, msg + sizeof *m, len);
     else
         len = 0; /* MPI_NO_OP */
-    op->t->sent++;
+    count_message(op, m);
     return wm_try_ctl(op->rma->dom, op->t->peer, wm_rma_hdr(op->rma), msg,
                       (uint32_t)(sizeof *m + (size_t)len));
 }
@@ -283,7 +288,7 @@ static int send_get(struct wm_rma_op *op)
         return err;
     m.len = (uint32_t)op->a.nbytes;
     will_be_acked(op, &m, true);
-    op->t->sent++;
+    count_message(op, &m);
     sent(op, true);
     return wm_try_ctl(op->rma->dom, op->t->peer, wm_rma_hdr(op->rma), &m, sizeof m);
 }
@@ -380,7 +385,7 @@ static int send_cas(struct wm_rma_op *op)
         return err;
     msg.m.len = (uint32_t)n;
     will_be_acked(op, &msg.m, true);
-    op->t->sent++;
+    count_message(op, &msg.m);
     sent(op, true);
     return wm_try_ctl(op->rma->dom, op->t->peer, wm_rma_hdr(op->rma), &msg,
                       (uint32_t)(sizeof msg.m + 2 * n));
