@@ -40,6 +40,8 @@ int wm_rma_barrier(struct wm_rma *r)
     if (!err && wm_rma_wait(r, NULL, has_met))
         return wm_rma_dead(r);
     err = err ? err : r->barrier.req.err;
+    if (err == -RT_EREMOTE) /* a barrier has no data, so the sender has lost a process */
+        err = -RT_EPEER;
     return err < 0 ? wm_err_rt(err, "synchronising the processes of the window") : MPI_SUCCESS;
 }
 
