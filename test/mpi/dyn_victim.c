@@ -65,8 +65,9 @@ static void meet(bool accepts, int n)
         if (i == 2)
             before = descriptors();
     }
-    if (n >= 50) /* the same two jobs */
-        CHECK_EQ(descriptors(), before);
+    /* The same two jobs.  1: the socket of the doorbell, made when a process first needs it. */
+    if (n >= 50)
+        CHECK_MSG(descriptors() <= before + 1, "%d descriptors, then %d", before, descriptors());
 }
 
 static void survive(void)
