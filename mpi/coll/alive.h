@@ -14,8 +14,8 @@ struct wm_alive {
     uint64_t nsleeps, next_ns;
 };
 bool wm_alive_look(struct wm_comm *c, struct wm_alive *l);
-/* Notifies the living processes of `c` which have died, as far as this process knows.  Their waits
- * for these end, in any communicator, also without a connection to the dead. */
+/* Sends the living processes of `c` the names of the dead ones that this process knows.  Their
+ * waits for the dead end, in any communicator, also without a connection to the dead. */
 void wm_alive_report(struct wm_comm *c);
 /* The same, and ends the waits of the others on `c`, the communicator of a file, also if no death
  * is known. */

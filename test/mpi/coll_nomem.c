@@ -6,7 +6,7 @@
  *     coll_nomem list
  * Arguments and output are those of nomem, for nomem.py. */
 #include "test/mpi/mpitest.h"
-#include "test/mpi/nomem_alloc.h"
+#include "test/mpi/nomem_walk.h"
 
 enum form { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
 static const char *const forms[FORMS] = { "blocking", "nonblocking", "persistent" };
@@ -14,11 +14,6 @@ static const char *const forms[FORMS] = { "blocking", "nonblocking", "persistent
 static const int lengths[LENGTHS] = { 3, 30000 }; /* eager; rendezvous, and pieces */
 #define MOST 30000
 #define RANKS 8
-
-static struct {
-    int rank, only;
-    long from;
-} opt = { .from = 1 };
 
 static MPI_Comm parent, comm, cart, pair, half;
 static MPI_Datatype gaps; /* every other int */
@@ -267,24 +262,7 @@ static bool attempt(int victim, long nth)
     return hit;
 }
 
-static void walk(void)
-{
-    long total = 0, nth = opt.from;
-
-    for (int victim = opt.rank; victim < mt_size; victim++, nth = 1) {
-        for (; attempt(victim, nth); nth++) {
-            total++;
-            if (opt.only)
-                break;
-        }
-        if (opt.only)
-            break;
-    }
-    if (mt_rank == 0 && opt.only && !total)
-        printf("# past the last\n");
-    else if (mt_rank == 0)
-        printf("# %s: %ld allocations\n", calls[current].name, total);
-}
+static void walk(void) { nomem_walk(calls[current].name, attempt); }
 
 /* Connects all processes: libpmix, which looks up addresses, does not stand a failed allocation. */
 static void connect_all(void)
@@ -313,16 +291,7 @@ static bool choose(const char *which)
 
 int main(int argc, char **argv)
 {
-    if (!nomem_works())
-        check_skip("the allocator of this build cannot be replaced");
-    for (int i = 2; i < argc; i++) {
-        if (!strncmp(argv[i], "rank=", 5))
-            opt.rank = atoi(argv[i] + 5);
-        else if (!strncmp(argv[i], "from=", 5))
-            opt.from = atol(argv[i] + 5);
-        else if (!strcmp(argv[i], "only"))
-            opt.only = 1;
-    }
+    nomem_options(argc, argv);
     if (argc < 2 || !strcmp(argv[1], "list"))
         return !choose(NULL);
     if (!choose(argv[1]))

@@ -20,5 +20,5 @@ test_mpi_io_errors_LDADD = libmpi_abi.la
 test_mpi_io_jobs_LDADD = libmpi_abi.la
 test_mpi_io_full_LDADD = libmpi_abi.la
 test_mpi_io_cores_LDADD = libmpi_abi.la
-test_mpi_io_nomem_SOURCES = test/mpi/io_nomem.c test/mpi/nomem_alloc.c test/mpi/nomem_alloc.h test/mpi/iotest.h test/mpi/mpitest.h
+test_mpi_io_nomem_SOURCES = test/mpi/io_nomem.c test/mpi/nomem_alloc.c test/mpi/nomem_alloc.h test/mpi/nomem_walk.h test/mpi/iotest.h test/mpi/mpitest.h
 test_mpi_io_nomem_LDADD = libmpi_abi.la

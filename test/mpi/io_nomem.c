@@ -6,15 +6,10 @@
  *     io_nomem list
  * As nomem.c; nomem.py runs both. */
 #include "test/mpi/iotest.h"
-#include "test/mpi/nomem_alloc.h"
+#include "test/mpi/nomem_walk.h"
 
 #define PIECE 64
 #define PIECES 256
-
-static struct {
-    int rank, only;
-    long from;
-} opt = { .from = 1 };
 
 static char buf[PIECE * PIECES];
 
@@ -102,37 +97,11 @@ static bool attempt(int victim, long nth)
     return most(reached);
 }
 
-static void walk(void)
-{
-    long n = 0, nth = opt.from;
-
-    for (int victim = opt.rank; victim < mt_size; victim++, nth = 1) {
-        for (; attempt(victim, nth); nth++) {
-            n++;
-            if (opt.only)
-                break;
-        }
-        if (opt.only)
-            break;
-    }
-    if (mt_rank == 0 && opt.only && !n)
-        printf("# past the last\n");
-    else if (mt_rank == 0)
-        printf("# %s: %ld allocations\n", calls[current].name, n);
-}
+static void walk(void) { nomem_walk(calls[current].name, attempt); }
 
 int main(int argc, char **argv)
 {
-    if (!nomem_works())
-        check_skip("the allocator of this build cannot be replaced");
-    for (int i = 2; i < argc; i++) {
-        if (!strncmp(argv[i], "rank=", 5))
-            opt.rank = atoi(argv[i] + 5);
-        else if (!strncmp(argv[i], "from=", 5))
-            opt.from = atol(argv[i] + 5);
-        else if (!strcmp(argv[i], "only"))
-            opt.only = 1;
-    }
+    nomem_options(argc, argv);
     const char *which = argc > 1 ? argv[1] : "list";
     while (current < NCALLS && strcmp(which, calls[current].name))
         current++;

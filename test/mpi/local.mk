@@ -75,9 +75,9 @@ test_mpi_dyn_victim_LDADD = libmpi_abi.la
 EXTRA_DIST += test/mpi/dyn_meet.py test/mpi/dyn_alone.py
 # Memory that runs out in a collective call.
 check_PROGRAMS += test/mpi/nomem
-test_mpi_nomem_SOURCES = test/mpi/nomem.c test/mpi/nomem_alloc.c test/mpi/nomem_alloc.h test/mpi/mpitest.h
+test_mpi_nomem_SOURCES = test/mpi/nomem.c test/mpi/nomem_alloc.c test/mpi/nomem_alloc.h test/mpi/nomem_walk.h test/mpi/mpitest.h
 test_mpi_nomem_LDADD = libmpi_abi.la
 EXTRA_DIST += test/mpi/nomem.py
 check_PROGRAMS += test/mpi/coll_nomem
-test_mpi_coll_nomem_SOURCES = test/mpi/coll_nomem.c test/mpi/nomem_alloc.c test/mpi/nomem_alloc.h test/mpi/mpitest.h
+test_mpi_coll_nomem_SOURCES = test/mpi/coll_nomem.c test/mpi/nomem_alloc.c test/mpi/nomem_alloc.h test/mpi/nomem_walk.h test/mpi/mpitest.h
 test_mpi_coll_nomem_LDADD = libmpi_abi.la

@@ -8,12 +8,7 @@
  * A process may also end the job with a clear message, so the program prints where it is, and
  * nomem.py continues from there. */
 #include "test/mpi/mpitest.h"
-#include "test/mpi/nomem_alloc.h"
-
-static struct {
-    int rank, only;
-    long from;
-} opt = { .from = 1 };
+#include "test/mpi/nomem_walk.h"
 
 static MPI_Comm parent, cart, pair, half, made_comm;
 static MPI_Win made_win;
@@ -237,13 +232,12 @@ static void drop(void)
         MPI_File_close(&made_file);
 }
 
-/* Returns whether the victim allocated as often as `nth`. */
-static int attempt(size_t call, int victim, long nth)
+static bool attempt(int victim, long nth)
 {
     int ends[3] = { 0 }, most[3];
     static char name[96];
 
-    snprintf(name, sizeof name, "%s rank=%d from=%ld only", calls[call].name, victim, nth);
+    snprintf(name, sizeof name, "%s rank=%d from=%ld only", calls[current].name, victim, nth);
     mt_case = name;
     if (mt_rank == 0) {
         printf("# at %s\n", name);
@@ -255,7 +249,7 @@ static int attempt(size_t call, int victim, long nth)
     mt_sync();
     if (mt_rank == victim)
         nomem_arm(nth);
-    int err = calls[call].make();
+    int err = calls[current].make();
     if (mt_rank == victim)
         ends[0] = nomem_disarm() >= nth;
     ends[1] = err != MPI_SUCCESS;
@@ -276,24 +270,7 @@ static int attempt(size_t call, int victim, long nth)
     return most[0];
 }
 
-static void walk(void)
-{
-    long n = 0, nth = opt.from;
-
-    for (int victim = opt.rank; victim < mt_size; victim++, nth = 1) {
-        for (; attempt(current, victim, nth); nth++) {
-            n++;
-            if (opt.only)
-                break;
-        }
-        if (opt.only)
-            break;
-    }
-    if (mt_rank == 0 && opt.only && !n)
-        printf("# past the last\n");
-    else if (mt_rank == 0)
-        printf("# %s: %ld allocations\n", calls[current].name, n);
-}
+static void walk(void) { nomem_walk(calls[current].name, attempt); }
 
 /* What the calls start from. */
 static void prepare(void)
@@ -337,16 +314,7 @@ static void finish_all(void)
 
 int main(int argc, char **argv)
 {
-    if (!nomem_works())
-        check_skip("the allocator of this build cannot be replaced");
-    for (int i = 2; i < argc; i++) {
-        if (!strncmp(argv[i], "rank=", 5))
-            opt.rank = atoi(argv[i] + 5);
-        else if (!strncmp(argv[i], "from=", 5))
-            opt.from = atol(argv[i] + 5);
-        else if (!strcmp(argv[i], "only"))
-            opt.only = 1;
-    }
+    nomem_options(argc, argv);
     const char *which = argc > 1 ? argv[1] : "list";
     while (current < NCALLS && strcmp(which, calls[current].name))
         current++;
