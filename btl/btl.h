@@ -52,6 +52,7 @@ struct btl_caps { /* constant after open(); btl_check() compares them with the p
                                           * at the same time; 0: not offered */
 };
 #define BTL_KEY_MAX 32
+#define BTL_HEAD_MAX 64u
 
 /* Completion of a put or get.  Embedded by the caller and borrowed until done(); err: 0 or
  * -RT_E... */
@@ -118,6 +119,14 @@ struct btl_ops {
      * to one peer arrive in the order of the calls.  -RT_EAGAIN: no room; -RT_EPEER: the peer is
      * lost.  NULL: remote memory access only (btl_has_messages). */
     int (*send)(struct btl_peer *p, const struct btl_hdr *h, const void *buf, size_t len);
+    /* Optional: the same with `head`, of at most BTL_HEAD_MAX bytes, in front of the payload.  A
+     * caller whose data lie apart from its head need not copy them. */
+    int (*send_head)(struct btl_peer *p, const struct btl_hdr *h, const void *head, size_t head_len,
+                     const void *buf, size_t len);
+    /* Optional, both or none: short messages to one peer that are sent between hold() and release()
+     * leave together.  The pairs may nest; progress() may not be called in between. */
+    void (*hold)(struct btl *b);
+    void (*release)(struct btl *b);
     /* Registers memory.  at: what runtime/gpu has just returned for device memory; NULL: host
      * memory.  -RT_ENOTSUP: the transport does not access this kind of memory. */
     int (*mem_reg)(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at,

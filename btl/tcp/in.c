@@ -43,7 +43,9 @@ static int in_reserve(struct tcp_in *in, uint32_t need)
 static uint32_t frame_len(const struct tcp_frame *f)
 {
     uint32_t kind = tcp_word_kind(f->word), len = tcp_word_len(f->word);
-    uint32_t max = kind == TCP_MSG ? TCP_LEN_MAX : kind == TCP_PUT ? TCP_LEN_MAX + 8 : 0;
+    uint32_t max = kind == TCP_MSG   ? TCP_LEN_MAX + BTL_HEAD_MAX
+                   : kind == TCP_PUT ? TCP_LEN_MAX + 8
+                                     : 0;
     if (kind < TCP_MSG || kind > TCP_BYE || len > max)
         return 0;
     return (uint32_t)tcp_frame_len(len);

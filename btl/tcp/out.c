@@ -198,7 +198,8 @@ int tcp_out_flush(struct tcp_peer *p)
  * by one packet instead of 64. */
 void tcp_uncork(struct btl_tcp *b)
 {
-    b->corking = false;
+    if (--b->corking)
+        return;
     while (!rt_list_empty(&b->corked)) {
         struct tcp_peer *p = rt_container(b->corked.next, struct tcp_peer, cork);
         rt_list_del(&p->cork);

@@ -20,15 +20,21 @@ static inline void need_connection(struct tcp_peer *p)
         tcp_connect_first(p);
 }
 
-int tcp_send(struct btl_peer *peer, const struct btl_hdr *h, const void *buf, size_t len)
+int tcp_send_head(struct btl_peer *peer, const struct btl_hdr *h, const void *head, size_t head_len,
+                  const void *buf, size_t len)
 {
     struct tcp_peer *p = (struct tcp_peer *)peer;
-    int err = tcp_frame_send(p, TCP_MSG, h, NULL, 0, buf, len, false);
+    int err = tcp_frame_send(p, TCP_MSG, h, head, head_len, buf, len, false);
     if (rt_unlikely(err == -RT_EPEER))
         tcp_need_work(p); /* progress() notifies the engine, if it has not yet */
     if (rt_likely(err == 0))
         need_connection(p);
     return err;
+}
+
+int tcp_send(struct btl_peer *peer, const struct btl_hdr *h, const void *buf, size_t len)
+{
+    return tcp_send_head(peer, h, NULL, 0, buf, len);
 }
 
 static int put_short(struct tcp_peer *p, struct tcp_xfer *x)

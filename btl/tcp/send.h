@@ -6,6 +6,8 @@
 #include "btl/btl.h"
 
 int tcp_send(struct btl_peer *peer, const struct btl_hdr *h, const void *buf, size_t len);
+int tcp_send_head(struct btl_peer *peer, const struct btl_hdr *h, const void *head, size_t head_len,
+                  const void *buf, size_t len);
 int tcp_put(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *src, size_t len,
             struct btl_op *op);
 

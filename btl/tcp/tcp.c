@@ -78,7 +78,7 @@ static int pass(struct btl_tcp *b, int wait_ms)
     struct epoll_event e[EVENTS];
     int n = 0, nevents = epoll_wait(b->epoll, e, EVENTS, wait_ms);
 
-    b->corking = true;
+    b->corking++;
     for (int i = 0; i < nevents; i++) {
         if (e[i].data.ptr)
             n += conn_event(e[i].data.ptr, e[i].events);
@@ -107,9 +107,10 @@ static int tcp_progress(struct btl *btl)
     tcp_burst_end(b);
     if (rt_likely(now < b->next_look_ns && !b->stirred && rt_list_empty(&b->finished)))
         return 0;
-    b->corking = true; /* until the end of the pass */
+    b->corking++; /* until the end of the pass */
     int n = tcp_finished(b);
     n += pass(b, 0);
+    tcp_uncork(b);
     uint64_t gap = (now - b->last_event_ns) / GAP_SHARE;
     if (n || b->stirred)
         b->last_event_ns = now;
@@ -134,7 +135,7 @@ static int tcp_poll(struct btl_peer *peer)
     if (p->main->long_read || b->regions.live) {
         n = pass(b, 0);
     } else {
-        b->corking = true;
+        b->corking++;
         n = tcp_main_read(p->main);
         tcp_uncork(b);
     }
@@ -143,6 +144,9 @@ static int tcp_poll(struct btl_peer *peer)
         reap(b);
     return n;
 }
+
+static void tcp_hold(struct btl *btl) { tcp_of(btl)->corking++; }
+static void tcp_release(struct btl *btl) { tcp_uncork(tcp_of(btl)); }
 
 static int tcp_sleep_fd(struct btl *btl, int *limit_us)
 {
@@ -416,6 +420,9 @@ const struct btl_ops btl_tcp_ops = {
     .del_peer = tcp_del_peer,
     .connected = tcp_connected,
     .send = tcp_send,
+    .send_head = tcp_send_head,
+    .hold = tcp_hold,
+    .release = tcp_release,
     .mem_reg = tcp_mem_reg,
     .mem_dereg = tcp_mem_dereg,
     .mem_key = tcp_mem_key,

@@ -54,7 +54,8 @@ struct btl_tcp {
     struct rt_list work;              /* peers with running timers */
     struct rt_list finished;          /* puts whose done() is due */
     struct rt_list corked;            /* peers with frames that are sent at the end of the pass */
-    bool corking;                     /* during a pass: short frames are collected */
+    unsigned corking; /* not 0, during a pass or between hold() and release(): short frames are
+                       * collected */
     struct tcp_conn *burst; /* connection whose last frame was long, if progress() was not called
                              * since */
     bool burst_holds;       /* the ends of its frames wait for the next frame: out.c */

@@ -15,6 +15,8 @@
 
 /* Bytes of a control message that even a transport with a very small eager limit carries. */
 #define LEAST_PAYLOAD 256u
+/* Bytes from which a copy costs more than a write of two parts. */
+#define APART_MIN 1024
 
 static struct {
     char *p;
@@ -222,7 +224,7 @@ static struct wm_msg bulk_msg(const struct wm_rma_op *op, const struct wm_rma_si
                             .coll = true };
 }
 
-static int put_bulk(struct wm_rma_op *op, enum wm_rma_code code)
+static int bulk_send(struct wm_rma_op *op, enum wm_rma_code code)
 {
     struct wm_msg msg = bulk_msg(op, &op->a.origin, false);
     struct wm_rma_msg m;
@@ -240,6 +242,18 @@ static int put_bulk(struct wm_rma_op *op, enum wm_rma_code code)
         return err;
     bulk_begun(op, q);
     return 0;
+}
+
+/* The message and the announcement of the data leave together. */
+static int put_bulk(struct wm_rma_op *op, enum wm_rma_code code)
+{
+    struct btl *b = op->t->peer->eager->btl;
+    if (b->ops->hold)
+        b->ops->hold(b);
+    int err = bulk_send(op, code);
+    if (b->ops->hold)
+        b->ops->release(b);
+    return err;
 }
 
 static int get_bulk(struct wm_rma_op *op)
@@ -265,9 +279,40 @@ static int get_bulk(struct wm_rma_op *op)
 
 /* ---- by kind ---- */
 
+/* The transport takes the data from the user's buffer.  Shorter data are copied behind the head. */
+static bool goes_apart(const struct wm_rma_op *op)
+{
+    const struct wm_peer *p = op->t->peer;
+    return op->a.nbytes >= APART_MIN && op->a.nbytes <= p->eager_max &&
+           p->eager->btl->ops->send_head && !(op->a.on_device & WM_RMA_ORIGIN) &&
+           op->a.origin.type->layout.contig;
+}
+
+static int put_apart(struct wm_rma_op *op)
+{
+    struct {
+        _Alignas(WM_RMA_HEAD) struct wm_rma_msg m;
+    } head = { 0 };
+    struct btl_peer *to = op->t->peer->eager;
+    struct btl_hdr hdr = wm_rma_hdr(op->rma);
+    int err = head_of(op, WM_RMA_PUT, &head.m);
+    if (err < 0)
+        return err;
+    will_be_acked(op, &head.m, false);
+    head.m.flags |= WM_RMA_APART;
+    head.m.len = (uint32_t)op->a.nbytes;
+    err = to->btl->ops->send_head(to, &hdr, &head, sizeof head, op->a.origin.buf, head.m.len);
+    if (err < 0)
+        return err;
+    count_message(op, &head.m);
+    return sent(op, false);
+}
+
 static int send_put(struct wm_rma_op *op)
 {
     struct wm_rma_msg m;
+    if (goes_apart(op))
+        return put_apart(op);
     if (op->a.nbytes > (int64_t)wm_rma_room(op->t->peer))
         return put_bulk(op, WM_RMA_PUT_BULK);
     int err = head_of(op, WM_RMA_PUT, &m);

@@ -34,8 +34,12 @@ enum wm_rma_code {
 
 enum {
     WM_RMA_FETCH = 1,
-    WM_RMA_ACK = 2 /* of PUT, and of ACC without WM_RMA_FETCH: answer FLUSHED with value `id` */
+    WM_RMA_ACK = 2,  /* of PUT, and of ACC without WM_RMA_FETCH: answer FLUSHED with value `id` */
+    WM_RMA_APART = 4 /* the data begin at byte WM_RMA_HEAD */
 };
+/* Data that the transport takes from the user's buffer begin at a multiple of 64 (btl/tcp/format.h
+ * has the reason). */
+#define WM_RMA_HEAD 64u
 
 struct wm_rma_msg {
     uint8_t code; /* enum wm_rma_code */

@@ -456,17 +456,17 @@ void wm_rma_on_recv(struct wm_domain *d, struct wm_peer *from, const struct btl_
     if (!r || len < sizeof m)
         RT_BUG("one-sided message of rank %u for a window that does not exist", from->proc.rank);
     memcpy(&m, data, sizeof m);
+    size_t head = m.flags & WM_RMA_APART ? WM_RMA_HEAD : sizeof m;
+    const char *at = (const char *)data + head;
     if (m.code >= WM_RMA_DATA) {
-        wm_rma_on_answer(r, (int)h->src, &m, (const char *)data + sizeof m);
+        wm_rma_on_answer(r, (int)h->src, &m, at);
         return;
     }
     if (rt_unlikely(r->folding || !rt_list_empty(&r->deferred))) {
-        defer(r, from, (int)h->src, &m, (const char *)data + sizeof m, len - sizeof m);
+        defer(r, from, (int)h->src, &m, at, len - head);
         return;
     }
-    struct job j = {
-        .r = r, .o = origin_of(r, (int)h->src, from), .m = &m, .data = (const char *)data + sizeof m
-    };
+    struct job j = { .r = r, .o = origin_of(r, (int)h->src, from), .m = &m, .data = at };
     dispatch(&j);
 }
 
