@@ -326,6 +326,10 @@ bool wm_rma_want(struct wm_rma *r, struct wm_rma_want *w, enum wm_want_kind kind
  * acquired. */
 bool wm_rma_want_now(struct wm_rma *r, struct wm_rma_want *w, enum wm_want_kind kind,
                      struct wm_rma_ctl *ctl);
+/* wm_rma_want() for the caller's own epoch: looks for a few microseconds first whether the lock is
+ * released, unless ranks outnumber cores. */
+bool wm_rma_want_soon(struct wm_rma *r, struct wm_rma_want *w, enum wm_want_kind kind,
+                      struct wm_rma_ctl *ctl);
 /* Continues without waiting; true: held now. */
 bool wm_rma_want_step(struct wm_rma *r, struct wm_rma_want *w);
 /* Stores to the target's memory are ordered before the release. */

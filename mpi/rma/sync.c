@@ -328,7 +328,7 @@ int wm_api_win_lock(int lock_type, int rank, int assert, struct wm_win *win)
                                                                  : WM_WANT_SHARED;
         enter_lock(r, t, assert &MPI_MODE_NOCHECK);
         if (!t->nocheck && t->by_ctl)
-            wm_rma_want(r, &t->want, kind, t->ctl);
+            wm_rma_want_soon(r, &t->want, kind, t->ctl);
         else if (!t->nocheck)
             wm_rma_ask(r, t, kind);
         if (is_prompt(r, t))

@@ -222,13 +222,12 @@ static void many_locks(void)
     close_window();
 }
 
-/* A rank that waits for an exclusive lock gets it although others take shared locks all the time.
- */
-static void no_starvation(void)
+/* A rank that waits for an exclusive lock gets it although others take locks all the time. */
+static void others_lock(int type, int least)
 {
     int stop = 0, one = 1;
-    if (mt_size < 3) {
-        mt_skip("needs 3 processes");
+    if (mt_size < least) {
+        mt_skip("needs more processes");
         return;
     }
     open_window(8);
@@ -242,12 +241,15 @@ static void no_starvation(void)
         OK(MPI_Win_unlock(mt_size - 1, win));
     }
     while (!stop && mt_rank > 0) {
-        OK(MPI_Win_lock(MPI_LOCK_SHARED, mt_size - 1, 0, win));
+        OK(MPI_Win_lock(type, mt_size - 1, 0, win));
         OK(MPI_Get(&stop, 1, MPI_INT, mt_size - 1, 0, 1, MPI_INT, win));
         OK(MPI_Win_unlock(mt_size - 1, win));
     }
     close_window();
 }
+
+static void no_starvation(void) { others_lock(MPI_LOCK_SHARED, 3); }
+static void no_starvation_by_exclusive(void) { others_lock(MPI_LOCK_EXCLUSIVE, 2); }
 
 /* Epochs of post and start round a ring, with neighbours at different paces. */
 static void ring(void)
@@ -285,6 +287,7 @@ int main(int argc, char **argv)
     MT_RUN(exclusion);
     MT_RUN(many_locks);
     MT_RUN(no_starvation);
+    MT_RUN(no_starvation_by_exclusive);
     MT_RUN(ring);
     return mt_end();
 }
