@@ -150,7 +150,7 @@ struct move_known {
     struct rt_gpu_desc desc;
 };
 
-#define MOVE_SEEN 64u /* granules remembered; more are classified anew */
+#define MOVE_SEEN 32u /* sets of two granules remembered; more are classified anew */
 struct move_state {
     struct rt_gpu *g;
     struct rt_list link;     /* in the list of all */
@@ -179,11 +179,12 @@ struct move_state {
     cu_ptr device;               /* struct rt_gpu_line[], work */
     uint64_t looked;             /* when the streams were last queried for errors, rt_gpu_clock() */
     unsigned polls;
-    /* What lies in a granule of 2 MiB; only speed depends on it, so it may be out of date. */
-    struct {
+    /* What lies in a granule of 2 MiB; only speed depends on it, so it may be out of date.  Both
+     * ends of a repeated copy are remembered, also if they belong to one set. */
+    struct move_seen {
         uint64_t granule;
         int8_t place;
-    } seen[MOVE_SEEN];
+    } seen[MOVE_SEEN][2];
     unsigned nseen;
     struct { /* of the last copy, of `len` > 0 bytes */
         size_t len;

@@ -62,15 +62,17 @@ static int ask_place(struct move_state *m, const void *p)
 static int place(struct move_state *m, const void *p)
 {
     uint64_t granule = (uint64_t)((uintptr_t)p >> 21) + 1;
-    unsigned i = (unsigned)(granule % MOVE_SEEN);
+    struct move_seen *set = m->seen[granule % MOVE_SEEN];
 
     if (++m->nseen % 65536 == 0)
         memset(m->seen, 0, sizeof m->seen);
-    if (m->seen[i].granule == granule)
-        return m->seen[i].place;
-    m->seen[i].granule = granule;
-    m->seen[i].place = (int8_t)ask_place(m, p);
-    return m->seen[i].place;
+    if (set[0].granule == granule)
+        return set[0].place;
+    if (set[1].granule == granule)
+        return set[1].place;
+    set[1] = set[0];
+    set[0] = (struct move_seen){ granule, (int8_t)ask_place(m, p) };
+    return set[0].place;
 }
 
 enum rt_gpu_link move_link(struct move_state *m, const void *dst, const void *src)

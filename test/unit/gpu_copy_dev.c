@@ -559,6 +559,7 @@ static cu_result event_destroy(cu_event e) { return disown(e); }
 static cu_result pointer_attributes(unsigned n, int *attributes, void **values, cu_ptr p)
 {
     int at = -1;
+    dev.nplaces++;
     for (int i = 0; i < nmem; i++)
         if ((char *)(uintptr_t)p >= mem[i].p && (char *)(uintptr_t)p < mem[i].p + mem[i].len)
             at = i;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How kernels are launched: runtime/gpu/launch.c over the device of gpu_copy_dev.h, with graphs,
- * without, and with graphs that the driver refuses; and which launches are marked as near. */
+ * without, and with graphs that the driver refuses; which launches are marked as near; and how
+ * often copies query the addresses of their ends. */
 #include "test/unit/gpu_copy_dev.h"
 #include "test/check.h"
 #include "runtime/base/cfg.h"
@@ -529,6 +530,22 @@ static void engines_when_told(void)
     finish(g);
 }
 
+/* Wherever the two ends are, a repeated copy queries neither again. */
+static void ends_are_queried_once(void)
+{
+    struct rt_gpu *g = start();
+    for (uintptr_t apart = 1; apart <= 256; apart++) {
+        const char *dst = here + (apart << 30), *src = dst + (apart << 21);
+        move_link(g->move, dst, src);
+        int before = dev.nplaces;
+        for (int i = 0; i < 100; i++)
+            move_link(g->move, dst, src);
+        CHECK_MSG(dev.nplaces == before, "%d queries at a distance of %u granules",
+                  dev.nplaces - before, (unsigned)apart);
+    }
+    finish(g);
+}
+
 int main(void)
 {
     RUN(kernels_go_by_graphs);
@@ -545,5 +562,6 @@ int main(void)
     RUN(polling_recalled_at_random);
     RUN(batches_recalled_at_random);
     RUN(engines_when_told);
+    RUN(ends_are_queried_once);
     return check_end();
 }
