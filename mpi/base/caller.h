@@ -66,8 +66,9 @@ static inline int wm_caller_rank(int src)
     return src == MPI_PROC_NULL ? wm_caller.proc_null : src;
 }
 
-static inline void wm_caller_fill(MPI_Status *s, enum wm_abi abi, int src, int tag, int64_t len,
-                                  bool cancelled)
+/* Inlined into the loops of MPI_Waitall, one for each ABI. */
+static inline __attribute__((always_inline)) void
+wm_caller_fill(MPI_Status *s, enum wm_abi abi, int src, int tag, int64_t len, bool cancelled)
 {
     if (s == MPI_STATUS_IGNORE)
         return;

@@ -41,7 +41,11 @@ int wm_req_error(const struct rt_req *r)
     return wm_err_rt(r->err, "the operation could not be completed");
 }
 
-static inline void fill_status(MPI_Status *s, enum wm_abi abi, const struct rt_req *r)
+/* Into a loop for each ABI: left to the compiler, calls that differ in the ABI become one that
+ * compares it for each request. */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
+static ALWAYS_INLINE void fill_status(MPI_Status *s, enum wm_abi abi, const struct rt_req *r)
 {
     wm_caller_fill(s, abi, r->status.src, r->status.tag, r->status.len, r->status.cancelled);
 }
@@ -84,7 +88,7 @@ static inline MPI_Request get(const struct array *a, int i)
     return wm_caller_request(a->h, i, a->abi);
 }
 
-static inline void clear(const struct array *a, int i)
+static ALWAYS_INLINE void clear(const struct array *a, int i)
 {
     wm_caller_store(a->h, i, a->abi, wm_caller.null);
 }
@@ -183,8 +187,8 @@ static int deactivate(struct rt_req *r, MPI_Status *s, enum wm_abi abi)
 }
 
 /* Takes request i, which is complete: status, handle, memory. */
-static inline int take(struct wm_domain *d, const struct array *a, int i, struct rt_req *r,
-                       MPI_Status *s)
+static ALWAYS_INLINE int take(struct wm_domain *d, const struct array *a, int i, struct rt_req *r,
+                              MPI_Status *s)
 {
     if (rt_unlikely(r->flags & (RT_REQ_USER | RT_REQ_PERSISTENT)))
         return r->flags & RT_REQ_USER ? take_user(d, a, i, r, s) : deactivate(r, s, a->abi);
@@ -272,7 +276,7 @@ int wm_api_test(MPI_Request *request, int *flag, MPI_Status *status)
 
 /* Stores the result in a status, also in a call that succeeds: MPI-5.0 section 3.2.5 leaves
  * MPI_ERROR unchanged then, but other libraries write MPI_SUCCESS and programs read it. */
-static inline void note(MPI_Status *s, enum wm_abi abi, int err, bool *failed)
+static ALWAYS_INLINE void note(MPI_Status *s, enum wm_abi abi, int err, bool *failed)
 {
     *failed = *failed || err;
     wm_caller_fill_error(s, abi, err);
@@ -289,7 +293,7 @@ static int in_status(bool failed)
 }
 
 /* Takes all of them, which are complete. */
-static inline int take_all(struct wm_domain *d, const struct array *a, MPI_Status *statuses)
+static ALWAYS_INLINE int take_all(struct wm_domain *d, const struct array *a, MPI_Status *statuses)
 {
     bool failed = false;
     for (int i = 0; i < a->n; i++) {
@@ -309,7 +313,7 @@ static inline int take_all(struct wm_domain *d, const struct array *a, MPI_Statu
 }
 
 /* Inlined for each ABI: the loops of window benchmarks and of halo exchanges. */
-static inline __attribute__((always_inline)) int wait_all(struct array a, MPI_Status *statuses)
+static ALWAYS_INLINE int wait_all(struct array a, MPI_Status *statuses)
 {
     struct wm_domain *d = domain();
     struct rt_req *r;
