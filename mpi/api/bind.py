@@ -3,7 +3,7 @@
 errors, and its weak name MPI_X."""
 
 import check
-from table import DIRECT, OBJECTS, body_params, has_no_body, passed_params, wrap
+from table import DIRECT, KNOWN, OBJECTS, body_params, has_no_body, passed_params, wrap
 
 # Files by group of procedures, so that they compile in parallel and a change rebuilds little.
 FILES = {
@@ -161,6 +161,14 @@ def quick(table, proc, text):
     return "\n%s\n{\n%s\n}\n" % (full, text), (head, "\n".join(wrap("    " + x) for x in lines))
 
 
+def known(proc, text):
+    """The same procedure for handles that are predefined, which saves decoding others."""
+    name = "PMPIX_%s_known(" % proc.name[4:]
+    head = wrap("WM_EXPORT " + proc.prototype("P").replace("P%s(" % proc.name, name))
+    text = text.replace("wm_type_get(", "wm_type_known(").replace("wm_comm_get(", "wm_comm_known(")
+    return "%s;\n%s\n{\n%s\n}\n" % (head, head, text)
+
+
 def binding(table, proc, found):
     owner = table.body_of(proc)
     if has_no_body(proc):
@@ -173,7 +181,8 @@ def binding(table, proc, found):
         lines = checked(table, proc, owner)
     text = "\n".join(wrap("    " + line) for line in lines)
     before, head = quick(table, proc, text)
-    return "%s\n%s\n{\n%s\n}\nWM_WEAK(%s);\n" % (before, head[0], head[1], proc.name)
+    out = "%s\n%s\n{\n%s\n}\nWM_WEAK(%s);\n" % (before, head[0], head[1], proc.name)
+    return out + ("\n" + known(proc, text) if KNOWN.fullmatch(proc.name) else "")
 
 
 def files(table, found):

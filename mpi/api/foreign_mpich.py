@@ -92,15 +92,15 @@ def files(abi, table):
         for i, (theirs, ours, name) in sorted(slots.items()):
             out += "    [%d] = { 0x%08xu, 0x%xu }, /* %s */\n" % (i, theirs, ours, name)
         out += "};\n"
-    numbers = {}
+    numbers = {0: (1, 0xFFF, "none")}  # the value 0 is no handle
     for ours, (theirs, name) in back.items():
-        if theirs >> 24 == 0x4C and numbers.setdefault(theirs & 0xFF, (ours, name))[0] != ours:
-            raise SystemExit("foreign_mpich.py: the number of %s is not unique" % name)
-    out += "\nconst uint16_t wx_types[256] = {\n"
-    for i in AMBIGUOUS:
-        numbers[i] = 0, "the table of pairs decides"
-    for i in range(256):
-        out += "    [0x%02x] = 0x%x, /* %s */\n" % ((i, *numbers[i]) if i in numbers else (i, 0xFFF, "none"))
+        if theirs >> 24 == 0x4C and theirs & 0xFF not in AMBIGUOUS:
+            taken = numbers.setdefault(theirs & 0xFF, (theirs, ours, name))
+            if taken[0] != theirs:
+                raise SystemExit("foreign_mpich.py: %s and %s share a number" % (taken[2], name))
+    out += "\nconst struct wx_pair wx_types[256] = {\n"
+    for i, (theirs, ours, name) in sorted(numbers.items()):
+        out += "    [0x%02x] = { 0x%08xu, 0x%xu }, /* %s */\n" % (i, theirs, ours, name)
     out += "};\n\nconst uint32_t wx_theirs[%d] = {\n" % OURS
     for ours, (theirs, name) in sorted(back.items()):
         out += "    [0x%x] = 0x%08xu, /* %s */\n" % (ours, theirs, name)

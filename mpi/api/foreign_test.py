@@ -6,7 +6,7 @@ foreign arguments, which compares the results.  Lengths and other plain integers
 import re
 
 from foreign import BY_HAND, CONSTANTS, ENVELOPE, HANDLES, SPECIAL, STRINGS, VALUES, foreign_decl
-from table import COMPLETE, DIRECT, MESSAGE, wrap
+from table import COMPLETE, DIRECT, KNOWN, MESSAGE, wrap
 
 
 def samples(abi, handles):
@@ -189,5 +189,10 @@ def arguments_h(abi, table, handles):
     text += "\n".join(check(p) for p in procs)
     text += "\nstatic void check_all(void)\n{\n"
     text += "".join("    wx_weft.%s = stub_%s;\n" % (p.name[4:], p.name[4:]) for p in procs)
+    text += "".join(
+        "    wx_weft.known_%s = stub_%s;\n" % (p.name[4:], p.name[4:])
+        for p in procs
+        if KNOWN.fullmatch(p.name)
+    )
     text += "".join("    check_%s();\n" % p.name[4:] for p in procs)
     return text + "}\n"

@@ -14,6 +14,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # that those of mpi/foreign can jump to them: COMPLETE; and MESSAGE, but for their statuses.
 MESSAGE = re.compile(r"MPI_I?[bsr]?send(_c)?|MPI_I?recv(_c)?", re.I)
 COMPLETE = re.compile(r"MPI_(Wait|Test)(all|any|some)?|MPI_Request_get_status(_\w+)?|MPI_Start(all)?")
+# Procedures that also exist for handles that are known to be predefined: PMPIX_X_known, which the most
+# frequent messages of mpi/foreign jump to.
+KNOWN = re.compile(r"MPI_(I?send|Irecv)", re.I)
 DIRECT = re.compile("(?i:%s)|%s" % (MESSAGE.pattern, COMPLETE.pattern))
 
 # Handle types that a body sees decoded: C type -> (struct, word in the names of its accessors, null

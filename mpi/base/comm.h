@@ -93,6 +93,11 @@ static inline struct wm_comm *wm_comm_get(MPI_Comm h)
         return (v & ~7u) == 0x100 ? wm_comm_predefined[v & 7] : NULL;
     return rt_slab_get(&wm_comm_slab, v);
 }
+/* The same for a handle that is predefined. */
+static inline struct wm_comm *wm_comm_known(MPI_Comm h)
+{
+    return wm_comm_predefined[(uintptr_t)h & 7];
+}
 static inline struct wm_group *wm_group_get(MPI_Group h)
 {
     uintptr_t v = (uintptr_t)h;

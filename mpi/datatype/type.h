@@ -44,6 +44,11 @@ static inline struct wm_type *wm_type_get(MPI_Datatype h)
         return (v & ~0xffu) == 0x200 ? wm_type_predefined[v & 0xff] : NULL;
     return rt_slab_get(&wm_type_slab, v);
 }
+/* The same for a handle that is predefined. */
+static inline struct wm_type *wm_type_known(MPI_Datatype h)
+{
+    return wm_type_predefined[(uintptr_t)h & 0xff];
+}
 MPI_Datatype wm_type_handle(const struct wm_type *t);
 
 /* A message or derived type that outlives the handle holds a reference. */

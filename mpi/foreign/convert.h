@@ -42,9 +42,18 @@ struct wx_weft {
 #define WX_FIELD(prefix, name) __typeof__(prefix##name) *name;
     WX_WEFT(WX_FIELD)
 #undef WX_FIELD
+#define WX_FIELD(name) __typeof__(PMPI_##name) *known_##name; /* both handles are predefined */
+    WX_KNOWN(WX_FIELD)
+#undef WX_FIELD
 };
 extern struct wx_weft wx_weft __attribute__((visibility("hidden")));
 #define WX(name) (wx_weft.name)
+
+/* Whether Weft's handles are predefined, of both kinds: 0x2XX and 0x10X. */
+static inline bool wx_is_known(MPI_Datatype type, MPI_Comm comm)
+{
+    return ((uintptr_t)type | (uintptr_t)comm) < 0x400;
+}
 
 /* Finds Weft's library and procedures; ends the process if one is missing. */
 void wx_load(void);

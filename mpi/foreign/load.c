@@ -27,6 +27,9 @@ struct wx_weft wx_weft = {
 #define WX_UNREADY(prefix, name) .name = (__typeof__(prefix##name) *)unready_##name,
     WX_WEFT(WX_UNREADY)
 #undef WX_UNREADY
+#define WX_UNREADY(name) .known_##name = (__typeof__(PMPI_##name) *)unready_##name,
+        WX_KNOWN(WX_UNREADY)
+#undef WX_UNREADY
 };
 
 /* Ends the process. */
@@ -61,6 +64,9 @@ static void load(void)
         fail(path, dlerror());
 #define WX_FIND(prefix, name) *(void **)&wx_weft.name = procedure(lib, #prefix #name);
     WX_WEFT(WX_FIND)
+#undef WX_FIND
+#define WX_FIND(name) *(void **)&wx_weft.known_##name = procedure(lib, "PMPIX_" #name "_known");
+    WX_KNOWN(WX_FIND)
 #undef WX_FIND
     WX(Caller_set)
     (&(MPIX_Caller){

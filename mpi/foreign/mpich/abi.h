@@ -75,12 +75,12 @@ static inline int wx_handle_out(uintptr_t h)
 #define WX_HANDLE(word, type) \
     WX_TABLE(word) WX_IN(word, type, h >> 31 ? h & 0x7fffffff :) WX_OUT(word, type)
 
-/* The predefined datatypes but pairs: 0x4c00SSNN, with size and number; 0: in the table of pairs.
- */
-extern const uint16_t wx_types[256] __attribute__((visibility("hidden")));
+/* The predefined datatypes but pairs: 0x4c00SSNN, with size and number; those not here are in the
+ * table of pairs. */
+extern const struct wx_pair wx_types[256] __attribute__((visibility("hidden")));
 WX_TABLE(type)
 WX_IN(type, MPI_Datatype,
-      __builtin_expect(h >> 24 == 0x4c && wx_types[h & 0xff], 1) ? wx_types[h & 0xff] :)
+      __builtin_expect(wx_types[h & 0xff].theirs == h, 1) ? wx_types[h & 0xff].ours :)
 WX_OUT(type, MPI_Datatype)
 
 WX_TABLE(comm)
@@ -89,6 +89,18 @@ WX_IN(comm, MPI_Comm,
       : h >> 31                            ? h & 0x7fffffff
                                            :)
 WX_OUT(comm, MPI_Comm)
+
+/* Whether messages with these are common: a datatype of wx_types, and MPI_COMM_WORLD. */
+static inline bool wx_common(int type, int comm)
+{
+    return wx_types[type & 0xff].theirs == (uint32_t)type && comm == 0x44000000;
+}
+static inline MPI_Datatype wx_common_type(int type)
+{
+    return (MPI_Datatype)(uintptr_t)wx_types[type & 0xff].ours;
+}
+static inline MPI_Comm wx_common_comm(int comm) { return (void)comm, MPI_COMM_WORLD; }
+
 WX_HANDLE(errh, MPI_Errhandler)
 WX_HANDLE(group, MPI_Group)
 WX_HANDLE(info, MPI_Info)

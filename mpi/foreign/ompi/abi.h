@@ -66,6 +66,20 @@ WX_HANDLE(session, MPI_Session)
 WX_HANDLE(type, MPI_Datatype)
 WX_HANDLE(win, MPI_Win)
 
+/* Whether messages with these are common: both predefined, in a program or library above 4 GiB. */
+static inline bool wx_common(wx_MPI_Datatype type, wx_MPI_Comm comm)
+{
+    return ((uintptr_t)type & (uintptr_t)comm) >> 32;
+}
+static inline MPI_Datatype wx_common_type(wx_MPI_Datatype type)
+{
+    return (MPI_Datatype)(uintptr_t) * (const uint32_t *)type;
+}
+static inline MPI_Comm wx_common_comm(wx_MPI_Comm comm)
+{
+    return (MPI_Comm)(uintptr_t) * (const uint32_t *)comm;
+}
+
 /* All handles of requests but the null one are Weft's, which recognises it, too. */
 #define wx_request_null wx_theirs[(uintptr_t)MPI_REQUEST_NULL]
 static inline MPI_Request wx_request_in(wx_MPI_Request h) { return (MPI_Request)h; }
