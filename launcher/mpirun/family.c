@@ -28,6 +28,10 @@
 #define OWN 1 /* number of the job of the first mpirun itself */
 /* Between SIGTERM and SIGKILL for an adopted process, as for ranks. */
 #define GRACE_NS 400000000
+/* How long a spawn waits for the slots of a job that is ending.  A job ends within milliseconds, or
+ * within a second on a machine with far more processes than cores; a job that was only disconnected
+ * may run on, and then the error is late by this. */
+#define ENDING_NS 5000000000u
 
 static void take_frames(struct launch_job *job, struct member *m);
 
@@ -218,26 +222,105 @@ static void fall(struct launch_job *job, int number, int code)
 
 /* ---- requests ---- */
 
-static void spawn(struct launch_job *job, const struct asker *from, const struct launch_list *words)
+/* A job that has been disconnected from all others is usually about to end. */
+static bool is_ending(const struct family *f, const struct member *m)
+{
+    for (int i = 0; i < f->nedges; i++)
+        if (f->edges[i].a == m->number || f->edges[i].b == m->number)
+            return m->ending;
+    return m->met || m->ending;
+}
+
+static bool will_slots_be_free(const struct family *f)
+{
+    const struct member *m = f->members;
+    while (m && !is_ending(f, m))
+        m = m->next;
+    return m != NULL;
+}
+
+/* -RT_EAGAIN: there are too few slots, and `may_wait` is set. */
+static int start_member(struct launch_job *job, const struct asker *from,
+                        const struct launch_list *words, bool may_wait)
 {
     struct family *f = job->family;
+    if (job->ending || (from->via && from->via->ending))
+        return -RT_ESPAWN;
     struct member *m = calloc(1, sizeof *m);
-    int err = m ? 0 : -RT_ENOMEM;
-
-    if (!err && (job->ending || (from->via && from->via->ending)))
-        err = -RT_ESPAWN;
-    if (!err) {
-        m->number = ++f->njobs;
-        m->asker = *from;
-        err = member_start(job, m, words);
-    }
+    if (!m)
+        return -RT_ENOMEM;
+    m->number = f->njobs + 1;
+    m->asker = *from;
+    int err = member_start(job, m, words, may_wait);
     if (err) {
         free(m);
-        answer(job, from, err, NULL);
-        return;
+        return err;
     }
+    f->njobs++;
     m->next = f->members;
     f->members = m;
+    return 0;
+}
+
+static void free_waiting(struct waiting *w)
+{
+    launch_list_fini(&w->words);
+    free(w);
+}
+
+static int wait_for_slots(struct family *f, const struct asker *from,
+                          const struct launch_list *words)
+{
+    struct waiting *w = calloc(1, sizeof *w), **p = &f->waiting;
+    int err = w ? 0 : -RT_ENOMEM;
+    for (int i = 0; i < words->n && !err; i++)
+        err = launch_list_add(&w->words, words->v[i]) ? -RT_ENOMEM : 0;
+    if (err) {
+        if (w)
+            free_waiting(w);
+        return err;
+    }
+    w->asker = *from;
+    w->until_ns = rt_now_ns() + ENDING_NS;
+    while (*p)
+        p = &(*p)->next;
+    *p = w;
+    return 0;
+}
+
+static void spawn(struct launch_job *job, const struct asker *from, const struct launch_list *words)
+{
+    int err = start_member(job, from, words, will_slots_be_free(job->family));
+    if (err == -RT_EAGAIN)
+        err = wait_for_slots(job->family, from, words);
+    if (err)
+        answer(job, from, err, NULL);
+}
+
+/* Spawns that wait for slots: tried again when a job has ended, and at the end of their time. */
+static void spawn_waiting(struct launch_job *job)
+{
+    struct family *f = job->family;
+    struct waiting **p = &f->waiting;
+    bool again = f->slots_freed;
+    f->slots_freed = false;
+    while (*p) {
+        struct waiting *w = *p;
+        bool late = rt_now_ns() >= w->until_ns;
+        int err = -RT_EAGAIN;
+        if (again || late || w->asker.gone)
+            err = w->asker.gone
+                      ? -RT_ESPAWN
+                      : start_member(job, &w->asker, &w->words, !late && will_slots_be_free(f));
+        if (err == -RT_EAGAIN) {
+            p = &w->next;
+            continue;
+        }
+        if (err)
+            answer(job, &w->asker, err, NULL);
+        *p = w->next;
+        free_waiting(w);
+    }
 }
 
 /* Passes a request on to the first mpirun. */
@@ -350,6 +433,9 @@ static void forget(struct family *f, struct member *m)
 {
     for (struct member *other = f->members; other; other = other->next)
         other->asker.gone |= other->asker.via == m;
+    for (struct waiting *w = f->waiting; w; w = w->next)
+        w->asker.gone |= w->asker.via == m;
+    f->slots_freed = true;
     for (int i = 0; i < f->nedges;)
         if (f->edges[i].a == m->number || f->edges[i].b == m->number)
             f->edges[i] = f->edges[--f->nedges];
@@ -640,6 +726,7 @@ void family_step(struct launch_job *job)
         f->own_failed = true;
         fall(job, OWN, job->exit_code);
     }
+    spawn_waiting(job);
 }
 
 void family_end_all(struct launch_job *job, bool now)
@@ -660,11 +747,13 @@ void family_signal(struct launch_job *job, int sig)
             kill(m->pid, sig);
 }
 
-uint64_t family_kill_at_ns(const struct launch_job *job)
+uint64_t family_step_at_ns(const struct launch_job *job)
 {
-    uint64_t at = 0;
-    for (const struct member *m = job->family->members; m; m = m->next)
-        at = m->adopted ? m->kill_at_ns : at; /* there is at most one */
+    const struct family *f = job->family;
+    uint64_t at = f->waiting ? f->waiting->until_ns : 0; /* the first waits longest */
+    for (const struct member *m = f->members; m; m = m->next)
+        if (m->kill_at_ns && (!at || m->kill_at_ns < at))
+            at = m->kill_at_ns;
     return at;
 }
 
@@ -681,6 +770,11 @@ void family_fini(struct launch_job *job)
         struct member *m = f->members;
         f->members = m->next;
         forget(f, m);
+    }
+    while (f->waiting) {
+        struct waiting *w = f->waiting;
+        f->waiting = w->next;
+        free_waiting(w);
     }
     while (f->passed) {
         struct passed *p = f->passed;

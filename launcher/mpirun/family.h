@@ -43,8 +43,9 @@ void family_step(struct launch_job *job);
 void family_end_all(struct launch_job *job, bool now);
 /* Sends a signal to the mpiruns of all members. */
 void family_signal(struct launch_job *job, int sig);
-/* Time at which an adopted process is to be killed; 0: none is. */
-uint64_t family_kill_at_ns(const struct launch_job *job);
+/* Time at which family_step() must be called: an adopted process is to be killed, or a spawn has
+ * waited long enough for slots.  0: at no time. */
+uint64_t family_step_at_ns(const struct launch_job *job);
 /* Whether this mpirun runs a job that another mpirun's job has spawned. */
 bool family_is_member(const struct launch_job *job);
 /* Whether a member runs. */

@@ -50,9 +50,19 @@ struct passed {
     struct asker asker;
 };
 
+/* A spawn for which there are too few slots while a job is ending. */
+struct waiting {
+    struct waiting *next;
+    struct asker asker;
+    struct launch_list words;
+    uint64_t until_ns; /* then too few slots are an error */
+};
+
 struct family {
     struct member *members;
-    int njobs; /* numbers given to jobs until now */
+    struct waiting *waiting; /* in the order of their arrival */
+    bool slots_freed;        /* since the waiting spawns were last tried */
+    int njobs;               /* numbers given to jobs until now */
     struct edge *edges;
     int nedges;
     struct names names;
@@ -64,7 +74,8 @@ struct family {
 };
 
 /* member.c: starts the mpirun of a new job for the request `words`.  Returns 0, or -RT_E... after a
- * message. */
-int member_start(struct launch_job *job, struct member *m, const struct launch_list *words);
+ * message; with `may_wait`, -RT_EAGAIN without a message if there are too few slots. */
+int member_start(struct launch_job *job, struct member *m, const struct launch_list *words,
+                 bool may_wait);
 
 #endif

@@ -174,8 +174,8 @@ static int poll_timeout(const struct loop *l)
         ms = sooner(ms, l->job->suspect_until_ns);
     if (l->job->head && head_timeout_ms(l->job->head) >= 0)
         ms = sooner(ms, rt_now_ns() + (uint64_t)head_timeout_ms(l->job->head) * 1000000);
-    if (family_kill_at_ns(l->job))
-        ms = sooner(ms, family_kill_at_ns(l->job));
+    if (family_step_at_ns(l->job))
+        ms = sooner(ms, family_step_at_ns(l->job));
     if (l->linger_until_ns && !family_active(l->job))
         ms = sooner(ms, rt_now_ns() + LINGER_NS / 4);
     return ms;

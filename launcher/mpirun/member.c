@@ -35,6 +35,7 @@ struct start {
     int n;              /* ranks of all programs */
     bool added;         /* the request adds hosts */
     bool soft;          /* fewer ranks are accepted */
+    bool may_wait;      /* too few slots are no error yet */
     const char *nspace; /* the name of the job; NULL: its mpirun names it */
     int app;            /* whose variables the ranks get; -1: none */
     struct launch_list argv, env;
@@ -147,6 +148,8 @@ static int check_slots(const struct start *s)
     }
     if (!s->limited || left >= (s->soft ? 1 : s->n))
         return 0;
+    if (s->may_wait)
+        return -RT_EAGAIN;
     launch_report(s->job,
                   "%d more rank%s cannot be spawned: %ld of the %ld slots are in use; give mpirun "
                   "more slots, or --oversubscribe",
@@ -177,7 +180,7 @@ static char *all_hosts(const struct start *s)
 }
 
 /* The hosts that the request names, with their free slots.  NULL: out of memory, or no slot is
- * free on one of them, after a message. */
+ * free on one of them, after a message unless the request may wait. */
 static char *named_hosts(const struct start *s, const char *names)
 {
     char *text = NULL;
@@ -194,9 +197,10 @@ static char *named_hosts(const struct start *s, const char *names)
         if (slot && slot->slots)
             fprintf(f, ":%d", free_slots(slot));
         if (slot && slot->slots && free_slots(slot) == 0) {
-            launch_report(s->job,
-                          "no rank can be spawned on host %s: all of its %d slots are in use",
-                          slot->name, slot->slots);
+            if (!s->may_wait)
+                launch_report(s->job,
+                              "no rank can be spawned on host %s: all of its %d slots are in use",
+                              slot->name, slot->slots);
             full = true;
         }
         free(word);
@@ -209,6 +213,8 @@ static char *named_hosts(const struct start *s, const char *names)
     }
     return text;
 }
+
+static int no_hosts(const struct start *s) { return s->may_wait ? -RT_EAGAIN : -RT_ENOSPC; }
 
 /* ---- free cores ---- */
 
@@ -355,7 +361,7 @@ static int add_app(struct start *s, int i, const char *hosts, int *err)
         } else if ((v = value_at(w, i, "arg"))) {
             char *named = !dashes && own ? named_hosts(s, own) : NULL;
             if (!dashes && own && !named)
-                *err = -RT_ENOSPC;
+                *err = no_hosts(s);
             else if (!dashes)
                 *err = add2(s, "--host", named ? named : hosts) || add(s, "--") ? -RT_ENOMEM : 0;
             dashes = true;
@@ -412,7 +418,7 @@ static int make_command(struct start *s, int number, hwloc_bitmap_t *cores)
     else if (!hostfile && given)
         hosts = all_hosts(s);
     if (!hosts && (host || (!hostfile && given)))
-        return -RT_ENOSPC;
+        return no_hosts(s);
     err = add_globals(s, number);
     if (!err && !*cores)
         err = add2(s, "--bind-to", "none");
@@ -468,10 +474,11 @@ static int app_of(const struct launch_job *job, const struct asker *from)
     return a;
 }
 
-int member_start(struct launch_job *job, struct member *m, const struct launch_list *words)
+int member_start(struct launch_job *job, struct member *m, const struct launch_list *words,
+                 bool may_wait)
 {
     m->app = app_of(job, &m->asker);
-    struct start s = { .job = job, .words = words, .app = m->app };
+    struct start s = { .job = job, .words = words, .app = m->app, .may_wait = may_wait };
     hwloc_bitmap_t cores = NULL;
     int err = find_slots(&s);
 
