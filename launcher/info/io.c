@@ -72,16 +72,15 @@ static void show_system(int fd, const struct rt_io_fs *fs)
 
 static void show_access(int fd, bool folder, bool writable)
 {
-    char text[256], a[TEXT], b[TEXT];
+    char text[256], a[TEXT], b[TEXT], c[TEXT];
     struct wm_indep_limits limit;
     wm_indep_limits(&limit);
     printf("Access by the library\n");
     line("contiguous", "one preadv or pwritev for each run of bytes in the file");
-    snprintf(
-        text, sizeof text,
-        "runs below %s: up to %s at once with the gaps, if that is less than %d times the data",
-        info_bytes((size_t)limit.coarse, a, TEXT), info_bytes((size_t)limit.sieve, b, TEXT),
-        limit.sparse);
+    snprintf(text, sizeof text,
+             "runs below %s: up to %s at once with the gaps below %s between them",
+             info_bytes((size_t)limit.coarse, a, TEXT), info_bytes((size_t)limit.sieve, b, TEXT),
+             info_bytes((size_t)limit.gap, c, TEXT));
     line("short reads", text);
     line("short writes", "a call for each run: bytes of other writers are not touched");
     line("collective", wm_io_collective_plan());

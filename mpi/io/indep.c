@@ -3,9 +3,9 @@
  *   contiguous memory   each run of the file is one call;
  *   coarse memory       each run of the file is a call with a vector of the runs of memory;
  *   fine memory         data are packed into an image of IMAGE bytes, or unpacked from it.
- * Many short runs are read with the gaps between them, up to SIEVE bytes at once (data sieving),
- * and the runs are copied out.  Writing never touches a byte that is not the user's: other ranks,
- * handles and jobs may be writing there, so each short run is a call.
+ * Short runs are read with the gaps between them if those are shorter than GAP, up to SIEVE bytes
+ * at once (data sieving), and the runs are copied out.  Writing never touches a byte that is not
+ * the user's: other ranks, handles and jobs may be writing there, so each short run is a call.
  *
  * No state but buffers; job threads run this beside the program.  Only atomic mode takes locks: an
  * access then locks the file from its first to its last byte. */
@@ -17,7 +17,7 @@
 #define SIEVE (1 << 20)
 #define COARSE \
     4096 /* bytes of a run from which a call or a vector of its own is cheaper than a copy */
-#define SPARSE 8 /* reading so many times the wanted bytes costs as much as calls of their own */
+#define GAP 4096 /* reading a gap of fewer bytes is cheaper than another call */
 #define RUNS 64  /* listed at a time */
 
 struct wm_rooms {
@@ -41,7 +41,7 @@ static void give_rooms(struct wm_file *f, struct wm_rooms *r)
 void wm_indep_limits(struct wm_indep_limits *out)
 {
     *out = (struct wm_indep_limits){
-        .coarse = COARSE, .sieve = SIEVE, .sparse = SPARSE, .storage = WM_STORAGE_LEAST
+        .coarse = COARSE, .sieve = SIEVE, .gap = GAP, .storage = WM_STORAGE_LEAST
     };
 }
 
@@ -60,7 +60,7 @@ static bool is_coarse(const struct rt_layout *l, int64_t pos, int64_t len)
     return got / n >= COARSE;
 }
 
-/* True: reading the first runs with their gaps is cheaper than one call for each run. */
+/* True: the first runs are short and most gaps between them, too. */
 static bool worth_sieving(const struct wm_view *v, int64_t pos, int64_t len)
 {
     struct rt_run run[RUNS];
@@ -69,7 +69,7 @@ static bool worth_sieving(const struct wm_view *v, int64_t pos, int64_t len)
         return false;
     int64_t got = rt_layout_runs(v->file, pos, len, run, RUNS, &n);
     int64_t hull = run[n - 1].off + run[n - 1].len - run[0].off;
-    return n > 1 && got / n < COARSE && hull / got < SPARSE;
+    return n > 1 && got / n < COARSE && (hull - got) / (n - 1) < GAP;
 }
 
 /* One call for a run of the file. */
@@ -101,7 +101,44 @@ static int64_t move_runs(const struct wm_iop *op, char *image, int64_t pos, int6
     return done;
 }
 
-/* Reads everything between the first and the last wanted byte, SIEVE bytes at most. */
+/* Reads [from, to) of the file to `image`.  Returns the positions of the view before the end of
+ * what was read; INT64_MAX: all. */
+static int64_t read_hull(const struct wm_iop *op, char *image, int64_t from, int64_t to)
+{
+    int64_t got = rt_io_read(op->file->fd, image, to - from, from);
+    if (got < 0)
+        return got;
+    return got < to - from ? wm_view_below(op->view, from + got) : INT64_MAX;
+}
+
+/* Reads the runs of positions [pos, pos + len) and the short gaps between them to where they are in
+ * r->sieve, which begins with offset `origin` of the file.  Returns the positions read. */
+static int64_t read_hulls(const struct wm_iop *op, struct wm_rooms *r, int64_t origin, int64_t pos,
+                          int64_t len)
+{
+    const struct wm_view *v = op->view;
+    struct rt_run run[RUNS];
+    int64_t done = 0, from = origin, to = origin, end = INT64_MAX; /* the hull that grows */
+    while (done < len) {
+        int n;
+        int64_t sum = rt_layout_runs(v->file, pos + done, len - done, run, RUNS, &n);
+        for (int i = 0; i < n; i++) {
+            int64_t off = v->disp + run[i].off;
+            if (off - to >= GAP) {
+                end = read_hull(op, r->sieve + (from - origin), from, to);
+                if (end < INT64_MAX)
+                    return end < 0 ? end : end - pos;
+                from = off;
+            }
+            to = off + run[i].len;
+        }
+        done += sum;
+    }
+    end = read_hull(op, r->sieve + (from - origin), from, to);
+    return end < 0 ? end : least(end - pos, len);
+}
+
+/* Reads through r->sieve. */
 static int64_t sieve(const struct wm_iop *op, struct wm_rooms *r, char *image, int64_t pos,
                      int64_t len)
 {
@@ -110,11 +147,9 @@ static int64_t sieve(const struct wm_iop *op, struct wm_rooms *r, char *image, i
     while (done < len) {
         int64_t at = pos + done, off = wm_view_offset(v, at);
         int64_t n = least(len - done, wm_view_below(v, off + SIEVE) - at);
-        int64_t hull = wm_view_offset(v, at + n - 1) + 1 - off;
-        int64_t got = rt_io_read(op->file->fd, r->sieve, hull, off);
-        if (got < 0)
-            return got;
-        int64_t have = got < hull ? wm_view_below(v, off + got) - at : n;
+        int64_t have = read_hulls(op, r, off, at, n);
+        if (have < 0)
+            return have;
         const char *origin = (char *)((uintptr_t)r->sieve - (uintptr_t)(off - v->disp));
         rt_layout_pack(v->file, INT64_MAX / v->file->size, origin, at, image + done, have);
         done += have;

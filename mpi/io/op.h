@@ -63,7 +63,7 @@ int wm_iop_pack(const struct wm_iop *op, int64_t pos, char *packed, int64_t len)
 struct wm_indep_limits {
     int64_t coarse;  /* bytes of a run from which it has a call of its own */
     int64_t sieve;   /* bytes read at once with the gaps between runs */
-    int sparse;      /* gaps are read if data and gaps are less than so many times the data */
+    int64_t gap;     /* bytes of a gap between short runs from which it is not read */
     int64_t storage; /* bytes of an access from which GPUDirect Storage may move them */
 };
 void wm_indep_limits(struct wm_indep_limits *out);
