@@ -105,8 +105,8 @@ const char *wm_hints_effect(int i, const char **effect)
         const char *key, *effect;
     } table[] = {
         { "file_perm", "permissions of a new file, octal" },
-        { "romio_cb_read", "enable: collective reads go through aggregators; automatic, disable: "
-                           "each rank reads" },
+        { "romio_cb_read", "enable: collective reads go through aggregators; disable: each rank "
+                           "reads; automatic: by the length of pieces" },
         { "romio_cb_write", "enable: collective writes go through aggregators; disable: each rank "
                             "writes; automatic: by the length of pieces" },
         { "collective_buffering", "false: as romio_cb_... disable; true: automatic" },
@@ -125,10 +125,8 @@ const char *wm_hints_effect(int i, const char **effect)
 struct wm_hints *wm_hints_create(void)
 {
     struct wm_hints *h = calloc(1, sizeof *h);
-    if (h) {
-        h->cb_buffer_size = 1 << 20; /* larger ones were slower: README.md */
+    if (h)
         h->file_perm = -1;
-    }
     return h;
 }
 
@@ -167,7 +165,7 @@ static int in_use(const struct wm_file *f, struct wm_info *out)
     if (!err)
         err = wm_info_put(out, "romio_filesystem_type", f->fs.name);
     if (!err)
-        err = put_number(out, "cb_buffer_size", h->cb_buffer_size);
+        err = put_number(out, "cb_buffer_size", h->window);
     if (!err)
         err = put_number(out, "cb_nodes", naggs);
     if (!err)

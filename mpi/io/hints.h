@@ -11,11 +11,12 @@ enum wm_choice3 { WM_AUTOMATIC, WM_ENABLE, WM_DISABLE };
 
 struct wm_hints {
     enum wm_choice3 cb_read, cb_write; /* collective buffering */
-    int64_t cb_buffer_size;            /* memory of an aggregator, bytes */
+    int64_t cb_buffer_size;            /* of an aggregator's window; 0: plan.c decides */
     int cb_nodes;                      /* most ranks that aggregate; 0: plan.c decides */
     struct rt_io_stripes stripes;      /* of a new file; 0: those of its folder */
     int file_perm;                     /* mode of a new file; -1: 0666 without the umask */
     int naggs, *agg; /* ranks that aggregate, until a hint changes: plan.c.  NULL: not known yet */
+    int64_t window;  /* bytes of their windows; known with `agg` */
     struct wm_info *given; /* all that the user has set, for MPI_File_get_info; NULL */
 };
 

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The steps of a collective write by ranks of one host, as a case of the two-phase exchange
- * (twophase.c).  Each rank copies its data into the windows of all aggregators, which are in the
- * node segment, and marks the bytes; no message carries data.
+/* The steps of a collective access by ranks of one host, as a case of the two-phase exchange
+ * (twophase.c).  The windows of the aggregators are in the node segment, and each rank copies its
+ * data into them or out of them; no message carries data.
  *
- *   put meet [store] | put meet [store] | ... finish ended
+ *   write   put meet [store] | put meet [store] | ... finish ended
+ *   read    [load] meet | get [load] meet | ... get
  *
- * An aggregator has two windows, used in turn.  It enters the agreement `meet` of a round when it
- * has written the window of the round before; so, behind that agreement, the ranks fill that window
- * again.  The agreement also carries the error of any rank.  Cost: one copy and one small reduction
- * for each round. */
+ * An aggregator has two windows, used in turn.  To write, the ranks mark the bytes that they put.
+ * An aggregator enters the agreement `meet` of a round when it has written the window of the round
+ * before; so, behind that agreement, the ranks fill that window again.  To read, it loads a window
+ * whole, before the agreement of its round; a rank enters the next one when it has copied its data
+ * out of the window.  After the last copy, the next operation begins with an agreement.
+ * The agreement also carries the error of any rank.  Cost: one copy and one small reduction for
+ * each round. */
 #include "mpi/io/onehost.h"
 #include "mpi/base/comm.h"
 #include "mpi/coll/team.h"
@@ -35,12 +39,14 @@ struct wm_onehost {
     struct wm_room room; /* lists of pieces, and packed data */
     int me;              /* the number of this aggregator, or -1 */
     int64_t round;
-    struct wm_window stored; /* for the job that writes */
+    int64_t end;           /* of a read: positions before the end of the file */
+    struct wm_window work; /* for the job that writes or reads */
 };
 
 static struct block *block_of(const struct wm_onehost *o) { return rt_node_at(o->off); }
 
-static int64_t window_size(int64_t cap) { return cap + cap / 8; }
+/* The image, the marks, and after a read, where the file ends. */
+static int64_t window_size(int64_t cap) { return cap + cap / 8 + 64; }
 
 /* ---- the block ---- */
 
@@ -72,11 +78,11 @@ int64_t wm_onehost_offer(const struct wm_cop *c)
 {
     const struct wm_file *f = c->file;
     const struct wm_onehost *o = f->onehost;
-    if (!c->write || f->comm->rank || !wm_coll_team_in_node(f->comm))
+    if (f->comm->rank || !wm_coll_team_in_node(f->comm))
         return 0;
-    if (f->hints->cb_buffer_size > MOST / (2 * c->plan.naggs))
+    if (f->hints->window > MOST / (2 * c->plan.naggs))
         return 0;
-    int64_t unit = 64 * 64, cap = (f->hints->cb_buffer_size + unit - 1) / unit * unit;
+    int64_t unit = 64 * 64, cap = (f->hints->window + unit - 1) / unit * unit;
     int64_t nbytes = (int64_t)sizeof(struct block) + 2 * c->plan.naggs * window_size(cap);
     if (o->off && !o->stale && block_of(o)->cap >= cap && block_of(o)->nbytes >= nbytes)
         return (int64_t)o->off;
@@ -112,31 +118,79 @@ static bool window_of(const struct wm_cop *c, int i, struct wm_window *w)
     return from < to;
 }
 
-/* This rank's data for a window. */
-static void put_one(struct wm_cop *c, struct wm_window *w)
+/* Where the file ends, as the aggregator found. */
+static int64_t *end_of(const struct wm_cop *c, const struct wm_window *w)
+{
+    return (int64_t *)(void *)(w->image + window_size(block_of(c->file->onehost)->cap) - 64);
+}
+
+/* This rank's data in a window. */
+struct share {
+    int64_t pos, len;           /* relative to the operation's first byte */
+    const struct wm_pieces *at; /* in the file */
+    int64_t n;
+    char *data; /* user memory, or room for packed data */
+    bool flat;  /* user memory */
+};
+
+/* False: none, or no memory. */
+static bool share_of(struct wm_cop *c, const struct wm_window *w, struct share *s)
 {
     const struct wm_iop *op = c->op;
     struct wm_onehost *o = c->file->onehost;
-    bool flat = op->where.kind == WM_MEMORY_HOST && op->mem->contig;
-    int64_t used = 0, pos, len = wm_iop_part(op, w->from, w->to, &pos);
-    int rc = wm_pieces_put(op->view, op->pos + pos, len, &o->room, &used);
-    if (rc >= 0 && !flat)
-        rc = wm_room_grow(&o->room, used + len);
+    int64_t used = 0;
+    s->flat = op->where.kind == WM_MEMORY_HOST && op->mem->contig;
+    s->len = wm_iop_part(op, w->from, w->to, &s->pos);
+    int rc = wm_pieces_put(op->view, op->pos + s->pos, s->len, &o->room, &used);
+    if (rc >= 0 && !s->flat)
+        rc = wm_room_grow(&o->room, used + s->len);
     if (wm_cop_fail(c, WM_COP_MEMORY, rc))
+        return false;
+    s->at = (const struct wm_pieces *)(const void *)o->room.p;
+    s->n = used / (int64_t)sizeof(struct wm_pieces);
+    s->data = s->flat ? op->buf + s->pos : o->room.p + used;
+    return s->len;
+}
+
+static void put_one(struct wm_cop *c, struct wm_window *w)
+{
+    struct share s;
+    if (!share_of(c, w, &s))
         return;
-    char *data = flat ? op->buf + pos : o->room.p + used;
-    if (!flat && wm_cop_fail(c, WM_COP_COPY, wm_iop_pack(op, pos, data, len)))
+    if (!s.flat && wm_cop_fail(c, WM_COP_COPY, wm_iop_pack(c->op, s.pos, s.data, s.len)))
         return;
-    wm_window_put(w, (const struct wm_pieces *)(const void *)o->room.p,
-                  used / (int64_t)sizeof(struct wm_pieces), data);
+    wm_window_put(w, s.at, s.n, s.data);
+}
+
+static void get_one(struct wm_cop *c, struct wm_window *w)
+{
+    struct wm_onehost *o = c->file->onehost;
+    struct share s;
+    if (!share_of(c, w, &s))
+        return;
+    w->end = *end_of(c, w);
+    int64_t got = wm_window_get(w, s.at, s.n, s.data);
+    if (!s.flat && got)
+        wm_cop_fail(c, WM_COP_COPY, wm_iop_pack(c->op, s.pos, s.data, got));
+    if (got < s.len && s.pos + got < o->end)
+        o->end = s.pos + got;
+}
+
+/* Puts or gets this rank's data of a round. */
+static void copy(struct wm_cop *c)
+{
+    struct wm_window w;
+    for (int i = 0; i < c->plan.naggs && !c->err && c->op->nbytes; i++)
+        if (window_of(c, i, &w))
+            (c->write ? put_one : get_one)(c, &w);
 }
 
 static void ended(struct wm_cop *c)
 {
     bool failed = wm_cop_agreed(c);
-    c->file->onehost->stale = failed;
+    c->file->onehost->stale = failed && c->write;
     if (c->op)
-        c->op->moved = failed ? 0 : c->op->nbytes;
+        c->op->moved = failed ? 0 : c->file->onehost->end;
     wm_cop_end(c);
 }
 
@@ -145,20 +199,37 @@ static void finish(struct wm_cop *c) { wm_cop_agree(c, ended); }
 /* Job: writes a window whose data are complete, and clears its marks. */
 static int store(struct wm_cop *c)
 {
-    struct wm_window *w = &c->file->onehost->stored;
+    struct wm_window *w = &c->file->onehost->work;
     int rc = wm_window_write(w);
     wm_window_clear(w);
     return rc;
+}
+
+/* Job: reads a window. */
+static int load(struct wm_cop *c)
+{
+    const struct wm_window *w = &c->file->onehost->work;
+    int64_t got = rt_io_read(w->fd, w->image, w->to - w->from, w->from);
+    *end_of(c, w) = got < w->to - w->from ? w->from + got : INT64_MAX;
+    return got < 0 ? (int)got : 0;
+}
+
+/* Runs the job of this round, if this rank has a window. */
+static void work(struct wm_cop *c, int (*job)(struct wm_cop *c))
+{
+    struct wm_onehost *o = c->file->onehost;
+    if (o->me < 0 || !window_of(c, o->me, &o->work))
+        return;
+    c->from = o->work.from;
+    c->to = o->work.to;
+    wm_cop_work(c, job, WM_COP_WINDOW, c->blocking);
 }
 
 static void meet(struct wm_cop *c);
 
 static void put(struct wm_cop *c)
 {
-    struct wm_window w;
-    for (int i = 0; i < c->plan.naggs && !c->err && c->op->nbytes; i++)
-        if (window_of(c, i, &w))
-            put_one(c, &w);
+    copy(c);
     c->next = meet;
     c->join = true;
 }
@@ -170,22 +241,38 @@ static void filled(struct wm_cop *c)
         ended(c);
         return;
     }
-    if (o->me >= 0 && window_of(c, o->me, &o->stored)) {
-        c->from = o->stored.from;
-        c->to = o->stored.to;
-        wm_cop_work(c, store, WM_COP_WINDOW, c->blocking);
-    }
+    work(c, store);
     bool more = ++o->round < c->plan.rounds;
     c->next = more ? put : finish;
     c->join = !more;
 }
 
-static void meet(struct wm_cop *c) { wm_cop_agree(c, filled); }
+static void loaded(struct wm_cop *c)
+{
+    struct wm_onehost *o = c->file->onehost;
+    if (!c->v[0])
+        copy(c);
+    if (c->v[0] || ++o->round == c->plan.rounds) {
+        ended(c);
+        return;
+    }
+    work(c, load);
+    c->next = meet;
+    c->join = true;
+}
+
+static void meet(struct wm_cop *c) { wm_cop_agree(c, c->write ? filled : loaded); }
 
 void wm_onehost_begin(struct wm_cop *c, int me)
 {
     struct wm_onehost *o = c->file->onehost;
     o->me = me;
     o->round = 0;
+    o->end = c->op ? c->op->nbytes : 0;
     c->next = put;
+    if (c->write)
+        return;
+    work(c, load);
+    c->next = meet;
+    c->join = true;
 }

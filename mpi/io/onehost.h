@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collective writing by ranks of one host: the aggregators' windows are in the node segment. */
+/* Collective access by ranks of one host: the aggregators' windows are in the node segment. */
 #ifndef WM_IO_ONEHOST_H
 #define WM_IO_ONEHOST_H
 

@@ -300,15 +300,16 @@ int wm_io_start(const struct wm_access *a, MPI_Request *request)
 
 const char *wm_io_collective_plan(void)
 {
-    return "aggregators write pieces below 2 KiB of views with gaps; each rank does all else "
-           "itself, unless romio_cb_write or romio_cb_read = enable";
+    return "aggregators write pieces below 8 KiB of views with gaps and, on one host, read those "
+           "below 4 KiB; each rank does all else itself, unless romio_cb_write or romio_cb_read = "
+           "enable";
 }
 
 /* Whether the ranks carry out the access together. */
-static bool is_joint(struct wm_file *f, bool write)
+static bool is_joint(struct wm_file *f, bool write, bool later)
 {
     wm_file_lock(f);
-    bool wanted = wm_plan_wanted(f, write);
+    bool wanted = wm_plan_wanted(f, write, later);
     wm_file_unlock(f);
     return wanted;
 }
@@ -349,7 +350,7 @@ int wm_io_run_all(const struct wm_access *a, MPI_Status *status)
     int err = check_split(a, 0);
     if (err)
         return err;
-    if (!is_joint(a->file, a->write))
+    if (!is_joint(a->file, a->write, false))
         return wm_io_run(a, status);
     err = prepare(a, &op);
     if (err)
@@ -397,7 +398,7 @@ int wm_io_start_all(const struct wm_access *a, MPI_Request *request)
     int err = check_split(a, WM_REFUSE_LATER);
     if (err)
         return err;
-    if (!is_joint(a->file, a->write))
+    if (!is_joint(a->file, a->write, true))
         return wm_io_start(a, request);
     struct io_work *w = malloc(sizeof *w);
     err = w ? prepare(a, &w->op) : no_memory();
@@ -419,7 +420,7 @@ int wm_io_refuse(struct wm_file *f, unsigned flags, int err)
         return err;
     if (flags & WM_REFUSE_ORDERED)
         wm_shared_ordered(f, 0, &at);
-    if (!is_joint(f, write))
+    if (!is_joint(f, write, flags & WM_REFUSE_LATER))
         return err;
     return flags & WM_REFUSE_LATER ? vote(f, write, err) : run_joint(f, NULL, write, err);
 }

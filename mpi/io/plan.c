@@ -3,6 +3,7 @@
  * bounds of each rank's access.  All ranks come to the same plan. */
 #include "mpi/io/plan.h"
 #include "mpi/base/comm.h"
+#include "mpi/coll/team.h"
 #include "mpi/io/hints.h"
 #include <limits.h>
 #include <stdlib.h>
@@ -19,14 +20,25 @@
 #define FINE 8192
 #define SOME 64
 
+/* Blocking reads, if all ranks are on one host: from this length on, a rank reads its pieces only.
+ * A nonblocking read is a job of its own, which needs no progress. */
+#define FINE_READ 4096
+
+/* On the only host, all ranks aggregate, up to LOCAL: so they have equal work and wait little for
+ * each other.  Their windows are smaller than those of hosts, which exchange messages. */
+#define LOCAL 8
+#define WINDOW (1 << 20)
+#define WINDOW_LOCAL (512 << 10)
+
 /* Shorter stripes are no domains of their own: there would be too many rounds. */
 #define SHORT (256 << 10)
 
-bool wm_plan_wanted(const struct wm_file *f, bool write)
+bool wm_plan_wanted(const struct wm_file *f, bool write, bool later)
 {
     enum wm_choice3 choice = write ? f->hints->cb_write : f->hints->cb_read;
     bool usable = f->comm->size > 1 && !f->atomic && !f->view->rep;
-    bool fine = write && f->view->piece < FINE;
+    bool fine = write ? f->view->piece < FINE
+                      : !later && f->view->piece < FINE_READ && wm_coll_team_in_node(f->comm);
     return usable && (choice == WM_ENABLE || (choice == WM_AUTOMATIC && fine));
 }
 
@@ -44,14 +56,13 @@ static int find_hosts(const struct wm_comm *c, int *host)
     return most + 1;
 }
 
-/* How many ranks aggregate without a hint: one on each host; two on the only host, where one fills
- * its window while the kernel lets the other write to the file; if the file has stripes, one for
- * each target, or so many that each target has as many. */
+/* How many ranks aggregate without a hint: one on each host; LOCAL on the only host; if the file
+ * has stripes, one for each target, or so many that each target has as many. */
 static int useful(const struct wm_file *f, int nhosts)
 {
     int ntargets = f->fs.stripes.n, n = f->comm->size;
     if (ntargets <= 1)
-        return nhosts > 1 || ntargets ? nhosts : 2;
+        return nhosts > 1 || ntargets ? nhosts : LOCAL;
     if (nhosts >= ntargets)
         return nhosts / ntargets * ntargets;
     if (n >= ntargets)
@@ -72,6 +83,9 @@ static int choose(const struct wm_file *f, const int *host, int *nth, int *seen,
     }
     int most = f->hints->cb_nodes ? f->hints->cb_nodes : useful(f, nhosts);
     most = most < size ? most : size;
+    f->hints->window = nhosts > 1 ? WINDOW : WINDOW_LOCAL;
+    if (f->hints->cb_buffer_size)
+        f->hints->window = f->hints->cb_buffer_size;
     for (int k = 0; n < most; k++)
         for (int i = 0; i < size && n < most; i++)
             if (nth[i] == k)
@@ -156,18 +170,20 @@ void wm_plan_numbers(const struct wm_iop *op, int err, int64_t *v)
 
 void wm_plan_make(const struct wm_file *f, bool write, const int64_t *v, struct wm_plan *p)
 {
-    int64_t buffer = f->hints->cb_buffer_size, most = v[WM_PLAN_MOST];
-    bool automatic = f->hints->cb_write == WM_AUTOMATIC;
+    int64_t buffer = f->hints->window, most = v[WM_PLAN_MOST];
+    bool automatic = (write ? f->hints->cb_write : f->hints->cb_read) == WM_AUTOMATIC;
     p->low = -v[WM_PLAN_LOW];
     p->high = v[WM_PLAN_HIGH];
     p->rounds = 0;
     p->exchange = !v[WM_PLAN_MIXED];
+    p->dense = false;
     if (!p->exchange || p->low >= p->high)
         return;
     double span = (double)(p->high - p->low), bytes = (double)most * f->comm->size;
     if (span / p->naggs > (double)buffer * MANY && span > bytes * SPARSE)
         p->exchange = false;
-    if (write && automatic && (span > bytes * 2 || most < f->view->piece * SOME))
+    p->dense = span <= bytes * 2;
+    if (automatic && (!p->dense || most < f->view->piece * SOME))
         p->exchange = false;
     if (p->exchange)
         divide(f, buffer, p);

@@ -10,6 +10,7 @@
  * turn; an aggregator accesses a domain in windows of `step` bytes, one in each round. */
 struct wm_plan {
     bool exchange;        /* false: each rank accesses the file itself */
+    bool dense;           /* the ranks have at least about half of the bytes */
     int naggs;            /* aggregators */
     const int *agg;       /* their ranks; of the file's hints */
     int64_t low, high;    /* the bytes of all ranks are in [low, high) of the file */
@@ -17,9 +18,9 @@ struct wm_plan {
     int64_t rounds;
 };
 
-/* Whether the hints, or short pieces of a write without a hint, ask for the exchange.  The same on
- * all ranks. */
-bool wm_plan_wanted(const struct wm_file *f, bool write);
+/* Whether the hints, or short pieces without a hint, ask for the exchange.  `later`: the call does
+ * not block.  The same on all ranks. */
+bool wm_plan_wanted(const struct wm_file *f, bool write, bool later);
 /* Numbers whose largest of all ranks make the plan. */
 enum {
     WM_PLAN_ERR,

@@ -15,6 +15,7 @@
 #include "mpi/io/twophase.h"
 #include "mpi/base/comm.h"
 #include "mpi/coll/call.h"
+#include "mpi/io/hints.h"
 #include "mpi/io/onehost.h"
 #include "mpi/io/window.h"
 #include <stdlib.h>
@@ -356,6 +357,9 @@ static void planned(struct wm_cop *c)
         return;
     }
     wm_plan_make(c->file, c->write, c->v, &c->plan);
+    bool near = offer && (c->write || c->plan.dense);
+    if (!near && !c->write && c->file->hints->cb_read == WM_AUTOMATIC)
+        c->plan.exchange = false;
     if (!c->plan.exchange) {
         wm_cop_end(c);
         wm_cop_work(c, alone, WM_COP_ALONE, c->blocking || !wm_iop_may_be_a_job(c->op));
@@ -364,7 +368,7 @@ static void planned(struct wm_cop *c)
     for (int i = 0; i < c->plan.naggs; i++)
         if (c->plan.agg[i] == c->file->comm->rank)
             x->me = i;
-    if (offer && c->plan.rounds) {
+    if (near && c->plan.rounds) {
         wm_onehost_begin(c, x->me);
         return;
     }
