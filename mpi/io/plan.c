@@ -13,6 +13,9 @@
 #define MANY 16
 #define SPARSE 64
 
+/* The largest unit of marks: a file system's block. */
+#define UNIT_MOST 4096
+
 /* Without a hint, aggregators write pieces shorter than FINE bytes, if a rank has at least SOME of
  * them and the ranks' data fill half of the range.  A call of the system for each piece costs more
  * than the exchange; a reading rank reads many pieces at once, with the gaps.  README.md has the
@@ -119,6 +122,9 @@ const int *wm_plan_aggregators(const struct wm_file *f, int *n)
 
 static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
+/* The largest power of two that divides all the numbers of which `bits` is the union. */
+static int64_t lowest(int64_t bits) { return bits & -bits; }
+
 /* Whether a domain is one stripe.  The aggregators have the stripes in turn, and each accesses its
  * own targets only, if the number of aggregators divides that of the targets or the reverse:
  * targets lock ranges of their part of the file for one host at a time. */
@@ -141,6 +147,7 @@ static void divide(const struct wm_file *f, int64_t buffer, struct wm_plan *p)
     p->step = buffer < p->domain ? buffer : p->domain;
     int64_t all = p->domain * p->naggs, windows = (p->domain + p->step - 1) / p->step;
     p->rounds = (p->high - p->low + all - 1) / all * windows;
+    p->unit = lowest(p->unit | p->low | p->domain | p->step);
 }
 
 void wm_plan_window(const struct wm_plan *p, int i, int64_t round, int64_t *from, int64_t *to)
@@ -152,6 +159,14 @@ void wm_plan_window(const struct wm_plan *p, int i, int64_t round, int64_t *from
     *to = *to < p->high ? *to : p->high;
 }
 
+/* It divides the offsets and lengths of all pieces of the access. */
+static int64_t unit_of(const struct wm_iop *op)
+{
+    const struct wm_view *v = op->view;
+    int64_t pieces = v->file->contig ? 0 : v->facts.gcd;
+    return lowest(UNIT_MOST | v->disp | op->pos | op->nbytes | pieces);
+}
+
 void wm_plan_numbers(const struct wm_iop *op, int err, int64_t *v)
 {
     int64_t from, to;
@@ -159,6 +174,7 @@ void wm_plan_numbers(const struct wm_iop *op, int err, int64_t *v)
         v[i] = 0;
     v[WM_PLAN_ERR] = err;
     v[WM_PLAN_LOW] = -INT64_MAX;
+    v[WM_PLAN_UNIT] = -UNIT_MOST;
     if (err || !op || !op->nbytes)
         return;
     wm_view_hull(op->view, op->pos, op->nbytes, &from, &to);
@@ -166,6 +182,7 @@ void wm_plan_numbers(const struct wm_iop *op, int err, int64_t *v)
     v[WM_PLAN_HIGH] = to;
     v[WM_PLAN_MOST] = op->nbytes;
     v[WM_PLAN_MIXED] = !op->view->facts.ordered;
+    v[WM_PLAN_UNIT] = -unit_of(op);
 }
 
 void wm_plan_make(const struct wm_file *f, bool write, const int64_t *v, struct wm_plan *p)
@@ -175,6 +192,7 @@ void wm_plan_make(const struct wm_file *f, bool write, const int64_t *v, struct 
     p->low = -v[WM_PLAN_LOW];
     p->high = v[WM_PLAN_HIGH];
     p->rounds = 0;
+    p->unit = -v[WM_PLAN_UNIT];
     p->exchange = !v[WM_PLAN_MIXED];
     p->dense = false;
     if (!p->exchange || p->low >= p->high)

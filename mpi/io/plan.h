@@ -16,6 +16,7 @@ struct wm_plan {
     int64_t low, high;    /* the bytes of all ranks are in [low, high) of the file */
     int64_t domain, step; /* bytes of a domain, and of a window */
     int64_t rounds;
+    int64_t unit; /* power of two; divides all bounds of pieces, domains and windows */
 };
 
 /* Whether the hints, or short pieces without a hint, ask for the exchange.  `later`: the call does
@@ -28,6 +29,7 @@ enum {
     WM_PLAN_HIGH,
     WM_PLAN_MOST,
     WM_PLAN_MIXED,
+    WM_PLAN_UNIT,
     WM_PLAN_ROOM, /* onehost.c */
     WM_PLAN_VALUES
 };

@@ -218,7 +218,11 @@ static void collect(struct wm_cop *c, const struct turn *t, struct wm_window *w)
 {
     struct wm_exchange *x = c->file->exchange;
     int64_t n;
-    wm_window_open(w, c->file->fd, t->from, t->to, &x->image, &x->marks);
+    uint64_t *marks = (uint64_t *)(void *)x->marks.p;
+    *w = (struct wm_window){
+        c->file->fd, t->from, t->to, INT64_MAX, c->plan.unit, x->image.p, marks
+    };
+    wm_window_clear(w);
     for (int i = 0; i < size_of(c); i++) {
         if (!t->theirs[i].nbytes)
             continue;

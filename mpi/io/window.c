@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows of aggregators.  A bit for each byte says whether a rank has data there: holes are found
+/* Windows of aggregators.  A bit for each unit says whether a rank has data there: holes are found
  * without sorting the pieces of the ranks, and pieces may overlap. */
 #include "mpi/io/window.h"
 #include <stdlib.h>
@@ -74,21 +74,35 @@ int wm_pieces_put(const struct wm_view *v, int64_t pos, int64_t len, struct wm_r
 
 static uint64_t low_bits(int n) { return n < 64 ? (UINT64_C(1) << n) - 1 : ~UINT64_C(0); }
 
-/* Other processes may mark other bytes of the same words. */
-static void mark(uint64_t *m, int64_t from, int64_t len)
+/* Bits of one word that are still to be set. */
+struct pen {
+    uint64_t *word, bits;
+};
+
+/* Other processes may set other bits of the same word. */
+static void lift(struct pen *p)
+{
+    if (p->bits == ~UINT64_C(0))
+        __atomic_store_n(p->word, p->bits, __ATOMIC_RELAXED);
+    else if (p->bits)
+        __atomic_fetch_or(p->word, p->bits, __ATOMIC_RELAXED);
+    p->bits = 0;
+}
+
+static void mark(struct pen *p, uint64_t *m, int64_t from, int64_t len)
 {
     while (len > 0) {
         int at = (int)(from % 64), n = len < 64 - at ? (int)len : 64 - at;
-        if (n == 64)
-            __atomic_store_n(&m[from / 64], ~UINT64_C(0), __ATOMIC_RELAXED);
-        else
-            __atomic_fetch_or(&m[from / 64], low_bits(n) << at, __ATOMIC_RELAXED);
+        if (p->word != &m[from / 64])
+            lift(p);
+        p->word = &m[from / 64];
+        p->bits |= low_bits(n) << at;
         from += n;
         len -= n;
     }
 }
 
-/* The first byte from `at` on whose mark is `set`; `len` if there is none. */
+/* The first bit from `at` on that is `set`; `len` if there is none. */
 static int64_t find(const uint64_t *m, int64_t at, int64_t len, bool set)
 {
     while (at < len) {
@@ -104,7 +118,14 @@ static int64_t find(const uint64_t *m, int64_t at, int64_t len, bool set)
 
 /* ---- windows ---- */
 
-static int64_t marks_size(int64_t len) { return (len + 63) / 64 * (int64_t)sizeof(uint64_t); }
+static int64_t marks_size(int64_t n) { return (n + 63) / 64 * (int64_t)sizeof(uint64_t); }
+
+/* The same in bytes of the window. */
+static int64_t seek(const struct wm_window *w, int64_t at, bool set)
+{
+    int shift = __builtin_ctzll((uint64_t)w->unit);
+    return find(w->marks, at >> shift, (w->to - w->from) >> shift, set) << shift;
+}
 
 int wm_window_rooms(int64_t len, struct wm_room *image, struct wm_room *marks)
 {
@@ -114,28 +135,24 @@ int wm_window_rooms(int64_t len, struct wm_room *image, struct wm_room *marks)
 
 void wm_window_clear(struct wm_window *w)
 {
-    memset(w->marks, 0, (size_t)marks_size(w->to - w->from));
-}
-
-void wm_window_open(struct wm_window *w, int fd, int64_t from, int64_t to, struct wm_room *image,
-                    struct wm_room *marks)
-{
-    *w = (struct wm_window){ fd, from, to, INT64_MAX, image->p, (uint64_t *)(void *)marks->p };
-    wm_window_clear(w);
+    memset(w->marks, 0, (size_t)marks_size((w->to - w->from) / w->unit));
 }
 
 void wm_window_put(struct wm_window *w, const struct wm_pieces *g, int64_t n, const char *data)
 {
+    int shift = __builtin_ctzll((uint64_t)w->unit);
+    struct pen pen = { NULL, 0 };
     for (int64_t k = 0; k < n; k++) {
         for (int64_t i = 0; i < g[k].n; i++) {
             int64_t at = g[k].off + i * g[k].stride - w->from;
-            mark(w->marks, at, g[k].len);
+            mark(&pen, w->marks, at >> shift, g[k].len >> shift);
             if (!data)
                 continue;
             memcpy(w->image + at, data, (size_t)g[k].len);
             data += g[k].len;
         }
     }
+    lift(&pen);
 }
 
 int64_t wm_window_get(const struct wm_window *w, const struct wm_pieces *g, int64_t n, char *data)
@@ -157,25 +174,25 @@ int64_t wm_window_get(const struct wm_window *w, const struct wm_pieces *g, int6
 
 int wm_window_write(const struct wm_window *w)
 {
-    int64_t len = w->to - w->from, at = find(w->marks, 0, len, true);
+    int64_t len = w->to - w->from, at = seek(w, 0, true);
     while (at < len) {
-        int64_t end = find(w->marks, at, len, false);
+        int64_t end = seek(w, at, false);
         int err = rt_io_write(w->fd, w->image + at, end - at, w->from + at);
         if (err < 0)
             return err;
-        at = find(w->marks, end, len, true);
+        at = seek(w, end, true);
     }
     return 0;
 }
 
 int wm_window_read(struct wm_window *w)
 {
-    int64_t len = w->to - w->from, at = find(w->marks, 0, len, true);
+    int64_t len = w->to - w->from, at = seek(w, 0, true);
     while (at < len) {
-        int64_t end = find(w->marks, at, len, false), next = find(w->marks, end, len, true);
+        int64_t end = seek(w, at, false), next = seek(w, end, true);
         while (next < len && next - end < GAP) {
-            end = find(w->marks, next, len, false);
-            next = find(w->marks, end, len, true);
+            end = seek(w, next, false);
+            next = seek(w, end, true);
         }
         int64_t got = rt_io_read(w->fd, w->image + at, end - at, w->from + at);
         if (got < 0)

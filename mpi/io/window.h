@@ -28,15 +28,14 @@ struct wm_window {
     int fd;
     int64_t from, to; /* of the file */
     int64_t end;      /* after wm_window_read(): the end of the file, or more */
+    int64_t unit;     /* power of two; divides `from`, `to` and all pieces */
     char *image;      /* to - from bytes */
-    uint64_t *marks;  /* a bit for each: a rank writes it, or wants to read it */
+    uint64_t *marks;  /* a bit for each unit: a rank writes it, or wants to read it */
 };
-void wm_window_open(struct wm_window *w, int fd, int64_t from, int64_t to, struct wm_room *image,
-                    struct wm_room *marks);
+/* Room for the image and the marks of a window of `len` bytes.  0 or -RT_ENOMEM. */
+int wm_window_rooms(int64_t len, struct wm_room *image, struct wm_room *marks);
 /* Removes all marks. */
 void wm_window_clear(struct wm_window *w);
-/* Room that wm_window_open() needs for a window of `len` bytes.  0 or -RT_ENOMEM. */
-int wm_window_rooms(int64_t len, struct wm_room *image, struct wm_room *marks);
 /* Marks the pieces of `n` groups; copies their data into the image if `data` is not NULL.  Several
  * processes may do so in one window. */
 void wm_window_put(struct wm_window *w, const struct wm_pieces *g, int64_t n, const char *data);
