@@ -36,7 +36,7 @@ struct block {
 struct wm_onehost {
     size_t off;          /* of the block; 0: none */
     bool stale;          /* after an error: there may be marks left */
-    struct wm_room room; /* lists of pieces, and packed data */
+    struct wm_room room; /* packed data of a window */
     int me;              /* the number of this aggregator, or -1 */
     int64_t round;
     int64_t end;           /* of a read: positions before the end of the file */
@@ -125,56 +125,37 @@ static int64_t *end_of(const struct wm_cop *c, const struct wm_window *w)
     return (int64_t *)(void *)(w->image + window_size(block_of(c->file->onehost)->cap) - 64);
 }
 
-/* This rank's data in a window. */
-struct share {
-    int64_t pos, len;           /* relative to the operation's first byte */
-    const struct wm_pieces *at; /* in the file */
-    int64_t n;
-    char *data; /* user memory, or room for packed data */
-    bool flat;  /* user memory */
-};
-
-/* False: none, or no memory. */
-static bool share_of(struct wm_cop *c, const struct wm_window *w, struct share *s)
+static bool is_flat(const struct wm_iop *op)
 {
-    const struct wm_iop *op = c->op;
-    struct wm_onehost *o = c->file->onehost;
-    int64_t used = 0;
-    s->flat = op->where.kind == WM_MEMORY_HOST && op->mem->contig;
-    s->len = wm_iop_part(op, w->from, w->to, &s->pos);
-    int rc = wm_pieces_put(op->view, op->pos + s->pos, s->len, &o->room, &used);
-    if (rc >= 0 && !s->flat)
-        rc = wm_room_grow(&o->room, used + s->len);
-    if (wm_cop_fail(c, WM_COP_MEMORY, rc))
-        return false;
-    s->at = (const struct wm_pieces *)(const void *)o->room.p;
-    s->n = used / (int64_t)sizeof(struct wm_pieces);
-    s->data = s->flat ? op->buf + s->pos : o->room.p + used;
-    return s->len;
+    return op->where.kind == WM_MEMORY_HOST && op->mem->contig;
 }
 
+/* This rank's data for a window: from user memory, or packed. */
 static void put_one(struct wm_cop *c, struct wm_window *w)
 {
-    struct share s;
-    if (!share_of(c, w, &s))
+    const struct wm_iop *op = c->op;
+    int64_t pos, len = wm_iop_part(op, w->from, w->to, &pos);
+    char *data = c->file->onehost->room.p;
+    if (is_flat(op))
+        data = op->buf + pos;
+    else if (len && wm_cop_fail(c, WM_COP_COPY, wm_iop_pack(op, pos, data, len)))
         return;
-    if (!s.flat && wm_cop_fail(c, WM_COP_COPY, wm_iop_pack(c->op, s.pos, s.data, s.len)))
-        return;
-    wm_window_put(w, s.at, s.n, s.data);
+    wm_window_fill(w, op->view, op->pos + pos, len, data);
 }
 
 static void get_one(struct wm_cop *c, struct wm_window *w)
 {
+    const struct wm_iop *op = c->op;
     struct wm_onehost *o = c->file->onehost;
-    struct share s;
-    if (!share_of(c, w, &s))
-        return;
+    int64_t pos, len = wm_iop_part(op, w->from, w->to, &pos);
+    bool flat = is_flat(op);
+    char *data = flat ? op->buf + pos : o->room.p;
     w->end = *end_of(c, w);
-    int64_t got = wm_window_get(w, s.at, s.n, s.data);
-    if (!s.flat && got)
-        wm_cop_fail(c, WM_COP_COPY, wm_iop_pack(c->op, s.pos, s.data, got));
-    if (got < s.len && s.pos + got < o->end)
-        o->end = s.pos + got;
+    int64_t got = wm_window_fetch(w, op->view, op->pos + pos, len, data);
+    if (got && !flat)
+        wm_cop_fail(c, WM_COP_COPY, wm_iop_pack(op, pos, data, got));
+    if (got < len && pos + got < o->end)
+        o->end = pos + got;
 }
 
 /* Puts or gets this rank's data of a round. */
@@ -270,6 +251,8 @@ void wm_onehost_begin(struct wm_cop *c, int me)
     o->me = me;
     o->round = 0;
     o->end = c->op ? c->op->nbytes : 0;
+    if (c->op && !is_flat(c->op))
+        wm_cop_fail(c, WM_COP_MEMORY, wm_room_grow(&o->room, c->plan.step));
     c->next = put;
     if (c->write)
         return;

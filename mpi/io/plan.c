@@ -28,10 +28,13 @@
 #define FINE_READ 4096
 
 /* On the only host, all ranks aggregate, up to LOCAL: so they have equal work and wait little for
- * each other.  Their windows are smaller than those of hosts, which exchange messages. */
+ * each other.  Their windows of a round are TOGETHER bytes, which stay in the caches, but at least
+ * LEAST: a short call costs as much again for the file system as for the copy.  Aggregators on
+ * several hosts exchange messages, which take longer; so they have WINDOW bytes. */
 #define LOCAL 8
+#define TOGETHER (2 << 20)
+#define LEAST (256 << 10)
 #define WINDOW (1 << 20)
-#define WINDOW_LOCAL (512 << 10)
 
 /* Shorter stripes are no domains of their own: there would be too many rounds. */
 #define SHORT (256 << 10)
@@ -75,6 +78,16 @@ static int useful(const struct wm_file *f, int nhosts)
     return n < nhosts ? nhosts : n;
 }
 
+/* Bytes of a window of each of `naggs` aggregators. */
+static int64_t window_of(const struct wm_file *f, int nhosts, int naggs)
+{
+    if (f->hints->cb_buffer_size)
+        return f->hints->cb_buffer_size;
+    if (nhosts > 1 || f->fs.stripes.n > 1 || naggs < 2)
+        return WINDOW;
+    return TOGETHER / naggs > LEAST ? TOGETHER / naggs : LEAST;
+}
+
 /* The first rank of each host, then the second of each, and so on, up to the hint's number.
  * nth[]: a number for each rank; seen[]: for each host, all 0. */
 static int choose(const struct wm_file *f, const int *host, int *nth, int *seen, int *out)
@@ -86,9 +99,7 @@ static int choose(const struct wm_file *f, const int *host, int *nth, int *seen,
     }
     int most = f->hints->cb_nodes ? f->hints->cb_nodes : useful(f, nhosts);
     most = most < size ? most : size;
-    f->hints->window = nhosts > 1 ? WINDOW : WINDOW_LOCAL;
-    if (f->hints->cb_buffer_size)
-        f->hints->window = f->hints->cb_buffer_size;
+    f->hints->window = window_of(f, nhosts, most);
     for (int k = 0; n < most; k++)
         for (int i = 0; i < size && n < most; i++)
             if (nth[i] == k)

@@ -138,18 +138,33 @@ void wm_window_clear(struct wm_window *w)
     memset(w->marks, 0, (size_t)marks_size((w->to - w->from) / w->unit));
 }
 
-void wm_window_put(struct wm_window *w, const struct wm_pieces *g, int64_t n, const char *data)
+/* Marks `len` bytes at `off` of the file; copies data unless NULL. */
+static void put_piece(struct wm_window *w, struct pen *pen, int64_t off, int64_t len,
+                      const char *data)
 {
     int shift = __builtin_ctzll((uint64_t)w->unit);
+    int64_t at = off - w->from;
+    mark(pen, w->marks, at >> shift, len >> shift);
+    if (data)
+        memcpy(w->image + at, data, (size_t)len);
+}
+
+/* Returns the bytes before the end of the file. */
+static int64_t get_piece(const struct wm_window *w, int64_t off, int64_t len, char *data)
+{
+    if (w->end < off + len)
+        len = w->end > off ? w->end - off : 0;
+    memcpy(data, w->image + (off - w->from), (size_t)len);
+    return len;
+}
+
+void wm_window_put(struct wm_window *w, const struct wm_pieces *g, int64_t n, const char *data)
+{
     struct pen pen = { NULL, 0 };
     for (int64_t k = 0; k < n; k++) {
         for (int64_t i = 0; i < g[k].n; i++) {
-            int64_t at = g[k].off + i * g[k].stride - w->from;
-            mark(&pen, w->marks, at >> shift, g[k].len >> shift);
-            if (!data)
-                continue;
-            memcpy(w->image + at, data, (size_t)g[k].len);
-            data += g[k].len;
+            put_piece(w, &pen, g[k].off + i * g[k].stride, g[k].len, data);
+            data += data ? g[k].len : 0;
         }
     }
     lift(&pen);
@@ -160,16 +175,47 @@ int64_t wm_window_get(const struct wm_window *w, const struct wm_pieces *g, int6
     int64_t got = 0;
     for (int64_t k = 0; k < n; k++) {
         for (int64_t i = 0; i < g[k].n; i++) {
-            int64_t off = g[k].off + i * g[k].stride, len = g[k].len;
-            if (w->end < off + len)
-                len = w->end > off ? w->end - off : 0;
-            memcpy(data + got, w->image + (off - w->from), (size_t)len);
+            int64_t len = get_piece(w, g[k].off + i * g[k].stride, g[k].len, data + got);
             got += len;
             if (len < g[k].len)
                 return got;
         }
     }
     return got;
+}
+
+void wm_window_fill(struct wm_window *w, const struct wm_view *v, int64_t pos, int64_t len,
+                    const char *data)
+{
+    struct pen pen = { NULL, 0 };
+    struct rt_run run[RUNS];
+    for (int64_t done = 0; done < len;) {
+        int n;
+        rt_layout_runs(v->file, pos + done, len - done, run, RUNS, &n);
+        for (int i = 0; i < n; i++) {
+            put_piece(w, &pen, v->disp + run[i].off, run[i].len, data + done);
+            done += run[i].len;
+        }
+    }
+    lift(&pen);
+}
+
+int64_t wm_window_fetch(const struct wm_window *w, const struct wm_view *v, int64_t pos,
+                        int64_t len, char *data)
+{
+    struct rt_run run[RUNS];
+    int64_t done = 0;
+    while (done < len) {
+        int n;
+        rt_layout_runs(v->file, pos + done, len - done, run, RUNS, &n);
+        for (int i = 0; i < n; i++) {
+            int64_t got = get_piece(w, v->disp + run[i].off, run[i].len, data + done);
+            done += got;
+            if (got < run[i].len)
+                return done;
+        }
+    }
+    return done;
 }
 
 int wm_window_write(const struct wm_window *w)

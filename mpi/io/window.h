@@ -41,6 +41,11 @@ void wm_window_clear(struct wm_window *w);
 void wm_window_put(struct wm_window *w, const struct wm_pieces *g, int64_t n, const char *data);
 /* Copies the pieces' data out of the image up to the end of the file; returns their bytes. */
 int64_t wm_window_get(const struct wm_window *w, const struct wm_pieces *g, int64_t n, char *data);
+/* The same for positions [pos, pos + len) of an ordered view, all in the window. */
+void wm_window_fill(struct wm_window *w, const struct wm_view *v, int64_t pos, int64_t len,
+                    const char *data);
+int64_t wm_window_fetch(const struct wm_window *w, const struct wm_view *v, int64_t pos,
+                        int64_t len, char *data);
 /* wm_window_write() writes the marked bytes and no others; wm_window_read() reads the marked bytes
  * and short gaps between them.  0 or -RT_E... */
 int wm_window_write(const struct wm_window *w);
