@@ -100,7 +100,8 @@ const struct bench_spec coll_spec = {
 int coll_main(int argc, char **argv, const char *name)
 {
     const struct coll_kind *kind = coll_find(name);
-    bool exchange = kind->flags & BENCH_SEND_ALL && kind->flags & BENCH_RECV_ALL;
+    bool exchange = (kind->flags & (BENCH_SEND_ALL | BENCH_RECV_ALL | BENCH_REDUCES)) ==
+                    (BENCH_SEND_ALL | BENCH_RECV_ALL);
     char program[40], title[80], help[120];
     struct bench_spec spec = coll_spec;
 

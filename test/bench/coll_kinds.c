@@ -129,6 +129,11 @@ static void ireduce_scatter(struct bench *b, int n, MPI_Request *req)
     MPI_Ireduce_scatter(coll_from(b), b->rbuf, v.counts, b->type, b->op, WORLD, req);
 }
 
+static void reduce_scatter_block(struct bench *b, int n)
+{
+    MPI_Reduce_scatter_block(coll_from(b), b->rbuf, n, b->type, b->op, WORLD);
+}
+
 static void scan(struct bench *b, int n)
 {
     MPI_Scan(coll_from(b), b->rbuf, n, b->type, b->op, WORLD);
@@ -137,6 +142,11 @@ static void scan(struct bench *b, int n)
 static void iscan(struct bench *b, int n, MPI_Request *req)
 {
     MPI_Iscan(coll_from(b), b->rbuf, n, b->type, b->op, WORLD, req);
+}
+
+static void exscan(struct bench *b, int n)
+{
+    MPI_Exscan(coll_from(b), b->rbuf, n, b->type, b->op, WORLD);
 }
 
 static void allgatherv(struct bench *b, int n)
@@ -214,6 +224,8 @@ static void fill_sum_root(struct bench *b, size_t n)
         bench_poison(b, b->rbuf, n);
 }
 
+static void fill_blocks(struct bench *b, size_t n) { fill_sum(b, n * (size_t)b->nranks); }
+
 static void check_sum_all(struct bench *b, size_t n) { bench_check_sum(b, b->rbuf, n); }
 
 static void check_sum_root(struct bench *b, size_t n)
@@ -229,9 +241,23 @@ static void check_parts(struct bench *b, size_t n)
     bench_check_part(b, b->rbuf, (size_t)v.counts[b->rank], (size_t)v.displs[b->rank], b->nranks);
 }
 
+static void check_block(struct bench *b, size_t n)
+{
+    size_t own = n / b->type_len;
+
+    bench_check_part(b, b->rbuf, own, own * (size_t)b->rank, b->nranks);
+}
+
 static void check_scan(struct bench *b, size_t n)
 {
     bench_check_part(b, b->rbuf, n / b->type_len, 0, b->rank + 1);
+}
+
+/* Rank 0 gets no data. */
+static void check_exscan(struct bench *b, size_t n)
+{
+    if (b->rank)
+        bench_check_part(b, b->rbuf, n / b->type_len, 0, b->rank);
 }
 
 static void fill_bcast(struct bench *b, size_t n)
@@ -316,7 +342,10 @@ static const struct coll_kind kinds[] = {
     { "scatter", "Scatter", SCATTERS, scatter, iscatter, fill_scatter, check_scatter },
     { "reduce_scatter", "Reduce_scatter", SUMS, reduce_scatter, ireduce_scatter, fill_sum,
       check_parts },
+    { "reduce_scatter_block", "Reduce_scatter_block", BENCH_REDUCES | EXCHANGES,
+      reduce_scatter_block, NULL, fill_blocks, check_block },
     { "scan", "Scan", SUMS, scan, iscan, fill_sum, check_scan },
+    { "exscan", "Exscan", SUMS, exscan, NULL, fill_sum, check_exscan },
     { "allgatherv", "Allgatherv", GATHERS, allgatherv, iallgatherv, fill_one, check_from_all },
     { "alltoallv", "All-to-Allv", EXCHANGES, alltoallv, ialltoallv, fill_alltoall, check_alltoall },
     { "gatherv", "Gatherv", GATHERS, gatherv, NULL, fill_one_root, check_gather },
