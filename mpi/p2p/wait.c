@@ -274,15 +274,21 @@ void wm_domain_wait(struct wm_domain *d, const uint32_t *done)
     wm_domain_left(d, &w);
 }
 
-/* A program that polls until it finds something never sleeps.  `first`: no such look has been taken
- * since the last successful poll. */
-static void look_for_ended_polling(bool first)
+/* Polls without success until the next look, and whether a poll has succeeded since the last one;
+ * approximate with threads. */
+static int32_t polls_left = LOOK_POLLS;
+static uint8_t poll_succeeded;
+
+/* A program that polls until it finds something never sleeps. */
+static __attribute__((noinline, cold)) void look_for_ended_polling(void)
 {
     static struct wm_wait polling; /* under the lock */
     struct wm_domain *d = wm_main_domain;
     rt_lock(&d->lock);
-    if (first)
+    rt_store_relaxed(&polls_left, LOOK_POLLS);
+    if (rt_load_relaxed(&poll_succeeded))
         polling = (struct wm_wait){ 0 };
+    rt_store_relaxed(&poll_succeeded, 0);
     look_for_ended(d, &polling);
     rt_unlock(&d->lock);
 }
@@ -292,15 +298,14 @@ static void look_for_ended_polling(bool first)
  * the answer off the core until its time slice ends, milliseconds later. */
 void wm_domain_polled(bool found)
 {
-    static uint32_t unsuccessful; /* polls since the last successful one; approximate with threads
-                                   */
-    uint32_t n = found ? 0 : rt_load_relaxed(&unsuccessful) + 1;
-    if (n || rt_load_relaxed(&unsuccessful))
-        rt_store_relaxed(&unsuccessful, n);
-    if (found)
+    if (found) {
+        rt_store_relaxed(&poll_succeeded, 1);
         return;
-    if (rt_unlikely(n % LOOK_POLLS == 0))
-        look_for_ended_polling(n == LOOK_POLLS);
+    }
+    int32_t left = rt_load_relaxed(&polls_left) - 1;
+    rt_store_relaxed(&polls_left, left);
+    if (rt_unlikely(left < 0))
+        look_for_ended_polling();
     if (rt_threaded || rt_idle_oversubscribed())
         rt_idle_yield();
 }
