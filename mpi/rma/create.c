@@ -275,6 +275,8 @@ static int agree(struct wm_rma *r, int failed)
                    ? failed
                    : wm_err(v.err, "another process failed in this call; its own message says why");
     r->serves = r->nmembers < r->comm->size || (is_private(r) && r->comm->size > 1) || v.forced;
+    if (r->comm->size == 2 && r->nmembers == 2 && !v.forced)
+        r->pair = r->members[r->members[0] == rt_node.rank];
     r->same_nbytes = v.min_nbytes == v.max_nbytes ? v.min_nbytes : -1;
     r->same_unit = v.min_unit == v.max_unit ? v.min_unit : -1;
     r->nnotes = (int)v.min_nnotes;
@@ -304,6 +306,7 @@ static struct wm_rma *rma_new(struct wm_win *w, const struct wm_rma_plan *p)
     r->unit = p->unit;
     r->nnotes = wm_rma_notes_wanted(p->info);
     r->file.fd = -1;
+    r->pair = -1;
     rt_list_init(&r->wants);
     rt_list_init(&r->busy);
     rt_list_init(&r->active);

@@ -86,6 +86,8 @@ struct wm_rma_ctl {
     _Alignas(RT_CACHE_LINE) uint32_t completed; /* MPI_Win_complete calls that count for this
                                                    exposure epoch */
     uint32_t left; /* 1: the owner has passed the barrier of MPI_Win_free */
+    /* MPI_Win_fence calls of the owner, where the window has two processes of one host */
+    _Alignas(RT_CACHE_LINE) uint32_t nfences;
     _Alignas(RT_CACHE_LINE) struct wm_rma_node node[WM_RMA_NODES];
     struct wm_rma_stripe stripe[WM_RMA_STRIPES];
     /* A bit for each local rank that has posted to this process; behind these words, the

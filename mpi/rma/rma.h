@@ -132,6 +132,10 @@ struct wm_rma {
     int leader;        /* local rank of the process that created the file */
     int *members;      /* local ranks that are in the window; owned */
     int nmembers;
+    /* local rank of the other process, where the window has two processes, both of this host, and
+     * no path is forced; else -1 */
+    int pair;
+    uint32_t nfences;       /* of this process, as in its block */
     struct wm_rma_ctl *ctl; /* own block */
     struct wm_rma_want all; /* of MPI_Win_lock_all */
 

@@ -13,6 +13,9 @@
 #include "runtime/mem/segment.h"
 #include <stdlib.h>
 
+/* Polls of the other process's counter before the general wait, as in a collective call. */
+#define PAIR_POLLS 100
+
 static int bad_assert(int assert, int allowed)
 {
     if (rt_likely(!(assert & ~allowed)))
@@ -45,6 +48,40 @@ int wm_rma_barrier(struct wm_rma *r)
     return err < 0 ? wm_err_rt(err, "synchronising the processes of the window") : MPI_SUCCESS;
 }
 
+static bool pair_has_met(struct wm_rma *r, struct wm_rma_target *t)
+{
+    (void)t;
+    uint32_t n = rt_load_acquire(&wm_rma_ctl_at(r, r->pair)->nfences);
+    return (int32_t)(n - r->nfences) >= 0;
+}
+
+/* The barrier of a fence between two processes of one host: a counter in each control block.  The
+ * barrier for any number of processes takes twice as long. */
+static int meet_pair(struct wm_rma *r)
+{
+    if (r->dead)
+        return wm_rma_dead(r);
+    rt_store_release(&r->ctl->nfences, ++r->nfences); /* after the stores to the other's memory */
+    rt_bell_ring(r->pair);
+    for (int i = rt_idle_oversubscribed() ? PAIR_POLLS : 0; i < PAIR_POLLS; i++) {
+        if (pair_has_met(r, NULL)) {
+            if (wm_rma_quick_due()) /* a loop of fences takes part in messages */
+                wm_progress(r->dom);
+            return MPI_SUCCESS;
+        }
+        rt_relax();
+    }
+    return wm_rma_wait(r, NULL, pair_has_met);
+}
+
+static int meet(struct wm_rma *r)
+{
+    if (rt_likely(r->pair >= 0))
+        return meet_pair(r);
+    rt_fence(); /* stores to other processes' memory before the barrier */
+    return wm_rma_barrier(r);
+}
+
 int wm_api_win_fence(int assert, struct wm_win *win)
 {
     const int allowed = MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED;
@@ -56,9 +93,8 @@ int wm_api_win_fence(int assert, struct wm_win *win)
     err = wm_rma_may(r, WM_MOVE_FENCE);
     if (!err) {
         err = wm_rma_flush(r, NULL, WM_UNTIL_TARGET);
-        rt_fence(); /* stores to other processes' memory before the barrier */
         /* With MPI_MODE_NOPRECEDE too: peers may store into this process's memory at once. */
-        int e = wm_rma_barrier(r);
+        int e = meet(r);
         err = err ? err : e;
         wm_rma_quick_close_all(r);
         r->access = assert &MPI_MODE_NOSUCCEED ? WM_ACCESS_NONE : WM_ACCESS_OPEN;
