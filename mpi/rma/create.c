@@ -334,7 +334,8 @@ static void rma_free(struct wm_rma *r)
     wm_info_destroy(r->hints);
     free(r->region);
     free(r->members);
-    free(r->started);
+    if (r->started != r->few)
+        free(r->started);
     free(r);
 }
 

@@ -52,6 +52,13 @@ static inline bool wm_rma_stripe_try(struct wm_rma_stripe *s, int local)
 }
 static inline void wm_rma_stripe_free(struct wm_rma_stripe *s) { rt_store_release(&s->holder, 0u); }
 
+/* What a process has done so far for the owner of a block.  Only that process stores here, without
+ * waiting for the cache line, and only the owner reads. */
+struct wm_rma_from {
+    uint32_t posts;     /* MPI_Win_post calls that name the owner */
+    uint32_t completes; /* MPI_Win_complete calls of epochs with the owner */
+};
+
 /* Where the memory of a window lies. */
 enum wm_rma_where {
     WM_RMA_NOWHERE, /* size 0 */
@@ -83,16 +90,13 @@ struct wm_rma_ctl {
     struct wm_rma_lock lock; /* mode 0: shared, mode 1: exclusive */
     struct wm_rma_lock all; /* of the leader only: mode 0: MPI_Win_lock_all, mode 1: exclusive locks
                                of any process of the host */
-    _Alignas(RT_CACHE_LINE) uint32_t completed; /* MPI_Win_complete calls that count for this
-                                                   exposure epoch */
-    uint32_t left; /* 1: the owner has passed the barrier of MPI_Win_free */
+    _Alignas(RT_CACHE_LINE) uint32_t left; /* 1: the owner has passed the barrier of MPI_Win_free */
     /* MPI_Win_fence calls of the owner, where the window has two processes of one host */
     _Alignas(RT_CACHE_LINE) uint32_t nfences;
     _Alignas(RT_CACHE_LINE) struct wm_rma_node node[WM_RMA_NODES];
     struct wm_rma_stripe stripe[WM_RMA_STRIPES];
-    /* A bit for each local rank that has posted to this process; behind these words, the
-     * notifications. */
-    _Alignas(RT_CACHE_LINE) uint64_t posted[];
+    /* By local rank; behind these, the notifications. */
+    _Alignas(RT_CACHE_LINE) struct wm_rma_from from[];
 };
 
 /* Notifications of puts: for each number, how many have arrived and have not been taken, apart for
@@ -103,16 +107,14 @@ struct wm_rma_note {
     uint32_t here, on_stream;
 };
 
-static inline size_t wm_rma_posted_words(int nlocal) { return ((size_t)nlocal + 63) / 64; }
-
 static inline struct wm_rma_note *wm_rma_notes_of(struct wm_rma_ctl *c, int nlocal)
 {
-    return (struct wm_rma_note *)(void *)(c->posted + wm_rma_posted_words(nlocal));
+    return (struct wm_rma_note *)(void *)(c->from + nlocal);
 }
 
 static inline size_t wm_rma_ctl_nbytes(int nlocal, int nnotes)
 {
-    size_t n = sizeof(struct wm_rma_ctl) + wm_rma_posted_words(nlocal) * sizeof(uint64_t) +
+    size_t n = sizeof(struct wm_rma_ctl) + (size_t)nlocal * sizeof(struct wm_rma_from) +
                (size_t)nnotes * sizeof(struct wm_rma_note);
     return (n + 4095) & ~(size_t)4095;
 }

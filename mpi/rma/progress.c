@@ -18,6 +18,10 @@
 /* Polls between readings of the clock, which takes as long as several polls. */
 #define LOOK_POLLS 64
 
+/* Polls of a word in a control block before the general wait, whose polls also make progress and
+ * take several times as long; as in a collective call (mpi/coll/call.c). */
+#define NEAR_POLLS 100
+
 bool wm_rma_ready(const struct wm_rma *r, const struct wm_rma_target *t)
 {
     switch (r->access) {
@@ -25,7 +29,7 @@ bool wm_rma_ready(const struct wm_rma *r, const struct wm_rma_target *t)
         if (r->nocheck)
             return true;
         if (t->by_ctl)
-            return rt_load_acquire(&r->ctl->posted[t->local / 64]) >> (t->local % 64) & 1;
+            return rt_load_acquire(&r->ctl->from[t->local].posts) != t->posts_seen;
         return t->post_seen;
     case WM_ACCESS_LOCK:
         return t->nocheck || (t->by_ctl ? t->want.state == WM_WANT_HELD : t->granted);
@@ -180,9 +184,25 @@ int wm_rma_wait(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond)
     return wm_rma_until(r, target_met, &w);
 }
 
+int wm_rma_wait_near(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond)
+{
+    int polls = rt_idle_oversubscribed() ? 1 : NEAR_POLLS;
+    for (int i = 0; i < polls; i++) {
+        if (!cond(r, t)) {
+            rt_relax();
+            continue;
+        }
+        if (wm_rma_quick_due())
+            wm_progress(r->dom);
+        return MPI_SUCCESS;
+    }
+    return wm_rma_wait(r, t, cond);
+}
+
 static bool is_ready(struct wm_rma *r, struct wm_rma_target *t) { return wm_rma_ready(r, t); }
 
 int wm_rma_await_ready(struct wm_rma *r, struct wm_rma_target *t)
 {
-    return wm_rma_wait(r, t, is_ready);
+    return t->by_ctl && r->access == WM_ACCESS_START ? wm_rma_wait_near(r, t, is_ready)
+                                                     : wm_rma_wait(r, t, is_ready);
 }

@@ -69,6 +69,17 @@ void wm_rma_quick_open(struct wm_rma *r, struct wm_rma_target *t)
     rt_store_relaxed(&q->passive, passive && (!r->serves || r->helped));
 }
 
+uint64_t wm_rma_quick_again(const struct wm_rma_quick *q)
+{
+    struct wm_rma *r = q->rma;
+    struct wm_rma_target *t = q->t;
+    if (rt_threaded || !t || !rt_list_empty(&t->queue) || !wm_rma_ready(r, t) ||
+        wm_rma_may_with(r, WM_MOVE_OPERATION, t))
+        return 0;
+    wm_rma_quick_open(r, t);
+    return q->nbytes;
+}
+
 void wm_rma_quick_close(const struct wm_rma *r, const struct wm_rma_target *t)
 {
     struct wm_rma_quick *q = &wm_rma_quick[row_of(r, t)];

@@ -79,12 +79,18 @@ static inline struct wm_rma_quick *wm_rma_quick_find(MPI_Win win, int rank)
                : NULL;
 }
 
+/* quick.c: the first operation of an epoch opens the row again, if the target has the row already
+ * and may be accessed now.  Returns its `nbytes`; 0: the long path. */
+uint64_t wm_rma_quick_again(const struct wm_rma_quick *q);
+
 /* Where the target's elements are; NULL: the long path. */
 static inline char *wm_rma_quick_reach(const struct wm_rma_quick *q, MPI_Aint disp, uint64_t nbytes)
 {
     int64_t at;
     uint64_t most = q ? rt_load_relaxed(&q->nbytes) : 0;
-    if (rt_unlikely(!q || rt_gpu_watch || nbytes > most))
+    if (rt_unlikely(!q || rt_gpu_watch))
+        return NULL;
+    if (rt_unlikely(nbytes > most) && (most || nbytes > (most = wm_rma_quick_again(q))))
         return NULL;
     if (rt_unlikely(__builtin_mul_overflow((int64_t)disp, q->unit, &at)))
         return NULL;

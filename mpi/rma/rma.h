@@ -56,6 +56,8 @@ struct wm_rma_target {
     bool unlocking;                  /* within MPI_Win_unlock_all: an acknowledgement will come */
     bool in_start;                   /* in the group of MPI_Win_start */
     bool post_seen;                  /* by messages: the target's post has arrived */
+    uint32_t posts_seen;             /* posts of the target that earlier epochs have used */
+    uint32_t posts, completes;       /* of this process for the target: struct wm_rma_from */
     char *ptr;                       /* DIRECT: the memory; CMA: its address in the other process */
     uint64_t nbytes;                 /* UINT64_MAX: not known here, or a dynamic window */
     int64_t unit;                    /* 0: not known here */
@@ -95,6 +97,8 @@ struct wm_rma_origin {
 
 #define WM_RMA_BUCKETS 64
 
+#define WM_RMA_FEW 8 /* ranks of a group for which no memory is allocated */
+
 struct wm_rma_region { /* memory attached to a dynamic window */
     uint64_t base, nbytes;
 };
@@ -111,11 +115,13 @@ struct wm_rma {
     bool nocheck;   /* MPI_Win_lock_all or MPI_Win_start with MPI_MODE_NOCHECK */
     int nlocks;     /* targets locked by MPI_Win_lock */
     int nasked;     /* targets asked for a lock by messages */
-    int *started;   /* ranks of the group of MPI_Win_start; owned */
+    int *started;   /* ranks of the group of MPI_Win_start; owned, or `few` */
+    int few[WM_RMA_FEW];
     int nstarted;
-    int nexposed;        /* ranks of the group of MPI_Win_post */
-    unsigned ncompleted; /* completions of this exposure epoch by messages */
-    int dead;            /* rank + 1 of a process of the window that has gone; 0: none */
+    int nexposed;         /* ranks of the group of MPI_Win_post */
+    uint32_t ncompleted;  /* completions by messages so far */
+    uint32_t nwaited_for; /* completions of earlier exposure epochs, of either kind */
+    int dead;             /* rank + 1 of a process of the window that has gone; 0: none */
 
     /* Memory. */
     char *base; /* own window memory; NULL for dynamic windows */
@@ -471,6 +477,8 @@ void wm_rma_target_run(struct wm_rma *r, struct wm_rma_target *t);
  * gone. */
 typedef bool wm_rma_cond(struct wm_rma *r, struct wm_rma_target *t);
 int wm_rma_wait(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond);
+/* The same where a process of this host makes the condition true by a store. */
+int wm_rma_wait_near(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond);
 /* Waits so far, in any window: the helper leaves progress to a program that waits again and again.
  */
 extern unsigned wm_rma_nwaits;

@@ -13,9 +13,6 @@
 #include "runtime/mem/segment.h"
 #include <stdlib.h>
 
-/* Polls of the other process's counter before the general wait, as in a collective call. */
-#define PAIR_POLLS 100
-
 static int bad_assert(int assert, int allowed)
 {
     if (rt_likely(!(assert & ~allowed)))
@@ -63,15 +60,7 @@ static int meet_pair(struct wm_rma *r)
         return wm_rma_dead(r);
     rt_store_release(&r->ctl->nfences, ++r->nfences); /* after the stores to the other's memory */
     rt_bell_ring(r->pair);
-    for (int i = rt_idle_oversubscribed() ? PAIR_POLLS : 0; i < PAIR_POLLS; i++) {
-        if (pair_has_met(r, NULL)) {
-            if (wm_rma_quick_due()) /* a loop of fences takes part in messages */
-                wm_progress(r->dom);
-            return MPI_SUCCESS;
-        }
-        rt_relax();
-    }
-    return wm_rma_wait(r, NULL, pair_has_met);
+    return wm_rma_wait_near(r, NULL, pair_has_met);
 }
 
 static int meet(struct wm_rma *r)
@@ -105,20 +94,37 @@ int wm_api_win_fence(int assert, struct wm_win *win)
 
 /* ---- start and complete ---- */
 
-/* The ranks of a group in the window, malloc'ed. */
-static int ranks_of(const struct wm_rma *r, const struct wm_group *g, int **out)
+static int translate(const struct wm_rma *r, const struct wm_group *g, int *ranks)
 {
-    int *ranks = malloc(2 * (size_t)(g->size ? g->size : 1) * sizeof *ranks);
-    if (!ranks)
-        return wm_err(MPI_ERR_NO_MEM, "no memory for %d ranks", g->size);
+    if (g->size <= WM_RMA_FEW) {
+        for (int i = 0; i < g->size; i++)
+            ranks[i] = wm_group_find(r->comm->group, wm_group_proc(g, i));
+        return MPI_SUCCESS;
+    }
     for (int i = 0; i < g->size; i++)
         ranks[g->size + i] = i;
-    int err = wm_group_translate(g, g->size, ranks + g->size, r->comm->group, ranks);
+    return wm_group_translate(g, g->size, ranks + g->size, r->comm->group, ranks);
+}
+
+static void ranks_free(int *ranks, const int *few)
+{
+    if (ranks != few)
+        free(ranks);
+}
+
+/* The ranks of a group in the window: in `few`, of WM_RMA_FEW, or malloc'ed.  *out: for
+ * ranks_free(). */
+static int ranks_of(const struct wm_rma *r, const struct wm_group *g, int *few, int **out)
+{
+    int *ranks = g->size > WM_RMA_FEW ? malloc(2 * (size_t)g->size * sizeof *ranks) : few;
+    if (!ranks)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for %d ranks", g->size);
+    int err = translate(r, g, ranks);
     for (int i = 0; i < g->size && !err; i++)
         if (ranks[i] == MPI_UNDEFINED)
             err = wm_err(MPI_ERR_GROUP, "rank %d of the group is not in the window", i);
     if (err)
-        free(ranks);
+        ranks_free(ranks, few);
     else
         *out = ranks;
     return err;
@@ -144,9 +150,9 @@ int wm_api_win_start(struct wm_group *group, int assert, struct wm_win *win)
     rt_lock(&r->dom->lock);
     err = wm_rma_may(r, WM_MOVE_START);
     if (!err)
-        err = ranks_of(r, group, &ranks);
+        err = ranks_of(r, group, r->few, &ranks);
     if (!err && (err = make_targets(r, ranks, group->size)))
-        free(ranks);
+        ranks_free(ranks, r->few);
     if (!err) {
         r->started = ranks;
         r->nstarted = group->size;
@@ -168,9 +174,9 @@ static int complete_one(struct wm_rma *r, struct wm_rma_target *t)
     t->in_start = false;
     t->post_seen = false;
     if (t->by_ctl) {
-        uint64_t *word = &r->ctl->posted[t->local / 64];
-        rt_fetch_and(word, ~((uint64_t)1 << (t->local % 64)));
-        rt_fetch_add(&t->ctl->completed, 1u);
+        /* the target's next post comes after this completion */
+        t->posts_seen = rt_load_relaxed(&r->ctl->from[t->local].posts);
+        rt_store_release(&t->ctl->from[rt_node.rank].completes, ++t->completes);
         rt_bell_ring(t->local);
     } else if (wm_rma_target_peer(r, t) == 0) {
         t->sent++;
@@ -186,12 +192,11 @@ int wm_api_win_complete(struct wm_win *win)
     rt_lock(&r->dom->lock);
     int err = wm_rma_may(r, WM_MOVE_COMPLETE);
     if (!err) {
-        rt_fence();
         for (int i = 0; i < r->nstarted; i++) {
             int e = complete_one(r, wm_rma_target(r, r->started[i]));
             err = err ? err : e;
         }
-        free(r->started);
+        ranks_free(r->started, r->few);
         r->started = NULL;
         r->nstarted = 0;
         wm_rma_quick_close_all(r);
@@ -207,7 +212,8 @@ static int post_to(struct wm_rma *r, int rank)
 {
     struct wm_rma_target *t = wm_rma_target(r, rank);
     if (t->ctl && !t->ctl->by_messages) {
-        rt_fetch_or(&t->ctl->posted[rt_node.rank / 64], (uint64_t)1 << (rt_node.rank % 64));
+        /* after own stores to the window */
+        rt_store_release(&t->ctl->from[rt_node.rank].posts, ++t->posts);
         rt_bell_ring(t->local);
         return MPI_SUCCESS;
     }
@@ -221,14 +227,14 @@ static int post_to(struct wm_rma *r, int rank)
 int wm_api_win_post(struct wm_group *group, int assert, struct wm_win *win)
 {
     struct wm_rma *r = win->rma;
-    int *ranks = NULL;
+    int few[WM_RMA_FEW], *ranks = few;
     int err = bad_assert(assert, MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT);
     if (err)
         return err;
     rt_lock(&r->dom->lock);
     err = wm_rma_may(r, WM_MOVE_POST);
     if (!err)
-        err = ranks_of(r, group, &ranks);
+        err = ranks_of(r, group, few, &ranks);
     if (!err)
         err = make_targets(r, ranks, group->size);
     if (!err) {
@@ -236,11 +242,10 @@ int wm_api_win_post(struct wm_group *group, int assert, struct wm_win *win)
         r->nexposed = group->size;
         if (r->access == WM_ACCESS_OPEN)
             r->access = WM_ACCESS_NONE;
-        rt_fence(); /* own stores to the window before the post */
         for (int i = 0; i < group->size && !(assert &MPI_MODE_NOCHECK) && !err; i++)
             err = post_to(r, ranks[i]);
     }
-    free(ranks);
+    ranks_free(ranks, few);
     rt_unlock(&r->dom->lock);
     return err;
 }
@@ -248,15 +253,16 @@ int wm_api_win_post(struct wm_group *group, int assert, struct wm_win *win)
 static bool all_completed(struct wm_rma *r, struct wm_rma_target *t)
 {
     (void)t;
-    return rt_load_acquire(&r->ctl->completed) + r->ncompleted >= (unsigned)r->nexposed;
+    uint32_t n = r->ncompleted - r->nwaited_for;
+    for (int i = 0; i < r->nmembers; i++)
+        n += rt_load_acquire(&r->ctl->from[r->members[i]].completes);
+    return n >= (uint32_t)r->nexposed;
 }
 
 static void unexpose(struct wm_rma *r)
 {
-    rt_fetch_add(&r->ctl->completed, -((unsigned)r->nexposed - r->ncompleted));
-    r->ncompleted = 0;
+    r->nwaited_for += (uint32_t)r->nexposed;
     r->exposed = false;
-    rt_fence();
 }
 
 int wm_api_win_wait(struct wm_win *win)
@@ -265,7 +271,8 @@ int wm_api_win_wait(struct wm_win *win)
     rt_lock(&r->dom->lock);
     int err = wm_rma_may(r, WM_MOVE_WAIT);
     if (!err)
-        err = wm_rma_wait(r, NULL, all_completed);
+        err = r->nmembers == r->comm->size ? wm_rma_wait_near(r, NULL, all_completed)
+                                           : wm_rma_wait(r, NULL, all_completed);
     if (!err)
         unexpose(r);
     rt_unlock(&r->dom->lock);
