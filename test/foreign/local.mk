@@ -16,7 +16,7 @@ ompi_programs = $(addprefix test/foreign/ompi/mpi/,$(ompi_names)) $(addprefix te
 foreign_programs = $(mpich_programs) $(ompi_programs)
 check_DATA += $(foreign_programs)
 CLEANFILES += $(foreign_programs)
-EXTRA_DIST += $(addprefix test/foreign/,handles.c early.c complete.c fortran fortran.f90 module.f90 f08.f90 section.f90 cxx.cc cxx.hh)
+EXTRA_DIST += $(addprefix test/foreign/,handles.c early.c complete.c header fortran fortran.f90 module.f90 f08.f90 section.f90 cxx.cc cxx.hh)
 
 $(mpich_programs): foreign_abi = mpich
 $(mpich_programs): foreign_shim = .libs/weft/mpich/libmpi.so.12
