@@ -149,10 +149,13 @@ static void read_sum(const struct coll_node *n, uint64_t e, const struct coll_ar
         combine(n, e, a, payload, before, nranks, a->rbuf, own);
 }
 
-/* Copies this rank's data for itself from buffer to buffer; in place it does nothing. */
+/* Copies this rank's data for itself from buffer to buffer, while the other ranks' lines are on
+ * their way; in place it does nothing. */
 static void copy_own(const struct coll_team *t, const struct coll_args *a, struct coll_form f)
 {
-    if (a->sbuf == COLL_IN_PLACE || a->rbuf == COLL_IN_PLACE)
+    if (f.traits & COLL_IS_REDUCTION || f.shape[COLL_SEND] == COLL_SIDE_NONE ||
+        (f.traits & COLL_IS_ROOTED && t->rank != a->root) || a->sbuf == COLL_IN_PLACE ||
+        a->rbuf == COLL_IN_PLACE)
         return;
     struct coll_block from = { (char *)a->sbuf, a->scount, a->stype },
                       to = coll_args_side(a, COLL_RECV);
@@ -167,7 +170,7 @@ static void copy_own(const struct coll_team *t, const struct coll_args *a, struc
         coll_copy(from.at, from.n, from.l, to.at, to.n, to.l);
 }
 
-/* Copies out the blocks of the ranks waited for, and this rank's own. */
+/* Copies out the blocks of the ranks waited for. */
 static void read_blocks(const struct coll_node *n, uint64_t e, const struct coll_args *a,
                         struct coll_form f, const struct part *p, int64_t payload, int64_t bytes)
 {
@@ -178,8 +181,6 @@ static void read_blocks(const struct coll_node *n, uint64_t e, const struct coll
         if (i != rank)
             unpack(data_of(n, e, i, payload) + at,
                    row ? coll_at(a->rbuf, i * a->rcount, a->rtype) : a->rbuf, a->rcount, a->rtype);
-    if (f.shape[COLL_SEND] != COLL_SIDE_NONE && (!(f.traits & COLL_IS_ROOTED) || rank == a->root))
-        copy_own(n->team, a, f);
 }
 
 /* Takes the result from the payloads of the ranks waited for. */
@@ -245,6 +246,8 @@ static int flat_step(struct coll_task *k)
             return 0;
         n->step = 1;
         n->next = p.from;
+        if (bytes)
+            copy_own(k->team, &k->args, f);
     }
     for (; n->next < p.to; n->next++)
         if (n->next != k->team->rank && !has_told(n, k, e, n->next))

@@ -79,23 +79,28 @@ static bool has_own(const struct coll_task *k)
            coll_move_nbytes(coll_move_out(k->team, &k->args, k->team->rank)) > 0;
 }
 
-/* Copies this rank's data for itself: in each step a piece while its input is in the cache, and at
- * the end the rest. */
-static void copy_own(struct coll_node *n, const struct coll_args *a, bool rest)
+/* Copies at most so many bytes of this rank's data for itself: small data while the other ranks'
+ * lines are on their way, or in each step a piece while its input is in the cache, and at the end
+ * the rest. */
+static void copy_own(struct coll_node *n, const struct coll_args *a, int64_t most)
 {
     struct coll_node_plan *p = &n->plan;
     int rank = n->team->rank;
+    if (p->own_done)
+        return;
     struct coll_block from = coll_args_sent(n->team, a, rank),
                       to = coll_args_received(n->team, a, rank);
     int64_t left = coll_move_nbytes(from) - p->own_copied;
+    p->own_done = is_sum(a->kind) || !from.l || !to.l || left <= most;
     if (is_sum(a->kind) || !from.l || !to.l || left <= 0)
         return;
-    if (!from.l->contig || !to.l->contig) {
-        p->own_copied += left;
-        coll_copy(from.at, from.n, from.l, to.at, to.n, to.l);
+    if (!from.l->contig || !to.l->contig) { /* in one piece; large data not before the first step */
+        p->own_done = p->own_done || p->piece;
+        if (p->own_done)
+            coll_copy(from.at, from.n, from.l, to.at, to.n, to.l);
         return;
     }
-    int64_t len = rest || left < p->piece ? left : p->piece;
+    int64_t len = left < most ? left : most;
     if (left <= 64)
         rt_copy_small(to.at + p->own_copied, from.at + p->own_copied, (size_t)left);
     else if (from.at != to.at)
@@ -467,6 +472,8 @@ static int move_end(struct coll_node *n, struct coll_task *k)
     int err = n->plan.err;
     coll_node_leave_blocks(n, n->plan.pieces, only_last);
     n->plan.piece = 0;
+    n->plan.own_copied = 0;
+    n->plan.own_done = false;
     n->one_half = false;
     if (n->paced)
         coll_node_pace_end(n);
@@ -482,13 +489,19 @@ static int move_end(struct coll_node *n, struct coll_task *k)
 static int prepare(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
     int rc = coll_node_blocks(n);
-    if (rc > 0 && coll_move_has_small(a->kind))
-        rc = coll_move_small_step(n, a, e);
+    if (rc > 0 && coll_move_has_small(a->kind)) {
+        if (!n->plan.told) {
+            rc = coll_move_small_tell(n, a, e);
+            if (rc <= 0)
+                return rc;
+            copy_own(n, a, COLL_NODE_CELL);
+        }
+        rc = coll_move_small_read(n, a, e);
+    }
     if (rc == 2) {
-        n->plan.own_copied = 0;
         n->plan.err = 0;
         n->plan.pieces = -1;
-        copy_own(n, a, true);
+        copy_own(n, a, INT64_MAX);
     }
     if (rc == 1)
         coll_move_plan(n, a);
@@ -519,7 +532,7 @@ static int move_step(struct coll_task *k)
                 return 0;
             if (s == 0 && p->out_pieces > 0 && !p->direct && has_own(k))
                 coll_node_publish(n, e, 1); /* the readers can begin before what follows */
-            copy_own(n, &k->args, false);
+            copy_own(n, &k->args, p->piece);
             p->reading = true;
             n->next = 0;
         }
@@ -535,7 +548,7 @@ static int move_step(struct coll_task *k)
         if ((n->step < p->steps || p->direct) && worth_telling(p, s))
             coll_node_publish(n, e, s + 1);
     }
-    copy_own(n, &k->args, true);
+    copy_own(n, &k->args, INT64_MAX);
     if (p->direct && !all_have_read(n, &k->args, e))
         return 0;
     return move_end(n, k);

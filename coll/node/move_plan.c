@@ -153,7 +153,10 @@ void coll_move_plan(struct coll_node *n, const struct coll_args *a)
     struct coll_node_plan *p = &n->plan;
     int64_t piece = longest_piece(a->kind, t->size), own = 0;
     int heard = 0;
-    *p = (struct coll_node_plan){ .cols = sh.cols, .one_writer = sh.rows == 1 };
+    *p = (struct coll_node_plan){ .cols = sh.cols,
+                                  .one_writer = sh.rows == 1,
+                                  .own_copied = p->own_copied,
+                                  .own_done = p->own_done };
     int64_t wanted = t->size == 2 && is_sum(a->kind) &&
                              coll_args_bytes(t, a) >= 2 * direct_min(n, a->kind)
                          ? PIECE_REDUCE

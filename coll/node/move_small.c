@@ -70,6 +70,40 @@ static void small_out(struct coll_block d, int64_t len, const char *from)
         coll_piece_out(d.at, d.n, d.l, (struct coll_piece){ 0, len }, from);
 }
 
+static void write_small(struct coll_node *n, const struct coll_args *a, uint64_t e, int to,
+                        struct coll_block d)
+{
+    int64_t len = coll_move_nbytes(d);
+    if (len > 0 && is_small(n, a->kind, len))
+        small_in(d, len, small_place(n, a->kind, e, n->team->rank, to, len));
+    else if (len > 0)
+        n->plan.large = true;
+}
+
+/* Writes one block for all readers.  False: not yet. */
+static bool write_one(struct coll_node *n, const struct coll_args *a, uint64_t e)
+{
+    const struct coll_team *t = n->team;
+    int to = coll_is(a->kind, COLL_IS_TO_ROOT) ? a->root : t->rank == 0;
+    struct coll_block d = coll_args_sent(t, a, to);
+    if (!coll_node_may_write(n, e, coll_move_nbytes(d) <= COLL_NODE_LINE ? 0 : COLL_NODE_CELL))
+        return false;
+    write_small(n, a, e, to, d);
+    return true;
+}
+
+/* The same for a block for each reader. */
+static bool write_each(struct coll_node *n, const struct coll_args *a, uint64_t e)
+{
+    const struct coll_team *t = n->team;
+    if (!coll_node_may_write(n, e, COLL_NODE_CELL))
+        return false;
+    for (int to = 0; to < t->size; to++)
+        if (to != t->rank)
+            write_small(n, a, e, to, coll_args_sent(t, a, to));
+    return true;
+}
+
 /* Writes this rank's small blocks.  False: not yet.  Stores the epoch even without blocks, so that
  * a reader that wrongly expects a block does not wait forever. */
 static bool tell_small(struct coll_node *n, const struct coll_args *a, uint64_t e)
@@ -77,31 +111,28 @@ static bool tell_small(struct coll_node *n, const struct coll_args *a, uint64_t 
     const struct coll_team *t = n->team;
     if (!may_write(a, t->rank))
         return true;
-    if (!coll_node_may_write(n, e, COLL_NODE_CELL))
+    if (!(one_block(a->kind) ? write_one(n, a, e) : write_each(n, a, e)))
         return false;
-    for (int i = 0; i < t->size; i++) {
-        int to = coll_is(a->kind, COLL_IS_TO_ROOT) ? a->root : i;
-        struct coll_block d = to == t->rank ? (struct coll_block){ 0 } : coll_args_sent(t, a, to);
-        int64_t len = coll_move_nbytes(d);
-        if (len > 0 && is_small(n, a->kind, len))
-            small_in(d, len, small_place(n, a->kind, e, t->rank, to, len));
-        else if (len > 0)
-            n->plan.large = true;
-        if (to != t->rank && one_block(a->kind))
-            break; /* one block for all readers */
-    }
     uint64_t epoch = rt_unlikely(n->gives_void) ? e | COLL_NODE_VOID : e;
     rt_store_release(&line_of(n, e, t->rank)->epoch, epoch); /* blocks before epoch */
     coll_node_wake(n);
     return true;
 }
 
+static bool has_told(struct coll_node *n, uint64_t e, int from)
+{
+    uint64_t epoch = rt_load_acquire(&line_of(n, e, from)->epoch); /* pairs with tell_small() */
+    return epoch == e || coll_node_has_told(epoch, e, &n->lost);
+}
+
 /* Takes the other ranks' small blocks out.  False: not all are there yet. */
 static bool read_small(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
     const struct coll_team *t = n->team;
-    for (; n->next < t->size; n->next++) {
+    for (; n->next < t->size; n->next++, n->plan.due = false) {
         int from = n->next;
+        if (n->plan.due && !has_told(n, e, from))
+            return false;
         struct coll_block d = { 0 };
         if (from != t->rank && may_write(a, from))
             d = coll_args_received(t, a, from);
@@ -112,29 +143,35 @@ static bool read_small(struct coll_node *n, const struct coll_args *a, uint64_t 
             n->plan.large = true;
             continue;
         }
-        uint64_t epoch = rt_load_acquire(&line_of(n, e, from)->epoch); /* pairs with tell_small() */
-        if (epoch != e && !coll_node_has_told(epoch, e, &n->lost))
+        if (!n->plan.due && !has_told(n, e, from)) {
+            n->plan.due = true;
             return false;
+        }
         n->plan.heard++;
         small_out(d, len, small_place(n, a->kind, e, from, t->rank, len));
     }
     return true;
 }
 
-int coll_move_small_step(struct coll_node *n, const struct coll_args *a, uint64_t e)
+int coll_move_small_tell(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
     struct coll_node_plan *p = &n->plan;
-    if (!p->told) {
-        int rc = coll_node_cells(n);
-        if (rc <= 0)
-            return rc;
-        p->large = false;
-        p->heard = 0;
-        if (!tell_small(n, a, e))
-            return 0;
-        p->told = true;
-        n->next = 0;
-    }
+    int rc = coll_node_cells(n);
+    if (rc <= 0)
+        return rc;
+    p->large = false;
+    p->heard = 0;
+    if (!tell_small(n, a, e))
+        return 0;
+    p->told = true;
+    p->due = false;
+    n->next = 0;
+    return 1;
+}
+
+int coll_move_small_read(struct coll_node *n, const struct coll_args *a, uint64_t e)
+{
+    struct coll_node_plan *p = &n->plan;
     if (!read_small(n, a, e))
         return 0;
     n->next = 0;

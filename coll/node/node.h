@@ -116,6 +116,7 @@ struct coll_node_plan {
     int64_t pieces;  /* of the whole call; -1 if not all ranks know */
     int64_t steps, out_pieces, in_pieces;
     int64_t own_copied; /* bytes copied of this rank's data for itself */
+    bool own_done;      /* nothing is left of them */
     bool hears_all;     /* this rank reads from all others */
     bool own_staged;    /* a reduction reads this rank's input from its block, not from the user's
                          * buffer */
@@ -128,6 +129,7 @@ struct coll_node_plan {
     bool pushed;                 /* this rank has copied its share into a reader's buffer */
     bool pulled;                 /* the reader's share of rank n->next has been copied */
     bool told;                   /* this rank's line of the call is written; now it reads */
+    bool due;                    /* rank n->next has a small block that was not there yet */
     bool large;                  /* some of this rank's blocks are too large for lines and cells */
     int heard;                   /* ranks whose lines have been read */
     int err;                     /* of a copy between processes */
