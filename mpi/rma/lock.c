@@ -22,8 +22,8 @@
  * operations end sooner, and all looks together take a few microseconds.  Each look takes the
  * lock's cache line from the holder, hence the pauses.  The order stays fair: no process passes
  * one in the queue. */
-#define SPIN_LOOKS 64
-#define SPIN_GAP 4
+#define SPIN_LOOKS 16
+#define SPIN_GAP 16
 
 static void guard(struct wm_rma_lock *l)
 {
