@@ -102,16 +102,30 @@ static void publish_name(void)
 }
 
 /* The name has the length chosen by the kernel, without a terminating zero. */
-static void ring_socket(const struct rt_bell *b)
+static bool send_to(int fd, const struct rt_bell *b)
 {
     struct sockaddr_un name = { .sun_family = AF_UNIX };
     size_t len = strnlen(b->socket, sizeof b->socket);
-    int fd = bell_socket();
 
     memcpy(name.sun_path + 1, b->socket, len);
-    if (fd >= 0 && len)
-        sendto(fd, "", 0, 0, (struct sockaddr *)&name,
-               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len));
+    return !len || sendto(fd, "", 0, 0, (struct sockaddr *)&name,
+                          (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len)) >= 0;
+}
+
+/* Messages that their receivers have not read yet fill the buffer of the socket from which they
+ * were sent, after a few hundred.  Another socket has room, and may be closed before they are read.
+ */
+static void ring_socket(const struct rt_bell *b)
+{
+    int fd = bell_socket();
+
+    if (fd < 0 || send_to(fd, b) || errno != EAGAIN)
+        return;
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    send_to(fd, b);
+    close(fd);
 }
 
 void rt_bell_wake(struct rt_bell *b)

@@ -10,11 +10,14 @@
 #include "test/unit/capture.h"
 
 #include <linux/futex.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -418,6 +421,35 @@ static void without_proc(void)
         CHECK_EQ(WEXITSTATUS(st), 0);
 }
 
+/* One process wakes many that have not read earlier wake-ups; each is woken. */
+static void many_are_woken(void)
+{
+    enum { MANY = 800 };
+    static struct rt_bell bells[MANY];
+    struct pollfd fds[MANY];
+    struct sockaddr_un name = { .sun_family = AF_UNIX };
+    int woken = 0;
+
+    for (int i = 0; i < MANY; i++) {
+        socklen_t len = sizeof name;
+        fds[i] = (struct pollfd){ .fd = socket(AF_UNIX, SOCK_DGRAM, 0), .events = POLLIN };
+        name.sun_family = AF_UNIX;
+        CHECK_EQ(bind(fds[i].fd, (struct sockaddr *)&name, sizeof name.sun_family), 0);
+        CHECK_EQ(getsockname(fds[i].fd, (struct sockaddr *)&name, &len), 0);
+        memcpy(bells[i].socket, name.sun_path + 1, sizeof bells[i].socket - 1);
+        bells[i].asleep = RT_BELL_ASLEEP | RT_BELL_POLLS;
+    }
+    for (int i = 0; i < MANY; i++)
+        rt_bell_wake(&bells[i]);
+    CHECK(poll(fds, MANY, 0) >= 0);
+    for (int i = 0; i < MANY; i++) {
+        woken += fds[i].revents == POLLIN;
+        close(fds[i].fd);
+    }
+    CHECK_EQ(woken, MANY);
+    rt_bell_fini();
+}
+
 static void nothing_left_behind(void) { CHECK_EQ(rmdir(dir), 0); }
 
 int main(void)
@@ -436,6 +468,7 @@ int main(void)
     RUN(only_a_ring_ends_a_sleep);
     RUN(sleep_times_out);
     RUN(descriptors_wake);
+    RUN(many_are_woken);
     RUN(hosts_do_not_meet);
     RUN(bad_directories);
     RUN(full_file_system);
