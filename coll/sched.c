@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "coll/sched_gpu.h"
+#include "coll/blank.h"
 #include "coll/select.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -76,11 +77,6 @@ void *coll_sched_keep(struct coll_sched *s, int64_t nbytes)
     return NULL;
 }
 
-/* The address of buffers for which there is no memory, and what a poisoned call in shared memory
- * reads and writes. */
-#define NOWHERE_NBYTES 4096
-static _Alignas(TMP_HEAD) char nowhere[NOWHERE_NBYTES];
-
 void *coll_sched_tmp(struct coll_sched *s, int64_t nbytes)
 {
     if (s->gpu)
@@ -95,7 +91,7 @@ void *coll_sched_tmp(struct coll_sched *s, int64_t nbytes)
                   (long long)nbytes, coll_kind_names[s->task->args.kind], s->task->team->size,
                   s->task->team->rank);
     coll_task_lose(s->task, -RT_ENOMEM);
-    return nowhere;
+    return coll_nowhere;
 }
 
 int64_t coll_span(int64_t n, const struct rt_layout *l, int64_t *low)
@@ -195,54 +191,12 @@ void coll_sched_reduce(struct coll_sched *s, const void *in, void *inout, int64_
     st->src_l = st->dst_l = l;
 }
 
-/* A layout with the same signature, all of whose elements are at the beginning of `nowhere`. */
-static const struct rt_layout *blank_layout(struct coll_sched *s, const struct rt_layout *l)
-{
-    struct {
-        struct rt_layout l;
-        struct rt_blocks list;
-        struct rt_block b[2];
-    } *x = l && l->size > 0 ? coll_sched_keep(s, sizeof *x) : NULL;
-    if (!x)
-        return l;
-    int64_t len = l->size < NOWHERE_NBYTES ? l->size : NOWHERE_NBYTES, rest = l->size % len;
-    x->b[0] = (struct rt_block){ .len = len, .nrep = l->size / len };
-    x->b[1] = (struct rt_block){ .len = rest, .nrep = 1 };
-    x->list = (struct rt_blocks){ .n = rest ? 2 : 1, .size = l->size, .high = len, .b = x->b };
-    x->l = (struct rt_layout){
-        .size = l->size, .true_extent = len, .elem = l->elem, .blocks = &x->list
-    };
-    return &x->l;
-}
-
-/* The same for one side of an exchange with a type for each rank, whose displacements are bytes. */
-static void blank_types(struct coll_sched *s, int n, const struct rt_layout *const **types,
-                        const int64_t **displs)
-{
-    const struct rt_layout **l = coll_sched_keep(s, n * (int64_t)sizeof *l);
-    int64_t *zero = coll_sched_keep(s, n * (int64_t)sizeof *zero);
-    if (!l || !zero)
-        return;
-    memset(zero, 0, (size_t)n * sizeof *zero);
-    for (int i = 0; i < n; i++)
-        l[i] = blank_layout(s, (*types)[i]);
-    *types = l;
-    *displs = zero;
-}
-
-/* Algorithms in shared memory access the buffers of poisoned calls, too.  Here these may be buffers
- * for which there is no memory. */
+/* Here the buffers of poisoned calls may be buffers for which there is no memory. */
 static void blank(struct coll_sched *s, const struct coll_team *t, struct coll_args *a)
 {
-    if (a->sbuf != COLL_IN_PLACE)
-        a->sbuf = nowhere;
-    a->rbuf = nowhere;
-    a->stype = blank_layout(s, a->stype);
-    a->rtype = blank_layout(s, a->rtype);
-    if (a->stypes)
-        blank_types(s, t->size, &a->stypes, &a->sdispls);
-    if (a->rtypes)
-        blank_types(s, t->size, &a->rtypes, &a->rdispls);
+    void *room = coll_sched_keep(s, (int64_t)coll_blank_nbytes(t, a));
+    if (room)
+        coll_blank(t, a, room);
 }
 
 bool coll_sched_call(struct coll_sched *s, struct coll_team *t, const struct coll_args *a)

@@ -35,6 +35,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/idle.h"
 #include "runtime/base/log.h"
+#include "runtime/base/reserve.h"
 
 /* Time that a background call waits at its start: about the cost of starting the device (H200).
  * Where ranks differ by more, the call starts later, in progress. */
@@ -154,7 +155,7 @@ struct coll_gpu_call *coll_gpu_call_take(struct coll_gpu *g, struct coll_task *k
                                          enum coll_board_row row, uint64_t number)
 {
     struct coll_gpu_call *c = find_spare(g, k);
-    if (!c && !(c = calloc(1, sizeof *c)))
+    if (!c && !(c = rt_reserve_zalloc(sizeof *c)))
         return NULL;
     c->gate = g;
     c->task = k;

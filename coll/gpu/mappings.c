@@ -16,6 +16,7 @@
 #include "coll/gpu/plan_int.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/base/reserve.h"
 #include "runtime/gpu/kernel.h"
 
 static bool is_persistent(const struct coll_gpu_call *c) { return c->on.row == COLL_BOARD_STAYING; }
@@ -440,5 +441,5 @@ void coll_gpu_free(struct coll_gpu_call *c)
     free(c->maps.offsets);
     free(c->run.op);
     coll_gpu_free_plan(&c->run.plan);
-    free(c);
+    rt_reserve_free(c);
 }

@@ -35,6 +35,7 @@
 #include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/base/reserve.h"
 #include "runtime/reduce/gpu_codes.h"
 
 /* An algorithm over messages runs on the device if the process's buffers have at least this many
@@ -242,25 +243,40 @@ static void staged_cleanup(struct coll_task *k)
     k->up = NULL;
     if (!s->abandoned) /* else leaked: messages may still use it (coll/sched.c) */
         wm_stage_destroy(s->stage);
-    free(s);
+    rt_reserve_free(s);
+}
+
+/* Other ranks wait for this one, so without memory for the data the rank takes part and sends
+ * poison. */
+static void lose(struct coll_task *k, int err)
+{
+    log_error(MPI,
+              "out of memory to carry out %s of %d ranks in host memory; ranks that need data of "
+              "rank %d get an error, too",
+              coll_kind_names[k->args.kind], k->team->size, k->team->rank);
+    coll_task_lose(k, err);
 }
 
 static int start_staged(struct coll_team *t, struct coll_task *k)
 {
-    struct run *s = calloc(1, sizeof *s);
-    if (!s)
-        return -RT_ENOMEM;
-    int err = wm_stage_create(&k->args, t, &s->stage);
+    struct run *s = rt_reserve_zalloc(sizeof *s);
+    int err = s ? wm_stage_create(&k->args, t, &s->stage) : -RT_ENOMEM;
+    if (rt_unlikely(err == -RT_ENOMEM))
+        coll_cannot_take_part();
     if (err < 0) {
-        free(s);
+        rt_reserve_free(s);
         return err;
     }
+    if (rt_unlikely(s->stage->blank != NULL))
+        lose(k, s->stage->err);
     wm_stage_replace(s->stage, &k->args);
     err = coll_begin_host(k);
+    if (rt_unlikely(err == -RT_ENOMEM))
+        coll_cannot_take_part();
     if (err < 0) {
         k->args = s->stage->user;
         wm_stage_destroy(s->stage);
-        free(s);
+        rt_reserve_free(s);
         return err;
     }
     say_once(k->args.kind);
@@ -269,8 +285,10 @@ static int start_staged(struct coll_team *t, struct coll_task *k)
     k->step = staged_step;
     k->cleanup = staged_cleanup;
     k->up = s;
-    wm_stage_copy(s->stage, COLL_SEND, true);
-    wm_stage_copy(s->stage, COLL_RECV, true);
+    if (rt_likely(!s->stage->blank)) {
+        wm_stage_copy(s->stage, COLL_SEND, true);
+        wm_stage_copy(s->stage, COLL_RECV, true);
+    }
     return 0;
 }
 
@@ -411,6 +429,10 @@ int wm_coll_reduce_local(const struct rt_op *op, const void *in, void *inout, in
         return err;
     }
     err = wm_stage_create(&a, NULL, &s);
+    if (err >= 0 && s->err < 0) {
+        err = s->err;
+        wm_stage_destroy(s);
+    }
     if (err < 0) {
         rt_unlock(lock);
         return err;

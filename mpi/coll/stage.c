@@ -20,8 +20,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "coll/blank.h"
 #include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
+#include "runtime/base/reserve.h"
 #include "runtime/layout/pack_gpu.h"
 
 /* Mirrors of this length or more only reserve address space: elements of absolute addresses may
@@ -130,10 +132,10 @@ static int alloc_side(struct wm_stage *s, enum coll_side which, int n)
     bool apart = coll_is_apart(s->user.kind, which),
          each = coll_shape(s->user.kind, which) == COLL_SIDE_TYPES;
     side->n = n;
-    side->pieces = calloc((size_t)n, sizeof *side->pieces);
-    side->displs = apart ? calloc((size_t)n, sizeof *side->displs) : NULL;
-    side->ls = each ? calloc((size_t)n, sizeof *side->ls) : NULL;
-    side->types = each ? calloc((size_t)n, sizeof *side->types) : NULL;
+    side->pieces = rt_reserve_zalloc((size_t)n * sizeof *side->pieces);
+    side->displs = apart ? rt_reserve_zalloc((size_t)n * sizeof *side->displs) : NULL;
+    side->ls = each ? rt_reserve_zalloc((size_t)n * sizeof *side->ls) : NULL;
+    side->types = each ? rt_reserve_zalloc((size_t)n * sizeof *side->types) : NULL;
     return side->pieces && (!apart || side->displs) && (!each || (side->ls && side->types))
                ? 0
                : -RT_ENOMEM;
@@ -231,21 +233,30 @@ void wm_stage_destroy(struct wm_stage *s)
     for (int i = 0; i < 2; i++) {
         struct wm_stage_side *side = &s->side[i];
         free_mirror(side);
-        free(side->pieces);
-        free(side->displs);
-        free(side->ls);
-        free(side->types);
+        rt_reserve_free(side->pieces);
+        rt_reserve_free(side->displs);
+        rt_reserve_free(side->ls);
+        rt_reserve_free(side->types);
     }
     if (s->pinned)
         rt_gpu_stage_give(s->pinned);
     wm_staging_give(&s->pipe.rooms);
     free(s->plain);
-    free(s);
+    rt_reserve_free(s->blank);
+    rt_reserve_free(s);
+}
+
+/* Without memory for the data: the call is poisoned, and the algorithm gets blank arguments. */
+static int make_blank(struct wm_stage *s)
+{
+    s->err = -RT_ENOMEM;
+    s->blank = rt_reserve_alloc(coll_blank_nbytes(s->team, &s->user));
+    return s->blank ? 0 : -RT_ENOMEM;
 }
 
 int wm_stage_create(const struct coll_args *a, const struct coll_team *t, struct wm_stage **out)
 {
-    struct wm_stage *s = calloc(1, sizeof *s);
+    struct wm_stage *s = rt_reserve_zalloc(sizeof *s);
     struct rt_gpu *g = NULL;
     if (!s)
         return -RT_ENOMEM;
@@ -259,6 +270,8 @@ int wm_stage_create(const struct coll_args *a, const struct coll_team *t, struct
         err = alloc_memory(s, g);
     if (!err && s->in_parts)
         err = take_rooms(s, g);
+    if (err == -RT_ENOMEM)
+        err = make_blank(s);
     if (err) {
         wm_stage_destroy(s);
         return err;
@@ -271,6 +284,10 @@ void wm_stage_replace(const struct wm_stage *s, struct coll_args *a)
 {
     const struct wm_stage_side *send = &s->side[COLL_SEND], *recv = &s->side[COLL_RECV];
     a->mem = RT_MEM_HOST;
+    if (s->blank) {
+        coll_blank(s->team, a, s->blank);
+        return;
+    }
     if (send->n) {
         a->sbuf = send->mirror ? (char *)((uintptr_t)send->mem - (uintptr_t)send->low) : send->mem;
         a->sdispls = send->displs;

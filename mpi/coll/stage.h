@@ -33,7 +33,8 @@ struct wm_stage {
     int64_t part_nbytes;
     struct wm_stage_piece *first, **last; /* waiting copies, of which parts are not started yet */
     int npending;                         /* copies in progress, without parts */
-    int err;                              /* of a failed copy */
+    void *blank; /* in place of memory for the data, which there is not; nothing is copied */
+    int err;     /* of a failed copy; -RT_ENOMEM with `blank` */
 };
 
 /* Resolves a block. */
@@ -41,7 +42,8 @@ int wm_block_resolve(const struct coll_block *b, struct wm_mem *out);
 /* Whether any block of a side is device memory. */
 bool wm_side_on_device(const struct coll_args *a, const struct coll_team *t, enum coll_side which);
 
-/* Finds and checks the buffers and allocates memory.  0, -RT_EADDR, -RT_ENOMEM or -RT_EGPU. */
+/* Finds and checks the buffers and allocates memory; without memory for the data, `err` is set.  0,
+ * -RT_EADDR, -RT_ENOMEM or -RT_EGPU. */
 int wm_stage_create(const struct coll_args *a, const struct coll_team *t, struct wm_stage **out);
 /* Not while messages may be in flight into the memory; they also use the layouts stored here. */
 void wm_stage_destroy(struct wm_stage *s);
