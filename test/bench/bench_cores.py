@@ -50,7 +50,13 @@ class Cores:
         if not self.seen or (not self.repeated and not self.mixed):
             return ""
         return (f"the processors moved: a cache line between them took {min(self.seen):.3g} to {max(self.seen):.3g} us; "
-                f"{self.repeated} runs were repeated for that, {self.mixed} count although the distance was another")
+                f"{self.repeated} runs were repeated for that, {self.mixed} stayed at another distance than their turn; "
+                f"such a turn counts only where a section has no other")
+
+
+def of_even_turns(figures, uneven):
+    """The figures of the turns in which all libraries ran at one distance; all figures, if there was no such turn."""
+    return [x for turn, x in enumerate(figures) if turn not in uneven] or figures
 
 
 def same(a, b):
