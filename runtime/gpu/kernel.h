@@ -52,9 +52,9 @@ struct rt_gpu_batch {
 };
 
 /* The ring of weft_linger, in pinned host memory.  The host fills slot (seq % SLOTS) and stores
- * `seq` last, in both 32-byte sectors of a line: one coalesced load that shows it in both has read
- * a whole line.  The second line is used only if `fold` has RT_GPU_RING_FAR, and is written
- * first. */
+ * `seq` last, in both 32-byte sectors of a line.  The kernel reads a sector at once, so a read that
+ * shows it in both has read a whole line.  The second line is used only if `fold` has
+ * RT_GPU_RING_FAR, and is written first. */
 #define RT_GPU_RING_SLOTS 64
 #define RT_GPU_RING_NEAR 5    /* addresses in the first line: dst, src, more */
 #define RT_GPU_RING_PLACES 11 /* in both */

@@ -152,7 +152,8 @@ extern "C" __global__ void __launch_bounds__(WEFT_BATCH_THREADS, 4)
 
 /* Warp 0 of block 0 polls the ring; warp 0 of each other block polls the task of block 0; all other
  * warps wait at a barrier.  While a copy runs no warp on its multiprocessor polls: a fence waits
- * for the loads of all warps there, and a load from host memory takes 1.4 us. */
+ * for the loads of all warps there, and a load from host memory takes 1.4 us.  Reads of the ring
+ * stay under way; fences do not wait for those. */
 struct task { /* in shared memory: what all threads of a block do next */
     uint64_t dst, src;
     uint32_t len, seq;
@@ -264,9 +265,75 @@ __device__ __forceinline__ void wait_task(const struct rt_gpu_linger &p, struct 
 struct leader {           /* equal in all lanes */
     u64 start, last;      /* time of the launch, of the last work */
     uint32_t next, known; /* the next descriptor; other blocks that have started */
+    uint32_t at, turns;   /* the read of the ring that arrives next; a bit for each: line_wait() */
     /* Nothing has been read yet: the first descriptor may be in the parameters. */
     bool fresh;
+    bool spent; /* the read before `at` has arrived, and its successor is not started */
 };
+
+/* Reads of the ring that are under way, in shared memory. */
+struct alignas(128) reads {
+    struct rt_gpu_desc line[WEFT_LINGER_READS], first;
+    u64 arrived[WEFT_LINGER_READS];
+};
+
+__device__ __forceinline__ const void *slot_of(const struct rt_gpu_linger &p, uint32_t seq)
+{
+    return (const struct rt_gpu_desc *)p.ring + seq % RT_GPU_RING_SLOTS;
+}
+
+__device__ __forceinline__ void start_reads(const struct rt_gpu_linger &p, struct reads *r)
+{
+    unsigned lane = threadIdx.x;
+
+    ((uint32_t *)&r->first)[lane] = ((const uint32_t *)&p.first)[lane];
+    if (lane == 0)
+        for (unsigned i = 0; i < WEFT_LINGER_READS; i++) {
+            line_prepare(&r->arrived[i]);
+            line_start(&r->arrived[i], &r->line[i], slot_of(p, p.next));
+        }
+    __syncwarp();
+}
+
+/* The oldest read, after it has arrived.  It may be of an earlier slot. */
+__device__ __forceinline__ const struct rt_gpu_desc *wait_read(const struct rt_gpu_linger &p,
+                                                               struct leader *l, struct reads *r)
+{
+    struct rt_gpu_desc *d = &r->line[l->at];
+
+    line_wait(&r->arrived[l->at], l->turns >> l->at & 1, d, slot_of(p, l->next));
+    l->turns ^= 1u << l->at;
+    l->at = (l->at + 1) % WEFT_LINGER_READS;
+    return d;
+}
+
+/* Another read in place of the one that all lanes have looked at. */
+__device__ __forceinline__ void start_next(const struct rt_gpu_linger &p, struct leader *l,
+                                           struct reads *r)
+{
+    unsigned i = (l->at + WEFT_LINGER_READS - 1) % WEFT_LINGER_READS;
+
+    __syncwarp();
+    if (threadIdx.x == 0)
+        line_start(&r->arrived[i], &r->line[i], slot_of(p, l->next));
+    l->spent = false;
+}
+
+/* No read may arrive when the block has left its shared memory. */
+__device__ __forceinline__ void end_reads(const struct rt_gpu_linger &p, struct leader *l,
+                                          struct reads *r)
+{
+    for (unsigned n = WEFT_LINGER_READS - l->spent; n > 0; n--)
+        wait_read(p, l, r);
+}
+
+/* Whether the descriptor has been read as a whole, and has this number. */
+__device__ __forceinline__ bool is_whole(const struct rt_gpu_desc *d, uint32_t seq)
+{
+    bool near = d->seq == seq && d->seq_too == seq;
+
+    return near && (!(d->fold & RT_GPU_RING_FAR) || (d->seq_far == seq && d->seq_far_too == seq));
+}
 
 /* Stores the task: the words of a descriptor, one a lane, or only a number, the same in all
  * lanes. */
@@ -344,32 +411,53 @@ __device__ __forceinline__ void reduce_alone(uint32_t v, uint32_t fold, uint64_t
         instruction_from_ring<uint32_t>(fold, dst + off, src, value, compare);
 }
 
+/* Does the copy or the reduction of warp 0, with the descriptor in v, one word a lane. */
+__device__ __forceinline__ void move_alone(uint32_t v, uint32_t fold, uint64_t dst, uint64_t src,
+                                           uint32_t len, uint4 *pocket)
+{
+    unsigned lane = threadIdx.x;
+
+    if (fold) {
+        reduce_alone(v, fold, dst, src, len);
+    } else if (len <= 256 && !(((uint32_t)dst | (uint32_t)src | len) & 7)) {
+        if (lane * 8 < len) /* a few words: no loop */
+            ((uint2 *)dst)[lane] = from<true>::load((const uint2 *)src + lane);
+    } else if (len > WEFT_LINGER_TINY) {
+        copy_near(pocket, (uint4 *)dst, (const uint4 *)src, len, lane);
+    } else {
+        copy<true, 4>(dst, src, len, lane, 32);
+    }
+}
+
 /* Polls, does the shortest copies itself, and returns with a task for the block.  The time is read
- * while the load is on its way. */
+ * while the reads are on their way. */
 __device__ __forceinline__ void look(const struct rt_gpu_linger &p, struct leader *l,
-                                     struct task *k, uint4 *pocket)
+                                     struct task *k, struct reads *r, uint4 *pocket)
 {
     unsigned lane = threadIdx.x;
 
     for (;;) {
-        const uint32_t *slot = (const uint32_t *)p.ring + l->next % RT_GPU_RING_SLOTS * 32;
-        uint32_t v = l->fresh ? ((const uint32_t *)&p.first)[lane] : warp_load_host(slot + lane);
-        l->fresh = false;
+        if (l->spent)
+            start_next(p, l, r);
         u64 now = now_ns();
         /* Lanes may read different times. */
         uint32_t late = lane_word(now - l->start > p.life_ns, 0);
         uint32_t idle = lane_word(now - l->last > p.idle_ns, 0);
-        uint64_t dst = lane_words(v, 2), src = lane_words(v, 4);
-        uint32_t len = lane_word(v, 6), fold = lane_word(v, 1), near = lane_word(v, WEFT_TASK_NEAR);
-        bool whole = is_whole(v, l->next);
+        l->spent = !l->fresh;
+        const struct rt_gpu_desc *d = l->fresh ? &r->first : wait_read(p, l, r);
+        l->fresh = false;
+        bool whole = is_whole(d, l->next);
         if (late | (idle & !whole)) {
+            end_reads(p, l, r);
             if (lane == 0)
                 k->leave = true;
             return;
         }
         if (!whole)
             continue;
-        uint32_t seq = l->next++;
+        uint32_t seq = l->next++, v = ((const uint32_t *)d)[lane], len = d->len, fold = d->fold;
+        uint32_t near = d->near;
+        uint64_t dst = d->dst, src = d->src;
         l->last = now;
         if (len > alone_most(dst, src, len, fold, near)) {
             uint32_t parts = parts_for(p, l, len, fold != 0);
@@ -378,16 +466,7 @@ __device__ __forceinline__ void look(const struct rt_gpu_linger &p, struct leade
             take_task(k, v, 0, parts);
             return;
         }
-        if (fold) {
-            reduce_alone(v, fold, dst, src, len);
-        } else if (len <= 256 && !(((uint32_t)dst | (uint32_t)src | len) & 7)) {
-            if (lane * 8 < len) /* a few words: no loop */
-                ((uint2 *)dst)[lane] = from<true>::load((const uint2 *)src + lane);
-        } else if (len > WEFT_LINGER_TINY) {
-            copy_near(pocket, (uint4 *)dst, (const uint4 *)src, len, lane);
-        } else {
-            copy<true, 4>(dst, src, len, lane, 32);
-        }
+        move_alone(v, fold, dst, src, len, pocket);
         __syncwarp();
         if (lane == 0) {
             fence_for(near);
@@ -464,6 +543,7 @@ extern "C" __global__ void __launch_bounds__(WEFT_LINGER_THREADS, 2)
     weft_linger(const __grid_constant__ struct rt_gpu_linger p)
 {
     __shared__ struct task k;
+    __shared__ struct reads r;
     __shared__ uint4 pocket[WEFT_LINGER_NEAR / sizeof(uint4)];
     bool leads = blockIdx.x == 0, warp0 = threadIdx.x < 32;
     uint32_t rank = 0, seen = p.next - 1;
@@ -471,8 +551,11 @@ extern "C" __global__ void __launch_bounds__(WEFT_LINGER_THREADS, 2)
 
     l.start = l.last = now_ns();
     l.next = p.next;
-    l.known = 0;
+    l.known = l.at = l.turns = 0;
     l.fresh = true;
+    l.spent = false;
+    if (warp0 && leads)
+        start_reads(p, &r);
     if (threadIdx.x == 0) {
         k.leave = false;
         k.part = 0;
@@ -485,7 +568,7 @@ extern "C" __global__ void __launch_bounds__(WEFT_LINGER_THREADS, 2)
         l.start -= p.life_ns + 1; /* lane 0's time decides: it leaves at the first poll */
     for (;;) {
         if (warp0 && leads)
-            look(p, &l, &k, pocket);
+            look(p, &l, &k, &r, pocket);
         else if (warp0)
             wait_task(p, &k, rank, &seen);
         __syncthreads();

@@ -170,17 +170,62 @@ __device__ __forceinline__ void start_load(uint4 *to, const uint4 *from)
 
 __device__ __forceinline__ void wait_loads() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
+/* A line of 128 bytes into shared memory by the bulk copy engine, for the lanes of a warp.  Fences
+ * do not wait for it, and several are under way at once.  Lane 0 starts it when all lanes have read
+ * what `to` held; all lanes wait, with the number of the earlier waits for this `arrived` modulo 2.
+ * Each sector of the line is read at once; the sectors in any order.  Before sm_90 the wait is an
+ * ordinary load. */
+#if __CUDA_ARCH__ >= 900
+__device__ __forceinline__ uint32_t shared_address(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+__device__ __forceinline__ void line_prepare(u64 *arrived)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(arrived))
+                 : "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+__device__ __forceinline__ void line_start(u64 *arrived, void *to, const void *from)
+{
+    uint32_t at = shared_address(arrived);
+
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 128;" ::"r"(at) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], 128, [%2];" ::"r"(shared_address(to)),
+                 "l"(from), "r"(at)
+                 : "memory");
+}
+
+__device__ __forceinline__ void line_wait(u64 *arrived, uint32_t turn, void *, const void *)
+{
+    uint32_t is = 0;
+
+    while (!is)
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
+                     "selp.u32 %0, 1, 0, p; }"
+                     : "=r"(is)
+                     : "r"(shared_address(arrived)), "r"(turn)
+                     : "memory");
+}
+#else
+__device__ __forceinline__ void line_prepare(u64 *) {}
+__device__ __forceinline__ void line_start(u64 *, void *, const void *) {}
+__device__ __forceinline__ void line_wait(u64 *, uint32_t, void *to, const void *now)
+{
+    __syncwarp();
+    ((volatile uint32_t *)to)[threadIdx.x] = from<true>::load((const uint32_t *)now + threadIdx.x);
+    __syncwarp();
+}
+#endif
+
 /* All lanes of a warp at once, so that neighbouring addresses are one memory access. */
 __device__ __forceinline__ uint32_t warp_load(const uint32_t *p)
 {
     __syncwarp();
     return load_word(p);
-}
-
-__device__ __forceinline__ uint32_t warp_load_host(const uint32_t *p)
-{
-    __syncwarp();
-    return from<true>::load(p);
 }
 
 __device__ __forceinline__ void warp_store(uint32_t *p, uint32_t v, bool on)

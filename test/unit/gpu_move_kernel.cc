@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <pthread.h>
 #include <sched.h>
 #include <ucontext.h>
@@ -242,10 +243,47 @@ static uint32_t warp_load(const uint32_t *p)
             pthread_mutex_unlock(&memory);
     });
 }
-static uint32_t warp_load_host(const uint32_t *p)
+/* The sectors of a line are read in any order, each at once: the word that the host writes last is
+ * read first.  Before the wait `to` may have any of them. */
+static const unsigned last_word[] = { 0, 15, 16, 31 };
+static thread_local std::map<u64 *, unsigned> lines; /* sectors still to be read */
+static thread_local int nlines;                      /* started and not waited for */
+static void read_sectors(u64 *arrived, void *to, const void *from, unsigned odds)
 {
-    nhost++;
-    return warp_load(p);
+    unsigned &left = lines[arrived];
+    for (unsigned n = 0, s = rnd(); n < 4; n++, s++) {
+        if (!(left >> s % 4 & 1) || rnd() % odds)
+            continue;
+        unsigned first = last_word[s % 4];
+        for (unsigned i = 0; i < 8; i++) {
+            unsigned w = first % 8 ? first - i : first + i;
+            ((uint32_t *)to)[w] = __atomic_load_n((const uint32_t *)from + w, __ATOMIC_SEQ_CST);
+        }
+        left &= ~(1u << s % 4);
+    }
+}
+static void line_prepare(u64 *arrived) { *arrived = 0; }
+static void line_start(u64 *arrived, void *to, const void *from)
+{
+    if (((uintptr_t)to | (uintptr_t)from) % 16)
+        fail("a line", "out of alignment");
+    lines[arrived] = 0xf;
+    nlines++;
+    arrived[0] = arrived[0] & 1 | (u64)(uintptr_t)from;
+    read_sectors(arrived, to, from, 2);
+}
+static void line_wait(u64 *arrived, uint32_t turn, void *to, const void *)
+{
+    if ((*arrived & 1) != turn)
+        fail("a wait for a line", "has the wrong number");
+    together("line_wait", turn, 0, 0, [=](warp *, unsigned i) {
+        if (i != 0)
+            return;
+        read_sectors(arrived, to, (void *)(uintptr_t)(*arrived & ~(u64)1), 1);
+        *arrived = !turn;
+        nlines--;
+        nhost++;
+    });
 }
 static void warp_store(uint32_t *p, uint32_t v, bool on)
 {
@@ -326,6 +364,8 @@ static void *block_main(void *arg)
         if (rnd() % 16 == 0)
             sched_yield();
     }
+    if (nlines)
+        fail("a block ends", "before its reads");
     for (lane &l : me.lanes)
         free(l.stack);
     delete s;
