@@ -465,7 +465,7 @@ static void ends_rank_1(const void *bytes, size_t len, const char *says)
 static void frames_that_are_none(void)
 {
     static const uint32_t words[] = { 0,          1,          0xffffffff, 0x06000000, 0x00000010,
-                                      0x01010001, 0x01ffffff, 0x02010009, 0x03000001, 0x05000008 };
+                                      0x01010041, 0x01ffffff, 0x02010009, 0x03000001, 0x05000008 };
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         struct tcp_frame f = { words[i], { 0 } };
         ends_rank_1(&f, sizeof f, "invalid frame");
