@@ -165,9 +165,8 @@ static bool left_before(const struct launch_rank *a, const struct launch_rank *b
 
 /* A rank that fails without a signal may have noticed the death of a peer before the kernel
  * reported it.  So such a failure is reported only after SUSPECT_NS, unless a death by a signal, or
- * the failure of a rank that left earlier, is reported first.  The same holds for a death by a
- * signal if another rank of the host left earlier.  Returns whether the rank has become the
- * suspect. */
+ * the failure of a rank that left earlier, is reported first.  Returns whether the rank has become
+ * the suspect. */
 static bool suspect(struct launch_job *job, struct launch_rank *r, int code, const char *how,
                     const char *advice)
 {
@@ -217,20 +216,6 @@ static void suspect_silent(struct launch_job *job, struct launch_rank *r)
     job->suspect_until_ns += r->lost ? 0 : LATE_MAX_NS;
 }
 
-/* Whether a rank of the same host that left before r is the suspect, or ends and has not been
- * judged yet: then the signal that killed r may be a consequence.  Events of several hosts arrive
- * in any order. */
-static bool is_another_earlier(const struct launch_job *job, const struct launch_rank *r)
-{
-    for (int i = 0; i < job->n; i++) {
-        const struct launch_rank *o = &job->ranks[i];
-        if (o->node == r->node && left_before(o, r) &&
-            (o == job->suspect || (!o->reported && !o->finalized)))
-            return true;
-    }
-    return false;
-}
-
 /* Whether a rank that has ended is the cause of a failure, according to the events received so far.
  * A rank that has aborted was reported with the event LAUNCH_ABORT. */
 static void judge(struct launch_job *job, struct launch_rank *r)
@@ -242,12 +227,8 @@ static void judge(struct launch_job *job, struct launch_rank *r)
     if (r->aborted)
         return;
     if (sig) {
-        set_left(job, r); /* LAUNCH_LOST may arrive later, but after that of no other rank */
         snprintf(how, sizeof how, "was killed by signal %d (%s)", sig, strsignal(sig));
-        if (is_another_earlier(job, r))
-            suspect(job, r, code, how, advice_for_signal(sig));
-        else
-            report(job, r, code, how, advice_for_signal(sig));
+        report(job, r, code, how, advice_for_signal(sig));
     } else if (code) {
         snprintf(how, sizeof how, "ended with code %d%s", code,
                  r->connected && !r->finalized

@@ -248,63 +248,6 @@ static void a_failure_beside_a_late_goodbye_is_reported(void)
     CHECK_MSG(strstr(said, "rank 1 "), "%s", said);
 }
 
-static void is_killed(int rank, int sig)
-{
-    ranks[rank].status = sig;
-    leaves(rank);
-}
-
-/* The rank that left first is the cause, whether a signal kills the first or the second rank. */
-static void the_first_to_leave_outranks_a_signal(void)
-{
-    for (int known = 0; known < 3; known++) { /* what is known when rank 2 dies */
-        begin();
-        loses_connection(1);
-        loses_connection(2);
-        if (known == 1)
-            exits(1, 3);
-        is_killed(2, 6);
-        CHECK(!job.ending);
-        if (known == 0)
-            exits(1, 3);
-        if (known == 2)
-            is_killed(1, 11);
-        wait_long();
-        CHECK_EQ(job.exit_code, known == 2 ? 128 + 11 : 3);
-        CHECK_MSG(strstr(said, "rank 1 "), "%s", said);
-    }
-}
-
-static void a_signal_outranks_others(void)
-{
-    begin(); /* rank 2 left first */
-    loses_connection(2);
-    exits(1, 3);
-    loses_connection(1);
-    is_killed(2, 9);
-    CHECK_EQ(job.exit_code, 128 + 9);
-
-    begin(); /* rank 1 has left MPI before */
-    goodbye(1);
-    loses_connection(1);
-    is_killed(2, 9);
-    CHECK_EQ(job.exit_code, 128 + 9);
-
-    begin(); /* another host, whose events may arrive late */
-    ranks[2].node = 1;
-    loses_connection(1);
-    exits(1, 3);
-    is_killed(2, 9);
-    CHECK_EQ(job.exit_code, 128 + 9);
-    CHECK_MSG(strstr(said, "rank 2 "), "%s", said);
-
-    begin(); /* rank 1 has closed its connection and continues */
-    loses_connection(1);
-    is_killed(2, 9);
-    wait_long();
-    CHECK_EQ(job.exit_code, 128 + 9);
-}
-
 int main(void)
 {
     RUN(late_goodbyes_are_heard);
@@ -317,7 +260,5 @@ int main(void)
     RUN(the_first_to_leave_is_named_late);
     RUN(a_failure_is_reported_in_time);
     RUN(a_failure_beside_a_late_goodbye_is_reported);
-    RUN(the_first_to_leave_outranks_a_signal);
-    RUN(a_signal_outranks_others);
     return check_end();
 }
