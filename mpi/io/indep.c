@@ -101,8 +101,8 @@ static int64_t move_runs(const struct wm_iop *op, char *image, int64_t pos, int6
     return done;
 }
 
-/* Reads [from, to) of the file to `image`.  Returns the positions of the view before the end of
- * what was read; INT64_MAX: all. */
+/* Reads [from, to) of the file to `image`.  Returns how many positions of the view lie before the
+ * end of the file; INT64_MAX: the file has the whole range. */
 static int64_t read_hull(const struct wm_iop *op, char *image, int64_t from, int64_t to)
 {
     int64_t got = rt_io_read(op->file->fd, image, to - from, from);

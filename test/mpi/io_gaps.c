@@ -20,7 +20,7 @@ static long long bytes_read(void)
     return n;
 }
 
-/* The sum over all ranks of what was read since `before`. */
+/* All ranks together read at most `most` bytes since `before`, the bytes of this rank then. */
 static void check_read(long long before, long long most)
 {
     long long now = bytes_read(), mine = now < 0 ? -1 : now - before, all;
@@ -29,17 +29,6 @@ static void check_read(long long before, long long most)
     if (now >= 0 && all > most)
         printf("# rank %d: %lld bytes were read, at most %lld are needed\n", mt_rank, all, most);
     CHECK(now < 0 || all <= most);
-}
-
-static int one_host(void)
-{
-    MPI_Comm host;
-    int n;
-
-    MPI_Comm_split_type(mt_comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
-    MPI_Comm_size(host, &n);
-    MPI_Comm_free(&host);
-    return n == mt_size;
 }
 
 /* Byte i of the file is i % 251. */
@@ -112,7 +101,7 @@ static void read_together(int cut)
     memset(buf, 0, sizeof buf);
     before = bytes_read();
     OK(MPI_File_read_at_all(f, 0, buf, N * PIECE, MPI_BYTE, &st));
-    if (one_host())
+    if (mt_one_host())
         check_read(before, all + mt_size * 4096);
     for (i = 0; i < N; i++) {
         off = ((MPI_Offset)i * mt_size + mt_rank) * PIECE;

@@ -59,12 +59,8 @@ static void new_file(void)
 /* One host: as many aggregators as targets, or a divisor of the number of targets. */
 static void aggregators(void)
 {
-    MPI_Comm host;
-    int n, most = 0;
-    MPI_Comm_split_type(mt_comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
-    MPI_Comm_size(host, &n);
-    MPI_Comm_free(&host);
-    if (n < mt_size) {
+    int most = 0;
+    if (!mt_one_host()) {
         mt_skip("needs all processes on one host");
         return;
     }

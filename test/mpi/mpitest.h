@@ -178,6 +178,18 @@ static inline void mt_sync(void)
                      MPI_STATUS_IGNORE);
 }
 
+/* Whether all ranks are on one host: the same on all.  Collective. */
+static inline int mt_one_host(void)
+{
+    MPI_Comm host;
+    int n;
+
+    MPI_Comm_split_type(mt_comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+    MPI_Comm_size(host, &n);
+    MPI_Comm_free(&host);
+    return n == mt_size;
+}
+
 static inline void mt_sleep_ms(int ms)
 {
     struct timespec t = { ms / 1000, ms % 1000 * 1000000L };

@@ -483,17 +483,6 @@ static void epoch(void)
 
 /* ---- windows ---- */
 
-static bool one_host(void)
-{
-    MPI_Comm node;
-    int n;
-    MPI_Comm_split_type(mt_comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
-    MPI_Comm_size(node, &n);
-    MPI_Comm_free(&node);
-    MPI_Allreduce(MPI_IN_PLACE, &n, 1, MPI_INT, MPI_MIN, mt_comm);
-    return n == mt_size;
-}
-
 static void make_dynamic(int kind)
 {
     MPI_Aint at = 0;
@@ -560,7 +549,7 @@ static void one_window(bool shared)
 
 static void random_windows(void)
 {
-    bool shared = one_host();
+    bool shared = mt_one_host();
     rm_state = mt_seed;
     for (int i = 0; i < windows && !check_failed_case; i++) {
         unsigned next = rm_state + 12345;

@@ -8,16 +8,6 @@ static MPI_Win win;
 
 static void returns(void) { OK(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN)); }
 
-static bool one_host(void)
-{
-    MPI_Comm node;
-    int n;
-    MPI_Comm_split_type(mt_comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
-    MPI_Comm_size(node, &n);
-    MPI_Comm_free(&node);
-    return n == mt_size;
-}
-
 /* ---- creation ---- */
 
 static void check_attributes(void *base, MPI_Aint size, int unit, int flavor)
@@ -111,7 +101,7 @@ static void intercommunicators(void)
 static void shared_on_several_hosts(void)
 {
     char *p;
-    if (one_host())
+    if (mt_one_host())
         mt_skip("one host");
     else
         FAILS(MPI_Win_allocate_shared(8, 1, MPI_INFO_NULL, mt_comm, &p, &win), MPI_ERR_RMA_SHARED);
@@ -200,7 +190,7 @@ static void hints(void)
     check_hint("no_locks", "true");
     check_hint("same_size", "true");
     OK(MPI_Win_free(&win));
-    if (one_host()) {
+    if (mt_one_host()) {
         OK(MPI_Win_allocate_shared(100, 1, info, mt_comm, &p, &win));
         check_hint("alloc_shared_noncontig", "true");
         CHECK_EQ((uintptr_t)p % 65536, 0);
@@ -239,7 +229,7 @@ static void shared_memory(void)
 {
     MPI_Info info;
     char *p;
-    if (!one_host()) {
+    if (!mt_one_host()) {
         mt_skip("needs one host");
         return;
     }
@@ -279,7 +269,7 @@ static void query_of_created(void)
     OK(MPI_Win_create(p, 50, 1, MPI_INFO_NULL, mt_comm, &win));
     OK(MPI_Win_fence(0, win));
     OK(MPI_Win_shared_query(win, other, &size, &unit, &at));
-    if (one_host())
+    if (mt_one_host())
         CHECK(size == 50 && at && at[49] == 'a' + other);
     else if (!at)
         CHECK_EQ(size, 0);
