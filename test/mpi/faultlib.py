@@ -36,9 +36,10 @@ class Skip(Exception):
 
 
 class Job:
-    """One finished job: status, text (stdout and stderr), seconds, and what it left behind."""
+    """One finished job: status, text (stdout and stderr), seconds, and what it left behind.
+    `steps`: it prints a line at each of its many steps, so HANG is for the time without output."""
 
-    def __init__(self, command, env=None, limit=LIMIT, stdin=None):
+    def __init__(self, command, env=None, limit=LIMIT, stdin=None, steps=False):
         self.command, self.limit = command, limit * SCALE
         tmp = tempfile.mkdtemp(prefix="weft-fault-")
         tag = f"{os.getpid()}-{time.monotonic_ns()}"
@@ -47,8 +48,11 @@ class Job:
         with tempfile.TemporaryFile() as out:
             p = subprocess.Popen(command, env=full, stdin=stdin or subprocess.DEVNULL,
                                  stdout=out, stderr=out, start_new_session=True)
-            while (status := p.poll()) is None and not watch.over(HANG * SCALE):
+            said, silence = 0, watch
+            while (status := p.poll()) is None and not silence.over(HANG * SCALE):
                 time.sleep(0.01)
+                if steps and said < (size := os.fstat(out.fileno()).st_size):
+                    said, silence = size, Stopwatch()
             end, self.seconds = time.monotonic(), watch.own()
             if status is None:
                 p.kill()
@@ -120,8 +124,8 @@ class Job:
         return len(re.findall(pattern, self.text, re.I))
 
 
-def job(ranks, *args, launch=(), env=None, limit=LIMIT, program=None):
-    return Job([mpirun, "-n", str(ranks), *launch, program or victim, *args], env, limit)
+def job(ranks, *args, launch=(), program=None, **more):
+    return Job([mpirun, "-n", str(ranks), *launch, program or victim, *args], **more)
 
 
 def failed(status):

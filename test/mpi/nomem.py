@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs test/mpi/nomem over all of its calls: every run ends within seconds, with the same outcome on
+"""Runs test/mpi/nomem over all of its calls: each allocation takes seconds at most, with the same outcome on
 all ranks, or by a rank that ends the job with a clear message.
     nomem.py [coll|io] [ranks=2,3] [hosts] [each] [CALL ...]
 coll: test/mpi/coll_nomem; io: test/mpi/io_nomem, with access to a file.  CALL: may be a pattern.
@@ -32,7 +32,7 @@ def walk(program, call, ranks, launch, each):
     rank, nth, jobs, ended = 0, 1, 0, 0
     while rank < ranks:
         place = [f"rank={rank}", f"from={nth}"] + (["only"] if each else [])
-        done = job(ranks, call, *place, launch=launch, limit=20, program=program)
+        done = job(ranks, call, *place, launch=launch, program=program, steps=True)
         jobs += 1
         clean = done.status not in (0, None) and CLEAN.search(done.text)
         ended += bool(clean)
