@@ -233,11 +233,14 @@ static int copy_list(char ***to, const char *first, char *const *rest)
 
 static int load_app(pmix_app_t *to, const struct rt_boot_app *app)
 {
+    bool asks = app->path || app->soft || app->host;
     to->cmd = strdup(app->command);
     to->cwd = app->wdir ? strdup(app->wdir) : NULL;
     to->maxprocs = app->n;
-    PMIX_INFO_CREATE(to->info, 3);
-    if (!to->cmd || (app->wdir && !to->cwd) || !to->info)
+    /* Without an element, no array: PMIx 5 looks in it for an end mark that it did not set. */
+    if (asks)
+        PMIX_INFO_CREATE(to->info, 3);
+    if (!to->cmd || (app->wdir && !to->cwd) || (asks && !to->info))
         return -RT_ENOMEM;
     add_text(to->info, &to->ninfo, RT_BOOT_KEY_PATH, app->path);
     add_text(to->info, &to->ninfo, RT_BOOT_KEY_SOFT, app->soft);

@@ -6,6 +6,7 @@
 #include <malloc.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <pmix.h>
 #include "test/descriptors.h"
 #include "test/mpi/mpitest.h"
 
@@ -14,14 +15,16 @@ static int nspawns;
 static const char *alone; /* run only the case with children that die in this way */
 
 /* A launcher that cannot spawn, like srun.  Replaces PMIx's function. */
-#define NOT_SUPPORTED (-47) /* PMIX_ERR_NOT_SUPPORTED */
 static bool refuse;
-int PMIx_Spawn(const void *info, size_t ninfo, const void *apps, size_t napps, char *nspace);
-int PMIx_Spawn(const void *info, size_t ninfo, const void *apps, size_t napps, char *nspace)
+pmix_status_t PMIx_Spawn(const pmix_info_t info[], size_t ninfo, const pmix_app_t apps[],
+                         size_t napps, pmix_nspace_t nspace)
 {
-    int (*real)(const void *, size_t, const void *, size_t, char *);
+    pmix_status_t (*real)(const pmix_info_t *, size_t, const pmix_app_t *, size_t, char *);
     *(void **)&real = dlsym(RTLD_NEXT, "PMIx_Spawn");
-    return refuse || !real ? NOT_SUPPORTED : real(info, ninfo, apps, napps, nspace);
+    /* PMIx 5 looks behind an array without elements for an end mark. */
+    for (size_t a = 0; a < napps; a++)
+        CHECK(apps[a].ninfo || !apps[a].info);
+    return refuse || !real ? PMIX_ERR_NOT_SUPPORTED : real(info, ninfo, apps, napps, nspace);
 }
 
 static MPI_Info make_info(const char *key, const char *value)
