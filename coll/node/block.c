@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* node_block of allreduce and reduce: every rank reduces a slice.  Larger vectors go through the
- * halves of shared memory in pieces, as a pipeline of steps.
+/* node_block of allreduce and reduce, and of long scans and exscans of more than two ranks: every
+ * rank reduces a slice.  Larger vectors go through the halves of shared memory in pieces, as a
+ * pipeline of steps.
  *
  * Step s copies piece s of the input in, reduces this rank's slice of piece s - 1 over all ranks,
  * and copies the result of piece s - 2 out.  Before a step, all ranks have done the step before it.
@@ -9,6 +10,10 @@
  * Result: step s writes piece s - 1 over piece s - 3, which all ranks have copied out by step s -
  * 1.  Cost: m/piece + 2 synchronisations; for the reduction each rank reads and writes m/p.  Best
  * if ranks outnumber cores, where messages cost context switches.
+ *
+ * A scan needs no row for the result: the result of each rank replaces its input.  Only the rank
+ * itself copies into its row and out of it, and it copies piece s - 2 out before it copies piece s
+ * in.
  *
  * At the end some ranks may still copy the last result out.  All ranks have finished with the other
  * half, because the last step began after all ranks had done the step before it.  node.h covers the
@@ -26,6 +31,8 @@
  * nearly within a private cache of 1 MiB.  With a smaller private cache the pieces come from the
  * shared one; with a larger one a longer piece would save steps. */
 #define PIECE (256u << 10)
+/* Bytes.  Two sums of this length stay in a first-level cache. */
+#define EXSCAN_PART 4096
 
 static int64_t piece_len(const struct coll_node *n)
 {
@@ -104,11 +111,8 @@ static const void *source_of(const void *arg, int rank)
 }
 
 static void reduce_slice(const struct coll_node *n, const struct coll_args *a, struct coll_piece p,
-                         int64_t i)
+                         int64_t i, struct coll_piece own)
 {
-    struct coll_piece own = slice_of(n, p);
-    if (own.len == 0)
-        return;
     rt_reduce_fn *fn = rt_reduce_find(a->op->code, a->rtype->elem);
     int64_t elems = own.len / rt_elem_nbytes(a->rtype->elem);
     char *out = result_row(n, i) + own.at;
@@ -125,10 +129,69 @@ static void reduce_slice(const struct coll_node *n, const struct coll_args *a, s
     }
 }
 
+/* Puts each rank's result of a scan in place of its input.  The result of rank 0 is its input. */
+static void scan_slice(const struct coll_node *n, const struct coll_args *a, struct coll_piece p,
+                       int64_t i, struct coll_piece own)
+{
+    rt_reduce_fn *fn = rt_reduce_find(a->op->code, a->rtype->elem);
+    const char *acc = slice_input(n, a, p, i, 0, own.at);
+    char *first = input_row(n, 0, i) + own.at;
+    if (acc != first)
+        memcpy(first, acc, (size_t)own.len);
+    for (int r = 1; r < n->team->size; r++) {
+        char *out = input_row(n, r, i) + own.at;
+        fn(acc, slice_input(n, a, p, i, r, own.at), out, own.len / rt_elem_nbytes(a->rtype->elem));
+        acc = out;
+    }
+}
+
+/* The same for an exscan, a part at a time: a rank's input is needed after its result.  Rank 0 has
+ * no result. */
+static void exscan_slice(const struct coll_node *n, const struct coll_args *a, struct coll_piece p,
+                         int64_t i, struct coll_piece own)
+{
+    _Alignas(RT_CACHE_LINE) char sums[2][EXSCAN_PART];
+    rt_reduce_fn *fn = rt_reduce_find(a->op->code, a->rtype->elem);
+    for (int64_t done = 0; done < own.len; done += EXSCAN_PART) {
+        int64_t at = own.at + done, left = own.len - done;
+        int64_t len = left < EXSCAN_PART ? left : EXSCAN_PART;
+        const char *acc = slice_input(n, a, p, i, 0, at);
+        for (int r = 1; r < n->team->size; r++) {
+            char *sum = sums[r % 2];
+            if (r + 1 < n->team->size)
+                fn(acc, slice_input(n, a, p, i, r, at), sum, len / rt_elem_nbytes(a->rtype->elem));
+            memcpy(input_row(n, r, i) + at, acc, (size_t)len);
+            acc = sum;
+        }
+    }
+}
+
+static void reduce_piece(const struct coll_node *n, const struct coll_args *a, struct coll_piece p,
+                         int64_t i)
+{
+    struct coll_piece own = slice_of(n, p);
+    if (a->kind == COLL_SCAN)
+        scan_slice(n, a, p, i, own);
+    else if (a->kind == COLL_EXSCAN)
+        exscan_slice(n, a, p, i, own);
+    else if (own.len > 0)
+        reduce_slice(n, a, p, i, own);
+}
+
+/* Where this rank finds its result of piece i, or NULL. */
+static const char *result_of(const struct coll_node *n, const struct coll_args *a, int64_t i)
+{
+    int rank = n->team->rank;
+    if (coll_is(a->kind, COLL_IS_PREFIX))
+        return rank == 0 && coll_is(a->kind, COLL_IS_EXCLUSIVE) ? NULL : input_row(n, rank, i);
+    return a->kind == COLL_ALLREDUCE || rank == a->root ? result_row(n, i) : NULL;
+}
+
 /* Call it when all ranks have done the first step. */
 static void hear_void(const struct coll_node *n, struct coll_task *k, uint64_t e)
 {
-    for (int r = 0; r < n->team->size; r++)
+    int to = coll_is(k->args.kind, COLL_IS_PREFIX) ? n->team->rank : n->team->size;
+    for (int r = 0; r < to; r++)
         if (rt_unlikely(coll_node_is_void(n, r, e)))
             coll_task_lose(k, -RT_EREMOTE);
 }
@@ -147,7 +210,6 @@ static int reduce_step(struct coll_task *k)
     }
     int64_t bytes = a->rcount * a->rtype->size, len = piece_len(n),
             npieces = coll_pieces(bytes, len);
-    bool takes = a->kind == COLL_ALLREDUCE || n->team->rank == a->root;
     while (n->step < npieces + 2) {
         int64_t s = n->step;
         if (s > 0 && !all_at(n, e, s))
@@ -161,15 +223,15 @@ static int reduce_step(struct coll_task *k)
         if (s == 1)
             hear_void(n, k, e);
         if (s > 0 && s <= npieces)
-            reduce_slice(n, a, coll_piece_of(bytes, len, s - 1), s - 1);
+            reduce_piece(n, a, coll_piece_of(bytes, len, s - 1), s - 1);
+        /* The next step's word, or the end of the call, also shows that this copy is done. */
+        if (s >= 2 && result_of(n, a, s - 2))
+            coll_piece_out(a->rbuf, a->rcount, a->rtype, coll_piece_of(bytes, len, s - 2),
+                           result_of(n, a, s - 2));
         if (s < npieces)
             share_input(n, a, coll_piece_of(bytes, len, s), s);
         n->step++;
         n->next = 0;
-        /* The next step's word, or the end of the call, also shows that this copy is done. */
-        if (s >= 2 && takes)
-            coll_piece_out(a->rbuf, a->rcount, a->rtype, coll_piece_of(bytes, len, s - 2),
-                           result_row(n, s - 2));
         if (s < npieces + 1)
             coll_node_publish(n, e, s + 1);
     }

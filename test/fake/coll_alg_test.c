@@ -148,6 +148,21 @@ static void ways_of_calls(void)
     coll_node_way = -1;
 }
 
+/* Scans in which each rank reduces a slice for all (coll/node/block.c), in one piece and in
+ * several, with a core each and without. */
+static void scans_by_slices(void)
+{
+    static const enum coll_kind kinds[] = { COLL_SCAN, COLL_EXSCAN };
+    for (int i = 0; i < 4; i++) {
+        const struct coll_alg *alg = coll_alg_find(kinds[i % 2], "node_block");
+        rt_idle_configure(1 + i / 2, 1);
+        force(alg);
+        run_variants(alg, 3, 70001);
+        run_variants(alg, 5, 140000);
+    }
+    rt_idle_configure(1, 1);
+}
+
 static void refused_memory_falls_back(void)
 {
     static const enum coll_kind kinds[] = { COLL_BCAST, COLL_ALLREDUCE, COLL_ALLGATHER };
@@ -173,6 +188,7 @@ int main(int argc, char **argv)
     RUN(lengths_of_pieces);
     RUN(large_counts);
     RUN(ways_of_calls);
+    RUN(scans_by_slices);
     RUN(refused_memory_falls_back);
     return check_end();
 }

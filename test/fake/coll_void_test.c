@@ -195,10 +195,24 @@ static void large_pairs(void)
     }
 }
 
+/* A scan in which each rank reduces a slice for all. */
+static void long_scans(void)
+{
+    static const enum coll_kind kinds[] = { COLL_SCAN, COLL_EXSCAN };
+    const struct setting s = { .size = 3, .shared = true };
+    CHECK_EQ(coll_configure("scan:node_block,exscan:node_block"), 0);
+    for (int i = 0; i < 2; i++)
+        for (int loser = 0; loser < 3; loser++) {
+            struct coll_case c = { .kind = kinds[i], .size = 3, .root = loser, .count = 70001 };
+            run_case(&s, &c, "node_block", 4);
+        }
+}
+
 int main(void)
 {
     RUN(small_counts);
     RUN(large_counts);
     RUN(large_pairs);
+    RUN(long_scans);
     return check_end();
 }
