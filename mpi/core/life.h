@@ -6,6 +6,7 @@
 #define WM_CORE_LIFE_H
 
 #include "mpi/base/mpi_int.h"
+#include "runtime/base/atomic.h"
 
 /* FORKED: this process is a child made by fork() after MPI was initialized.  The child shares the
  * connections and the memory of its parent, so it must not use the library. */
@@ -15,7 +16,7 @@ struct wm_state {
     int users;        /* world model + open sessions; the library is up while > 0.  0 when FORKED */
     int thread_level; /* MPI_THREAD_... */
 };
-extern struct wm_state wm_state;
+extern RT_HIDDEN struct wm_state wm_state;
 
 /* Reads the settings once.  Returns MPI_SUCCESS or what wm_err() returned. */
 int wm_life_settings(void);

@@ -35,7 +35,7 @@ extern _Thread_local bool wm_type_large;
 
 extern struct rt_slab wm_type_slab;
 /* Indexed by handle & 0xff; NULL where nothing is assigned. */
-extern struct wm_type *wm_type_predefined[256];
+extern RT_HIDDEN struct wm_type *wm_type_predefined[256];
 
 static inline struct wm_type *wm_type_get(MPI_Datatype h)
 {

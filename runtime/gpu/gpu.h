@@ -21,7 +21,7 @@
 
 /* False where no address can be device memory: no NVIDIA device on the machine, or cfg.gpu is off.
  * Set by rt_gpu_init(), constant from then on. */
-extern bool rt_gpu_watch;
+extern RT_HIDDEN bool rt_gpu_watch;
 
 bool rt_gpu_look(const void *p); /* asks the driver, if this process has loaded it */
 

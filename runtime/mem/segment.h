@@ -45,7 +45,7 @@ struct rt_node {
      * jobs, rt_others_ended(). */
     uint32_t nended;
 };
-extern struct rt_node rt_node; /* base is NULL until opened; a singleton has size 1 */
+extern RT_HIDDEN struct rt_node rt_node; /* base is NULL until opened; a singleton has size 1 */
 
 /* Path of the segment of job `nspace` on host number `node`, from cfg.shm_dir and the user's id;
  * mpirun removes the file of a dead job.  The number distinguishes hosts that share a file system,
