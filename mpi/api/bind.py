@@ -149,12 +149,17 @@ def checked(table, proc, owner):
 
 def quick(table, proc, text):
     """The binding of a procedure that tries a shortest path first (rule quick=): the checks and the
-    body become a function of their own.  That function, and head and text of the procedure."""
+    body become a function of their own, which may begin with a second attempt (rule again=).  That
+    function, and head and text of the procedure."""
     head = wrap("WM_EXPORT " + proc.prototype("P"))
     attempt = table.rule(proc.name, "-", "quick=")
     if not attempt:
         return "", (head, text)
     args = ", ".join(p.name for p in proc.params)
+    again = table.rule(proc.name, "-", "again=")
+    if again:
+        second = ["if (%s(%s))" % (again, args), "    return MPI_SUCCESS;"]
+        text = "\n".join(wrap("    " + x) for x in second) + "\n" + text
     full = wrap("static WM_NOINLINE " + proc.prototype("P").replace("PMPI_", "full_"))
     lines = ["if (rt_likely(%s(%s)))" % (attempt, args), "    return MPI_SUCCESS;"]
     lines.append("return full_%s(%s);" % (proc.name[4:], args))

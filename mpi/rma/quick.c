@@ -9,6 +9,7 @@
 struct wm_rma_quick wm_rma_quick[WM_RMA_QUICK];
 _Thread_local unsigned wm_rma_quick_calls WM_RMA_QUICK_TLS;
 struct wm_rma_change wm_rma_change[32][256];
+uint8_t wm_rma_quick_size[256];
 
 /* Not where device memory may be attached later. */
 static bool may_be_quick(const struct wm_rma *r, const struct wm_rma_target *t)
@@ -39,12 +40,25 @@ static void forget(int row)
     q->t = NULL;
 }
 
+/* Before the first row.  Threads wait for the domain's lock, or find no row. */
+static void fill_sizes(void)
+{
+    static bool filled;
+    for (int i = 0; i < 256 && !filled; i++) {
+        const struct wm_type *t = wm_type_predefined[i];
+        if (t && t->layout.contig && t->layout.size > 0 && t->layout.size < 256)
+            rt_store_relaxed(&wm_rma_quick_size[i], (uint8_t)t->layout.size);
+    }
+    filled = true;
+}
+
 /* False: other threads may be using the target that has the row now. */
 static bool take(struct wm_rma *r, struct wm_rma_target *t, int row)
 {
     struct wm_rma_quick *q = &wm_rma_quick[row];
     if (!may_be_quick(r, t) || (rt_threaded && q->t))
         return false;
+    fill_sizes();
     forget(row);
     q->rank = t->rank;
     q->ptr = t->ptr;
@@ -69,15 +83,14 @@ void wm_rma_quick_open(struct wm_rma *r, struct wm_rma_target *t)
     rt_store_relaxed(&q->passive, passive && (!r->serves || r->helped));
 }
 
-uint64_t wm_rma_quick_again(const struct wm_rma_quick *q)
+void wm_rma_quick_again(const struct wm_rma_quick *q)
 {
     struct wm_rma *r = q->rma;
     struct wm_rma_target *t = q->t;
     if (rt_threaded || !t || !rt_list_empty(&t->queue) || !wm_rma_ready(r, t) ||
         wm_rma_may_with(r, WM_MOVE_OPERATION, t))
-        return 0;
+        return;
     wm_rma_quick_open(r, t);
-    return q->nbytes;
 }
 
 void wm_rma_quick_close(const struct wm_rma *r, const struct wm_rma_target *t)
