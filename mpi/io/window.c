@@ -184,38 +184,34 @@ int64_t wm_window_get(const struct wm_window *w, const struct wm_pieces *g, int6
     return got;
 }
 
+/* Where byte 0 of the view's filetype would be; the image has a part of it only. */
+static char *origin_of(const struct wm_window *w, const struct wm_view *v)
+{
+    return (char *)((uintptr_t)w->image - (uintptr_t)(w->from - v->disp));
+}
+
 void wm_window_fill(struct wm_window *w, const struct wm_view *v, int64_t pos, int64_t len,
                     const char *data)
 {
     struct pen pen = { NULL, 0 };
     struct rt_run run[RUNS];
+    int n;
     for (int64_t done = 0; done < len;) {
-        int n;
-        rt_layout_runs(v->file, pos + done, len - done, run, RUNS, &n);
-        for (int i = 0; i < n; i++) {
-            put_piece(w, &pen, v->disp + run[i].off, run[i].len, data + done);
-            done += run[i].len;
-        }
+        done += rt_layout_runs(v->file, pos + done, len - done, run, RUNS, &n);
+        for (int i = 0; i < n; i++)
+            put_piece(w, &pen, v->disp + run[i].off, run[i].len, NULL);
     }
     lift(&pen);
+    rt_layout_unpack(v->file, len ? INT64_MAX / v->file->size : 0, origin_of(w, v), pos, data, len);
 }
 
 int64_t wm_window_fetch(const struct wm_window *w, const struct wm_view *v, int64_t pos,
                         int64_t len, char *data)
 {
-    struct rt_run run[RUNS];
-    int64_t done = 0;
-    while (done < len) {
-        int n;
-        rt_layout_runs(v->file, pos + done, len - done, run, RUNS, &n);
-        for (int i = 0; i < n; i++) {
-            int64_t got = get_piece(w, v->disp + run[i].off, run[i].len, data + done);
-            done += got;
-            if (got < run[i].len)
-                return done;
-        }
-    }
-    return done;
+    int64_t before = w->end < w->to ? wm_view_below(v, w->end) - pos : len;
+    len = before < 0 ? 0 : before < len ? before : len;
+    rt_layout_pack(v->file, len ? INT64_MAX / v->file->size : 0, origin_of(w, v), pos, data, len);
+    return len;
 }
 
 int wm_window_write(const struct wm_window *w)
