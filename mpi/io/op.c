@@ -300,9 +300,8 @@ int wm_io_start(const struct wm_access *a, MPI_Request *request)
 
 const char *wm_io_collective_plan(void)
 {
-    return "aggregators write pieces below 8 KiB of views with gaps and, on one host, read those "
-           "below 4 KiB; each rank does all else itself, unless romio_cb_write or romio_cb_read = "
-           "enable";
+    return "aggregators write pieces below 8 KiB of views with gaps and, on one host, read them; "
+           "each rank does all else itself, unless romio_cb_write or romio_cb_read = enable";
 }
 
 /* Whether the ranks carry out the access together. */

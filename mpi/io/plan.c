@@ -16,16 +16,13 @@
 /* The largest unit of marks: a file system's block. */
 #define UNIT_MOST 4096
 
-/* Without a hint, aggregators write pieces shorter than FINE bytes, if a rank has at least SOME of
+/* Without a hint, aggregators move pieces shorter than FINE bytes, if a rank has at least SOME of
  * them and the ranks' data fill half of the range.  A call of the system for each piece costs more
- * than the exchange; a reading rank reads many pieces at once, with the gaps.  README.md has the
- * figures. */
+ * than the exchange.  README.md has the figures.  They read only for blocking calls of ranks on one
+ * host.  Otherwise a rank reads many pieces at once, with the gaps, and a nonblocking read is a job
+ * of its own, which needs no progress. */
 #define FINE 8192
 #define SOME 64
-
-/* Blocking reads, if all ranks are on one host: from this length on, a rank reads its pieces only.
- * A nonblocking read is a job of its own, which needs no progress. */
-#define FINE_READ 4096
 
 /* On the only host, all ranks aggregate, up to LOCAL: so they have equal work and wait little for
  * each other.  Their windows of a round are TOGETHER bytes, which stay in the caches, but at least
@@ -43,8 +40,7 @@ bool wm_plan_wanted(const struct wm_file *f, bool write, bool later)
 {
     enum wm_choice3 choice = write ? f->hints->cb_write : f->hints->cb_read;
     bool usable = f->comm->size > 1 && !f->atomic && !f->view->rep;
-    bool fine = write ? f->view->piece < FINE
-                      : !later && f->view->piece < FINE_READ && wm_coll_team_in_node(f->comm);
+    bool fine = f->view->piece < FINE && (write || (!later && wm_coll_team_in_node(f->comm)));
     return usable && (choice == WM_ENABLE || (choice == WM_AUTOMATIC && fine));
 }
 
