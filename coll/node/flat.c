@@ -7,7 +7,6 @@
  * reused. */
 #include "coll/node/flat.h"
 
-#include <string.h>
 #include "coll/sched.h"
 #include "runtime/base/copy.h"
 #include "runtime/base/err.h"
@@ -114,12 +113,14 @@ static void combine(const struct coll_node *n, uint64_t e, const struct coll_arg
                     int64_t payload, int64_t at, int nranks, void *buf, int64_t count)
 {
     _Alignas(RT_CACHE_LINE) char tmp[COLL_NODE_CELL];
+    const char *first = data_of(n, e, 0, payload) + at;
+    if (nranks == 1) {
+        unpack(first, buf, count, a->rtype);
+        return;
+    }
     rt_reduce_fn *fn = rt_reduce_find(a->op->code, a->rtype->elem);
     char *acc = a->rtype->contig ? buf : tmp;
-    int64_t len = count * a->rtype->size, elems = len / rt_elem_nbytes(a->rtype->elem);
-    const char *first = data_of(n, e, 0, payload) + at;
-    if (nranks == 1)
-        memcpy(acc, first, (size_t)len);
+    int64_t elems = count * a->rtype->size / rt_elem_nbytes(a->rtype->elem);
     if (nranks > 2 && rt_reduce_is_wide(a->op->code, (enum rt_elem)a->rtype->elem)) {
         const struct source s = { n, e, payload, at };
         rt_reduce_wide(a->op->code, (enum rt_elem)a->rtype->elem, source_of, &s, nranks, acc,

@@ -88,12 +88,10 @@ static bool has_own(const struct coll_task *k)
 /* Copies at most so many bytes of this rank's data for itself: small data while the other ranks'
  * lines are on their way, or in each step a piece while its input is in the cache, and at the end
  * the rest. */
-static void copy_own(struct coll_node *n, const struct coll_args *a, int64_t most)
+static void copy_part(struct coll_node *n, const struct coll_args *a, int64_t most)
 {
     struct coll_node_plan *p = &n->plan;
     int rank = n->team->rank;
-    if (p->own_done)
-        return;
     struct coll_block from = coll_args_sent(n->team, a, rank),
                       to = coll_args_received(n->team, a, rank);
     int64_t left = coll_move_nbytes(from) - p->own_copied;
@@ -112,6 +110,12 @@ static void copy_own(struct coll_node *n, const struct coll_args *a, int64_t mos
     else if (from.at != to.at)
         memcpy(to.at + p->own_copied, from.at + p->own_copied, (size_t)len);
     p->own_copied += len;
+}
+
+static inline void copy_own(struct coll_node *n, const struct coll_args *a, int64_t most)
+{
+    if (!n->plan.own_done && (!coll_is(a->kind, COLL_IS_ROOTED) || n->team->rank == a->root))
+        copy_part(n, a, most);
 }
 
 static void give_address(const struct coll_node *n, int row, int to, const void *p)

@@ -50,10 +50,16 @@ static struct shape shape_of(enum coll_kind k, int size)
                            .spare = coll_is(k, COLL_IS_PREFIX) ? size : is_sum(k) };
 }
 
-static int64_t longest_piece(enum coll_kind k, int size)
+/* Pieces of equal length that share a half. */
+static int64_t places_of(enum coll_kind k, int size)
 {
     struct shape sh = shape_of(k, size);
-    int64_t len = (int64_t)coll_node_half_len(size) / ((sh.rows + sh.spare) * (int64_t)sh.cols);
+    return (sh.rows + sh.spare) * (int64_t)sh.cols;
+}
+
+static int64_t longest_piece(enum coll_kind k, int size)
+{
+    int64_t len = (int64_t)coll_node_half_len(size) / places_of(k, size);
     return len & ~(int64_t)(RT_CACHE_LINE - 1);
 }
 
@@ -66,7 +72,8 @@ static bool is_signal(const struct coll_args *a, int64_t bytes)
 
 bool coll_node_block_fits(const struct coll_team *t, const struct coll_args *a, int64_t bytes)
 {
-    return longest_piece(a->kind, t->size) >= PIECE_MIN && !is_signal(a, bytes);
+    return places_of(a->kind, t->size) * PIECE_MIN <= (int64_t)coll_node_half_len(t->size) &&
+           !is_signal(a, bytes);
 }
 
 /* Number of pieces of the whole call, computed from facts that all ranks know; -1 if these are not

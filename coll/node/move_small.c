@@ -54,6 +54,13 @@ static bool may_write(const struct coll_args *a, int rank)
                                                  : true;
 }
 
+static bool may_read(const struct coll_args *a, int rank)
+{
+    return coll_is(a->kind, COLL_IS_TO_ROOT)     ? rank == a->root
+           : coll_is(a->kind, COLL_IS_FROM_ROOT) ? rank != a->root
+                                                 : true;
+}
+
 static void small_in(struct coll_block d, int64_t len, char *to)
 {
     if (d.l->contig && len <= 64)
@@ -172,7 +179,7 @@ int coll_move_small_tell(struct coll_node *n, const struct coll_args *a, uint64_
 int coll_move_small_read(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
     struct coll_node_plan *p = &n->plan;
-    if (!read_small(n, a, e))
+    if (may_read(a, n->team->rank) && !read_small(n, a, e))
         return 0;
     n->next = 0;
     if (p->heard == n->team->size - 1 && n->seen < e - 1)
