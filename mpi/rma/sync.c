@@ -208,20 +208,31 @@ int wm_api_win_complete(struct wm_win *win)
 
 /* ---- post and wait ---- */
 
-static int post_to(struct wm_rma *r, int rank)
+static bool posts_by_ctl(const struct wm_rma_target *t) { return t->ctl && !t->ctl->by_messages; }
+
+/* The targets of posts, and the connections to those that need messages: no post fails later. */
+static int make_posts(struct wm_rma *r, const int *ranks, int n)
 {
-    struct wm_rma_target *t = wm_rma_target(r, rank);
-    if (t->ctl && !t->ctl->by_messages) {
-        /* after own stores to the window */
-        rt_store_release(&t->ctl->from[rt_node.rank].posts, ++t->posts);
-        rt_bell_ring(t->local);
-        return MPI_SUCCESS;
+    struct wm_rma_target *t;
+    for (int i = 0; i < n; i++) {
+        int err = wm_rma_named(r, ranks[i], &t);
+        if (err)
+            return err;
+        if (!posts_by_ctl(t) && (err = wm_rma_target_peer(r, t)) < 0)
+            return wm_err_rt(err, "rank %d cannot be reached", ranks[i]);
     }
-    int err = wm_rma_target_peer(r, t);
-    if (err < 0)
-        return wm_err_rt(err, "rank %d cannot be reached", rank);
-    wm_rma_send(r, t->peer, WM_RMA_POST, 0, 0);
     return MPI_SUCCESS;
+}
+
+static void post_to(struct wm_rma *r, struct wm_rma_target *t)
+{
+    if (!posts_by_ctl(t)) {
+        wm_rma_send(r, t->peer, WM_RMA_POST, 0, 0);
+        return;
+    }
+    /* after own stores to the window */
+    rt_store_release(&t->ctl->from[rt_node.rank].posts, ++t->posts);
+    rt_bell_ring(t->local);
 }
 
 int wm_api_win_post(struct wm_group *group, int assert, struct wm_win *win)
@@ -236,14 +247,15 @@ int wm_api_win_post(struct wm_group *group, int assert, struct wm_win *win)
     if (!err)
         err = ranks_of(r, group, few, &ranks);
     if (!err)
-        err = make_targets(r, ranks, group->size);
+        err = assert &MPI_MODE_NOCHECK ? make_targets(r, ranks, group->size)
+                                       : make_posts(r, ranks, group->size);
     if (!err) {
         r->exposed = true;
         r->nexposed = group->size;
         if (r->access == WM_ACCESS_OPEN)
             r->access = WM_ACCESS_NONE;
-        for (int i = 0; i < group->size && !(assert &MPI_MODE_NOCHECK) && !err; i++)
-            err = post_to(r, ranks[i]);
+        for (int i = 0; i < group->size && !(assert &MPI_MODE_NOCHECK); i++)
+            post_to(r, wm_rma_target(r, ranks[i]));
     }
     ranks_free(ranks, few);
     rt_unlock(&r->dom->lock);

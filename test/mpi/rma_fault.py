@@ -11,13 +11,14 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from faultlib import builddir, job, main
 
 victim = os.path.join(builddir, "test/mpi/rma_victim")
+HOSTS = ("--rsh", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../launch/rsh_here"), "-H", "n0:1,n1:1")
 PATHS = ({}, {"WEFT_RMA_PATH": "am"})
 
 
-def survivors(mode, *lines, paths=PATHS, args=(), ranks=3):
+def survivors(mode, *lines, paths=PATHS, args=(), ranks=3, launch=()):
     """All others report each line of the pattern; the job ends with their status."""
     for env in paths:
-        j = job(ranks, mode, *args, program=victim, env=env, limit=15).expect(3)
+        j = job(ranks, mode, *args, program=victim, env=env, limit=15, launch=launch).expect(3)
         for line in lines:
             assert j.count(line) == ranks - 1, f"{env}: expected '{line}' of {ranks - 1} ranks in\n{j.text}"
 
@@ -56,9 +57,15 @@ def never_posts():
     survivors("pscw", f"complete {GONE}", f"wait {GONE}", ranks=2)
 
 
+def posts_to_it():
+    """A post to a rank of another host, whose connection is lost, fails and leaves no epoch open."""
+    survivors("post", f"Win_post {GONE}", "Win_test gave MPI_ERR_RMA_SYNC", paths=({},), ranks=2,
+              launch=HOSTS)
+
+
 def never_notifies():
     """The others wait for a notification."""
     survivors("notify", f"notify {GONE}", f"free {GONE}")
 
 
-main([holds_a_lock, holds_lock_all, owes_an_answer, misses_a_fence, never_posts, never_notifies])
+main([holds_a_lock, holds_lock_all, owes_an_answer, misses_a_fence, never_posts, posts_to_it, never_notifies])

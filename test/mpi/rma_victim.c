@@ -51,6 +51,19 @@ static void last_words(void)
     die();
 }
 
+/* A post that fails opens no epoch. */
+static void post(void)
+{
+    MPI_Group world, one;
+    int flag;
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Group_incl(world, 1, &victim, &one);
+    report("Win_post", MPI_Win_post(one, 0, win));
+    report("Win_test", MPI_Win_test(win, &flag));
+    MPI_Group_free(&one);
+    MPI_Group_free(&world);
+}
+
 /* The part of the other ranks, after the barrier; an operation that finds the victim gone must not
  * hang. */
 static void survive(void)
@@ -63,7 +76,7 @@ static void survive(void)
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
         MPI_Put(&rank, 1, MPI_INT, 0, 0, 1, MPI_INT, win);
         report("lock", MPI_Win_unlock(0, win));
-    } else if (is("answer")) {
+    } else if (is("answer") || is("post")) {
         usleep(20000); /* until it is dead: a pointer to its memory would work even then */
         MPI_Win_lock_all(0, win);
         /* A copy that needs no answer reports in its own call. */
@@ -73,6 +86,8 @@ static void survive(void)
         rc = rc ? rc : MPI_Win_flush(victim, win);
         report("answer", rc);
         MPI_Win_unlock_all(win);
+        if (is("post"))
+            post();
     } else if (is("notify")) {
         report("notify", MPIX_Notify_wait(0, 1, win));
     } else if (is("fence")) {
@@ -124,7 +139,7 @@ int main(int argc, char **argv)
         MPI_Win_fence(0, win);
     if (rank == victim)
         last_words();
-    if (is("answer")) { /* the path is chosen while it lives */
+    if (is("answer") || is("post")) { /* the path is chosen while it lives */
         MPI_Win_lock(MPI_LOCK_SHARED, victim, 0, win);
         MPI_Get(&x, 1, MPI_INT, victim, 0, 1, MPI_INT, win);
         MPI_Win_unlock(victim, win);
