@@ -202,7 +202,8 @@ void wm_window_fill(struct wm_window *w, const struct wm_view *v, int64_t pos, i
             put_piece(w, &pen, v->disp + run[i].off, run[i].len, NULL);
     }
     lift(&pen);
-    rt_layout_unpack(v->file, len ? INT64_MAX / v->file->size : 0, origin_of(w, v), pos, data, len);
+    if (len)
+        rt_layout_unpack(v->file, INT64_MAX / v->file->size, origin_of(w, v), pos, data, len);
 }
 
 int64_t wm_window_fetch(const struct wm_window *w, const struct wm_view *v, int64_t pos,
@@ -210,7 +211,8 @@ int64_t wm_window_fetch(const struct wm_window *w, const struct wm_view *v, int6
 {
     int64_t before = w->end < w->to ? wm_view_below(v, w->end) - pos : len;
     len = before < 0 ? 0 : before < len ? before : len;
-    rt_layout_pack(v->file, len ? INT64_MAX / v->file->size : 0, origin_of(w, v), pos, data, len);
+    if (len)
+        rt_layout_pack(v->file, INT64_MAX / v->file->size, origin_of(w, v), pos, data, len);
     return len;
 }
 
