@@ -298,13 +298,20 @@ static void begin_call(struct coll_gpu_call *c)
     k->step = gate_step;
 }
 
+/* Without it this rank cannot vote, and the others wait for its vote. */
+static struct coll_gpu_call *take_or_abort(struct coll_task *k, uint64_t number)
+{
+    struct coll_gpu_call *c = coll_gpu_call_take(k->team->gpu, k, COLL_BOARD_CALLS, number);
+    if (!c)
+        coll_cannot_take_part();
+    return c;
+}
+
 int coll_gpu_start(struct coll_task *k)
 {
     struct coll_gpu *g = k->team->gpu;
     uint64_t number = k->team->gate_calls + 1;
-    struct coll_gpu_call *c = coll_gpu_call_take(g, k, COLL_BOARD_CALLS, number);
-    if (!c)
-        return -RT_ENOMEM;
+    struct coll_gpu_call *c = take_or_abort(k, number);
     k->team->gate_calls = number;
     if (rt_unlikely(number == g->redo))
         k->messages = true; /* the same as on the other ranks */
@@ -334,9 +341,7 @@ int coll_gpu_start(struct coll_task *k)
 static int booked_step(struct coll_task *k)
 {
     uint64_t number = (uint64_t)(uintptr_t)k->state;
-    struct coll_gpu_call *c = coll_gpu_call_take(k->team->gpu, k, COLL_BOARD_CALLS, number);
-    if (!c)
-        return -RT_ENOMEM;
+    struct coll_gpu_call *c = take_or_abort(k, number);
     c->booked = true;
     begin_call(c);
     k->alg = &coll_gpu_alg;

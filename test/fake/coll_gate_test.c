@@ -6,12 +6,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include "coll/gpu/gate.h"
 #include "coll/select.h"
+#include "coll/start/start.h"
 #include "runtime/base/err.h"
+#include "runtime/base/reserve.h"
 #include "test/check.h"
 #include "test/fake/coll_case.h"
 #include "test/fake/coll_devices.h"
+#include "test/mpi/nomem_alloc.h"
 
 #define NCALLS 60
 #define SHM_ROOM (16u << 20)
@@ -246,6 +251,32 @@ static void failures(void)
     }
 }
 
+/* A rank that has no memory for its vote ends the job: the others would wait for it. */
+static void no_memory_to_vote(void)
+{
+    struct coll_case c = { .kind = COLL_ALLREDUCE, .size = 2, .count = 7 };
+    struct coll_args args[2];
+    struct coll_task task = { 0 };
+    struct coll_buffers *b = coll_case_make(&c, args);
+    struct fake *f = dev.now = fake_create(2, 1, true, SHM_ROOM);
+    int status = 0;
+    args[0].mem = RT_MEM_CUDA;
+    pid_t pid = nomem_works() ? fork() : -1;
+    if (pid == 0) {
+        while (rt_reserve_take(1))
+            continue;
+        nomem_arm(1);
+        struct coll_team *team = (struct coll_team *)(uintptr_t)fake_team(f, 0);
+        _exit(coll_start(team, &args[0], &task) < 0 ? 2 : 3);
+    }
+    if (pid > 0) {
+        CHECK_EQ(waitpid(pid, &status, 0), pid);
+        CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 1, "status 0x%x", (unsigned)status);
+    }
+    CHECK_EQ(fake_destroy(f), 0);
+    coll_case_free(&c, b);
+}
+
 int main(void)
 {
     CHECK_EQ(coll_configure(""), 0);
@@ -260,5 +291,6 @@ int main(void)
     RUN(nothing_persistent);
     RUN(rooted);
     RUN(failures);
+    RUN(no_memory_to_vote);
     return check_end();
 }

@@ -25,7 +25,8 @@ test_fake_coll_void_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/fake/coll_gate_test
 test_fake_coll_gate_test_SOURCES = test/fake/coll_gate_test.c test/fake/coll_case.c test/fake/coll_case.h \
 	test/fake/neighbor_case.c test/fake/neighbor_case.h test/fake/coll_fake.c test/fake/coll_fake.h \
-	test/fake/coll_devices.c test/fake/coll_devices.h
+	test/fake/coll_devices.c test/fake/coll_devices.h \
+	test/mpi/nomem_alloc.c test/mpi/nomem_alloc.h
 test_fake_coll_gate_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/fake/coll_again_test
 test_fake_coll_again_test_SOURCES = test/fake/coll_again_test.c test/fake/coll_fake.c test/fake/coll_fake.h \
