@@ -58,8 +58,9 @@
 #include "runtime/base/err.h"
 
 /* Bytes.  Shortest scan of more than two ranks by slices.  8 ranks on 2 cores (Zen 5), scan and
- * exscan, time over that without slices: 64 to 256 KiB 1.3 to 1.5, 512 KiB 0.69 and 0.91, 1 MiB
- * 0.65 and 0.85.  With more ranks or slower reductions shorter scans would gain, too. */
+ * exscan, time over that without slices: 512 KiB 0.69 and 0.91, 1 MiB 0.65 and 0.85 (quiet); 64 to
+ * 256 KiB 0.7 to 1.3 and 1.3 to 1.6 (beside load).  With more ranks or slower reductions shorter
+ * scans would gain, too. */
 #define SLICES_MIN (512 << 10)
 
 /* ---- the parts of a step ---- */
