@@ -29,9 +29,9 @@
  * of the rank is noticed before the call.  A rank is reported when PMIx has read its connection to
  * the end (LAUNCH_LOST), or after this time if PMIx never does. */
 #define LATE_MAX_NS 60000000000u
-/* Additional time for the end of a rank whose connection to PMIx ended before the suspect's.  The
- * kernel closes the sockets of a process before it reports the end of the process, and other ranks
- * may fail in between. */
+/* Additional time for the end of a rank whose connection to PMIx ended before the suspect's, or may
+ * have.  The kernel closes the sockets of a process before it reports the end of the process, and
+ * other ranks may fail in between; PMIx's thread may report the end of a connection later. */
 #define LEAVING_NS 400000000
 
 static void say(const char *fmt, va_list args)
@@ -181,12 +181,18 @@ static bool suspect(struct launch_job *job, struct launch_rank *r, int code, con
     return true;
 }
 
-/* Whether a rank that left before the suspect still runs. */
+/* Whether a rank that left before the suspect still runs, or has ended and may have left before:
+ * the ends of both connections have not been reported. */
 static bool is_another_leaving(const struct launch_job *job)
 {
-    for (int i = 0; i < job->n; i++)
-        if (job->ranks[i].running && left_before(&job->ranks[i], job->suspect))
+    for (int i = 0; i < job->n; i++) {
+        const struct launch_rank *r = &job->ranks[i];
+        if (r == job->suspect)
+            continue;
+        if (r->running ? left_before(r, job->suspect)
+                       : r->connected && !r->finalized && !r->left && !job->suspect->left)
             return true;
+    }
     return false;
 }
 
@@ -194,9 +200,10 @@ void launch_end_check(struct launch_job *job)
 {
     if (!job->suspect || job->ending)
         return;
-    if ((job->nrunning > 0 || job->suspect_waits) && rt_now_ns() < job->suspect_until_ns)
+    bool leaving = is_another_leaving(job);
+    if ((job->nrunning > 0 || job->suspect_waits || leaving) && rt_now_ns() < job->suspect_until_ns)
         return;
-    if (!job->suspect_extended && is_another_leaving(job)) {
+    if (!job->suspect_extended && leaving) {
         job->suspect_extended = true;
         job->suspect_until_ns = rt_now_ns() + LEAVING_NS;
         return;

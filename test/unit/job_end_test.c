@@ -222,6 +222,40 @@ static void the_first_to_leave_is_named_late(void)
     CHECK_MSG(strstr(said, "rank 1 "), "%s", said);
 }
 
+/* The same when no rank runs any more. */
+static void the_first_to_leave_of_all_is_named_late(void)
+{
+    begin();
+    leaves(2);
+    goodbye(2);
+    exits(0, 99);
+    exits(1, 0);
+    for (int i = 0; i < 2; i++) {
+        launch_end_check(&job);
+        CHECK(!job.ending);
+        now_ns += 100000000;
+    }
+    loses_connection(1);
+    loses_connection(0);
+    wait_long();
+    CHECK_EQ(job.exit_code, LAUNCH_EXIT_FAIL);
+    CHECK_MSG(strstr(said, "rank 1 "), "%s", said);
+}
+
+/* Nothing is reported about the connections. */
+static void a_failure_of_all_is_reported_in_time(void)
+{
+    uint64_t began;
+
+    begin();
+    began = now_ns;
+    for (int i = 0; i < N; i++)
+        exits(i, 5);
+    wait_long();
+    CHECK_EQ(job.exit_code, 5);
+    CHECK(now_ns - began < 500000000);
+}
+
 /* Rank 1 has closed its connection and continues. */
 static void a_failure_is_reported_in_time(void)
 {
@@ -258,6 +292,8 @@ int main(void)
     RUN(the_lost_peer_is_named);
     RUN(the_first_to_leave_is_named);
     RUN(the_first_to_leave_is_named_late);
+    RUN(the_first_to_leave_of_all_is_named_late);
+    RUN(a_failure_of_all_is_reported_in_time);
     RUN(a_failure_is_reported_in_time);
     RUN(a_failure_beside_a_late_goodbye_is_reported);
     return check_end();
