@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Measures the legs of a short message between devices: what the host, a polling kernel and the
- * link need without the library.  Built by hand, not part of make: nvcc -O3 -std=c++17 -arch=sm_90
- * -I. test/gpu/legs.cu -o legs && ./legs One process has two devices.  Medians in microseconds; for
- * round trips also the times that one and nine tenths stay below.  Kernels end by themselves after
- * four seconds. */
+ * link need without the library; and what kernels and engines that only copy or only add reach with
+ * windows of messages both ways, and with a long accumulate.  Built by hand, not part of make: nvcc
+ * -O3 -std=c++17 -arch=sm_90 -I. test/gpu/legs.cu -o legs && ./legs One process has two devices.
+ * Medians in microseconds; for round trips also the times that one and nine tenths stay below.
+ * Kernels end by themselves after four seconds. */
 #include <cuda_runtime.h>
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <thread>
 #include <vector>
 #include "runtime/gpu/ptx.h"
 
@@ -52,9 +55,10 @@ __device__ __forceinline__ u64 load(const u64 *p) { return atomic_load(p); }
 
 /* ---- from the host to a polling warp and back ---- */
 
-/* What the warp does with a descriptor: nothing; a copy of 8 bytes into own memory; a sum of both
- * devices' 8 bytes, stored to both; a copy into the other's memory, with a fence or read back. */
-enum work { ECHO, COPY, SUM, PUT, PUT_BACK };
+/* What the warp does with a descriptor: nothing; a copy of 8 bytes into own memory; an atomic
+ * change in the other's memory, the old value into own memory; a sum of both devices' 8 bytes,
+ * stored to both; a copy into the other's memory, with a fence or read back. */
+enum work { ECHO, COPY, CHANGE, SUM, PUT, PUT_BACK };
 
 struct post {
     uint32_t *ring, *done, *wrong;
@@ -65,15 +69,17 @@ struct post {
 
 template <work W> __device__ __forceinline__ void act(const post &p, uint32_t seq)
 {
-    u64 v = W == ECHO ? 0 : load(W >= PUT ? p.mine : p.peer);
+    u64 v = W == ECHO     ? 0
+            : W == CHANGE ? atomic_add(p.peer, 1ull)
+                          : load(W >= PUT ? p.mine : p.peer);
 
     if (W == SUM)
         v += load(p.mine);
-    if (W == COPY || W == SUM)
+    if (W >= COPY && W <= SUM)
         p.mine[1] = v;
     if (W >= SUM)
         p.peer[1] = v;
-    if (W == COPY)
+    if (W == COPY || W == CHANGE)
         fence_device();
     else if (W == SUM || W == PUT)
         fence_system();
@@ -353,6 +359,195 @@ static void engines(cudaStream_t s0)
     }
 }
 
+/* ---- windows of messages both ways, and a long accumulate ---- */
+
+struct range {
+    uint4 *dst;
+    const uint4 *src;
+    size_t n; /* units */
+    uint32_t *counter, *done, value;
+};
+
+template <bool adds> __global__ void __launch_bounds__(256, 4) range_kernel(range r)
+{
+    const unsigned ahead = 4, nt = gridDim.x * blockDim.x;
+    uint4 v[ahead];
+
+    for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < r.n; i += ahead * nt) {
+        for (unsigned j = 0; j < ahead; j++)
+            v[j] = i + j * nt < r.n ? r.src[i + j * nt] : uint4();
+        for (unsigned j = 0; j < ahead && i + j * nt < r.n; j++) {
+            uint4 *d = r.dst + i + j * nt, a = adds ? *d : uint4();
+            *d = { a.x + v[j].x, a.y + v[j].y, a.z + v[j].z, a.w + v[j].w };
+        }
+    }
+    if (!r.done)
+        return;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        fence_system();
+        if (atomicAdd(r.counter, 1u) % gridDim.x == gridDim.x - 1)
+            host_store((uint64_t)r.done, r.value);
+    }
+}
+
+static const int WINDOW = 64; /* messages, as in osu_bibw */
+static struct side {
+    char *mem; /* as much to send, then to receive */
+    uint32_t *counter, *done;
+    cudaStream_t stream[2];
+    cudaEvent_t event[2];
+} sides[2];
+
+static void wait_done(const uint32_t *done, uint32_t value)
+{
+    double t = now_us();
+
+    while (*(const volatile uint32_t *)done != value)
+        if (now_us() - t > 4e6) {
+            printf("a kernel that copies does not end\n");
+            exit(1);
+        }
+}
+
+static void start_range(const side &s, char *dst, const char *src, size_t len, uint32_t value)
+{
+    size_t blocks = std::min<size_t>(std::max<size_t>(len / 16384, 1), 264);
+
+    range_kernel<false><<<(unsigned)blocks, 256, 0, s.stream[0]>>>(
+        { (uint4 *)dst, (const uint4 *)src, len / 16, s.counter, s.done, value });
+    RT(cudaGetLastError());
+}
+
+/* How a side brings a window across. */
+struct way {
+    const char *name;
+    bool writes, engine, notifies;
+    int each; /* messages in a launch, or streams of an engine */
+};
+
+static void window_once(const way &w, int me, size_t len, uint32_t value)
+{
+    side &s = sides[me], &o = sides[1 - me];
+    size_t half = WINDOW * len;
+    char *dst = w.writes ? o.mem + half : s.mem + half;
+    const char *src = w.writes ? s.mem : o.mem;
+
+    if (!w.engine) {
+        RT(cudaMemsetAsync(s.counter, 0, 4, s.stream[0]));
+        for (int i = 0; i < WINDOW; i += w.each) {
+            bool last = i + w.each == WINDOW;
+            side quiet = s;
+            if (!w.notifies && !last)
+                quiet.done = NULL;
+            start_range(quiet, dst + i * len, src + i * len, w.each * len, last ? value : 0);
+        }
+        wait_done(s.done, value);
+        return;
+    }
+    for (int i = 0; i < WINDOW; i++)
+        RT(cudaMemcpyAsync(dst + i * len, src + i * len, len, cudaMemcpyDefault,
+                           s.stream[i % w.each]));
+    for (int i = 0; i < w.each; i++) {
+        RT(cudaEventRecord(s.event[i], s.stream[i]));
+        while (cudaEventQuery(s.event[i]) == cudaErrorNotReady)
+            ;
+    }
+}
+
+/* One thread a device, as each rank has its own processor. */
+static void window_both(const way &w, size_t len)
+{
+    const int turns = 200;
+    std::atomic<int> arrived { 0 };
+    std::vector<double> us;
+
+    auto body = [&](int me) {
+        RT(cudaSetDevice(me));
+        for (int i = 0; i < turns; i++) {
+            double t = now_us();
+            window_once(w, me, len, (uint32_t)i + 1);
+            arrived++;
+            while (arrived < 2 * (i + 1))
+                ;
+            if (me == 0)
+                us.push_back(now_us() - t);
+        }
+        *sides[me].done = 0;
+    };
+    std::thread other(body, 1);
+    body(0);
+    other.join();
+    RT(cudaSetDevice(0));
+    double ends = middle(us);
+    printf("both ways, %4zu KiB, window of %d, %-8s %-6s %2d %-9s %6.0f GB/s, a window %.1f us\n",
+           len >> 10, WINDOW, w.name, w.writes ? "put" : "get", w.each,
+           w.notifies ? "with ends" : "", 2.0 * WINDOW * (double)len / ends / 1e3, ends);
+}
+
+static void windows()
+{
+    const size_t most = (size_t)1 << 20;
+    static const way ways[] = {
+        { "kernel", false, false, false, 64 },  { "kernel", true, false, false, 64 },
+        { "kernel", false, false, false, 16 },  { "kernel", true, false, false, 16 },
+        { "kernel", false, false, false, 4 },   { "kernel", true, false, false, 4 },
+        { "kernel", false, false, true, 4 },    { "kernel", true, false, true, 4 },
+        { "kernel", true, false, false, 1 },    { "engine", true, true, false, 1 },
+        { "engine", true, true, false, 2 },     { "engine", false, true, false, 1 },
+    };
+
+    for (int me = 0; me < 2; me++) {
+        side &s = sides[me];
+        RT(cudaSetDevice(me));
+        RT(cudaMalloc(&s.mem, 2 * WINDOW * most));
+        RT(cudaMemset(s.mem, me + 1, 2 * WINDOW * most));
+        RT(cudaMalloc(&s.counter, 4));
+        RT(cudaMallocHost(&s.done, 64));
+        for (int i = 0; i < 2; i++) {
+            RT(cudaStreamCreateWithFlags(&s.stream[i], cudaStreamNonBlocking));
+            RT(cudaEventCreateWithFlags(&s.event[i], cudaEventDisableTiming));
+        }
+        RT(cudaDeviceSynchronize());
+    }
+    RT(cudaSetDevice(0));
+    for (size_t len : { most >> 4, most })
+        for (const way &w : ways)
+            window_both(w, len);
+}
+
+/* An accumulate of `len` bytes by one kernel: from its launch to what the host sees of its end. */
+static void add_once(const char *what, char *dst, const char *src, size_t len)
+{
+    side &s = sides[0];
+    std::vector<double> us;
+
+    for (uint32_t i = 1; i <= 500; i++) {
+        RT(cudaMemset(s.counter, 0, 4));
+        RT(cudaDeviceSynchronize());
+        double t = now_us();
+        range_kernel<true><<<(unsigned)(len >> 20 ? 128 : 1), 256, 0, s.stream[0]>>>(
+            { (uint4 *)dst, (const uint4 *)src, len / 16, s.counter, s.done, i });
+        RT(cudaGetLastError());
+        wait_done(s.done, i);
+        us.push_back(now_us() - t);
+    }
+    *s.done = 0;
+    printf("a += b, %4zu KiB, %-40s %6.2f\n", len >> 10, what, middle(us));
+}
+
+static void accumulates()
+{
+    char *own = sides[0].mem, *far = sides[1].mem;
+    const size_t part = (size_t)8 << 20;
+
+    for (size_t len : { (size_t)1 << 10, (size_t)1 << 20 }) {
+        add_once("all in own memory", own, own + part, len);
+        add_once("b is the peer's, by the target", own, far, len);
+        add_once("a is the peer's, by the origin", far, own, len);
+    }
+}
+
 static void setup()
 {
     int n = 0;
@@ -383,6 +578,8 @@ int main()
     RT(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
     launches(s);
     engines(s);
+    windows();
+    accumulates();
     step_of<LOAD_HOST>("load from pinned memory");
     step_of<LOAD_OWN>("load from own memory");
     step_of<LOAD_PEER>("load from the peer's memory");
@@ -400,6 +597,7 @@ int main()
     rounds<8, ECHO>("slow stores", true);
     ways<ECHO>("host, kernel, host");
     ways<COPY>("with a copy from the peer");
+    ways<CHANGE>("with an atomic change of the peer's");
     ways<SUM>("with a sum to both");
     ways<PUT>("with a copy to the peer");
     ways<PUT_BACK>("the same, read back, not fenced");
