@@ -459,7 +459,7 @@ static void window_once(const way &w, int me, size_t len, uint32_t value)
 static void window_both(const way &w, size_t len)
 {
     const int turns = 200;
-    std::atomic<int> arrived { 0 };
+    std::atomic<int> arrived{ 0 };
     std::vector<double> us;
 
     auto body = [&](int me) {
@@ -489,12 +489,12 @@ static void windows()
 {
     const size_t most = (size_t)1 << 20;
     static const way ways[] = {
-        { "kernel", false, false, false, 64 },  { "kernel", true, false, false, 64 },
-        { "kernel", false, false, false, 16 },  { "kernel", true, false, false, 16 },
-        { "kernel", false, false, false, 4 },   { "kernel", true, false, false, 4 },
-        { "kernel", false, false, true, 4 },    { "kernel", true, false, true, 4 },
-        { "kernel", true, false, false, 1 },    { "engine", true, true, false, 1 },
-        { "engine", true, true, false, 2 },     { "engine", false, true, false, 1 },
+        { "kernel", false, false, false, 64 }, { "kernel", true, false, false, 64 },
+        { "kernel", false, false, false, 16 }, { "kernel", true, false, false, 16 },
+        { "kernel", false, false, false, 4 },  { "kernel", true, false, false, 4 },
+        { "kernel", false, false, true, 4 },   { "kernel", true, false, true, 4 },
+        { "kernel", true, false, false, 1 },   { "engine", true, true, false, 1 },
+        { "engine", true, true, false, 2 },    { "engine", false, true, false, 1 },
     };
 
     for (int me = 0; me < 2; me++) {
