@@ -148,7 +148,7 @@ static void the_same(void)
     again_args(&c[0], args);
     for (int r = 0; r < FAKE_PLACES; r++)
         for (int i = 0; i < FIXED; i++)
-            coll_prepare((struct coll_team *)(uintptr_t)fake_team(f, r), &args[r], &fixed[r][i]);
+            coll_prepare(fake_team(f, r), &args[r], &fixed[r][i]);
     dev.nplans = 0;
     for (int i = 0; i < 30; i++)
         run_again(f, &c[i % 3], i);

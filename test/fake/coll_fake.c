@@ -484,7 +484,7 @@ int fake_destroy(struct fake *f)
     return left;
 }
 
-const struct coll_team *fake_team(const struct fake *f, int rank) { return &f->ranks[rank].team; }
+struct coll_team *fake_team(struct fake *f, int rank) { return &f->ranks[rank].team; }
 
 static struct coll_task *task_of(struct rank *k, int i)
 {

@@ -54,7 +54,7 @@ struct fake_cost fake_cost(const struct fake *f);
  * its latency.  Before this is called, 0, 0 and 1: the time is the longest chain of messages, each
  * sent after the previous one had arrived. */
 void fake_wire(struct fake *f, int64_t start, double byte, int64_t way);
-const struct coll_team *fake_team(const struct fake *f, int rank);
+struct coll_team *fake_team(struct fake *f, int rank);
 unsigned fake_random(struct fake *f, unsigned below);
 
 /* Additions to teams created from now on: operations on device memory, stage(), peer_read() and

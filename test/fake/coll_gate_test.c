@@ -266,8 +266,7 @@ static void no_memory_to_vote(void)
         while (rt_reserve_take(1))
             continue;
         nomem_arm(1);
-        struct coll_team *team = (struct coll_team *)(uintptr_t)fake_team(f, 0);
-        _exit(coll_start(team, &args[0], &task) < 0 ? 2 : 3);
+        _exit(coll_start(fake_team(f, 0), &args[0], &task) < 0 ? 2 : 3);
     }
     if (pid > 0) {
         CHECK_EQ(waitpid(pid, &status, 0), pid);

@@ -69,7 +69,7 @@ static struct fake *create(const struct map *m, unsigned seed, bool shared)
 
 /* The algorithm serves the call, unless each rank has its own host, all are on one host, or the
  * hosts are not in order and the operation is not commutative or the call is a scan. */
-static void check_choice(const struct fake *f, const struct coll_args *a, const struct coll_case *c,
+static void check_choice(struct fake *f, const struct coll_args *a, const struct coll_case *c,
                          const struct map *m, const char *alg)
 {
     const struct coll_hier *h = fake_team(f, 0)->hier;
@@ -337,7 +337,7 @@ static void refused_memory_falls_back(void)
 
 /* ---- the map of ranks to hosts ---- */
 
-static const struct coll_alg *chosen(const struct fake *f, enum coll_kind kind, bool commutes)
+static const struct coll_alg *chosen(struct fake *f, enum coll_kind kind, bool commutes)
 {
     static const struct rt_op ordered = { .code = RT_OP_USER },
                               any = { .code = RT_OP_USER, .commutes = true };

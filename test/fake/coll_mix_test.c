@@ -153,7 +153,7 @@ static void crowded_on_a_node(void)
 static int step(struct fake *f, int rank, const struct coll_args *a, struct coll_task *k)
 {
     if (!k->team)
-        CHECK_EQ(coll_start((struct coll_team *)(uintptr_t)fake_team(f, rank), a, k), 0);
+        CHECK_EQ(coll_start(fake_team(f, rank), a, k), 0);
     return coll_task_advance(k);
 }
 
