@@ -25,11 +25,13 @@
 #define SOME 64
 
 /* On the only host, all ranks aggregate, up to LOCAL: so they have equal work and wait little for
- * each other.  Their windows of a round are TOGETHER bytes, which stay in the caches, but at least
- * LEAST: a short call costs as much again for the file system as for the copy.  Aggregators on
- * several hosts exchange messages, which take longer; so they have WINDOW bytes. */
+ * each other.  Their windows of a round are at most TOGETHER bytes, which stay in the caches, and a
+ * window is at most MOST, because an aggregator has two and its core's own cache often 1 MiB; but
+ * at least LEAST: a short call costs as much again for the file system as for the copy.
+ * Aggregators on several hosts exchange messages, which take longer; so they have WINDOW bytes. */
 #define LOCAL 8
 #define TOGETHER (2 << 20)
+#define MOST (512 << 10)
 #define LEAST (256 << 10)
 #define WINDOW (1 << 20)
 
@@ -74,14 +76,16 @@ static int useful(const struct wm_file *f, int nhosts)
     return n < nhosts ? nhosts : n;
 }
 
-/* Bytes of a window of each of `naggs` aggregators. */
+/* Bytes of a window of each of `naggs` aggregators: whole blocks, because a unit of the marks
+ * divides them. */
 static int64_t window_of(const struct wm_file *f, int nhosts, int naggs)
 {
     if (f->hints->cb_buffer_size)
         return f->hints->cb_buffer_size;
-    if (nhosts > 1 || f->fs.stripes.n > 1 || naggs < 2)
+    if (nhosts > 1 || f->fs.stripes.n > 1)
         return WINDOW;
-    return TOGETHER / naggs > LEAST ? TOGETHER / naggs : LEAST;
+    int64_t part = TOGETHER / naggs / UNIT_MOST * UNIT_MOST;
+    return part < LEAST ? LEAST : part > MOST ? MOST : part;
 }
 
 /* The first rank of each host, then the second of each, and so on, up to the hint's number.

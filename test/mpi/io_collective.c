@@ -109,7 +109,8 @@ static MPI_Info hints(const char *buffer, const char *nodes)
     MPI_Info_create(&info);
     MPI_Info_set(info, "romio_cb_write", choice);
     MPI_Info_set(info, "romio_cb_read", choice);
-    MPI_Info_set(info, "cb_buffer_size", buffer);
+    if (buffer)
+        MPI_Info_set(info, "cb_buffer_size", buffer);
     if (nodes)
         MPI_Info_set(info, "cb_nodes", nodes);
     return info;
@@ -258,6 +259,23 @@ static void end_of_file(void)
     OK(MPI_File_close(&f));
 }
 
+/* Without a hint: a window of odd length would make the unit of an aggregator's marks a byte. */
+static void check_window(void)
+{
+    MPI_Info used;
+    char v[64] = "";
+    int flag, n;
+    MPI_File f = open_with(hints(NULL, NULL));
+
+    OK(MPI_File_get_info(f, &used));
+    MPI_Info_get(used, "cb_buffer_size", 63, v, &flag);
+    n = atoi(v);
+    CHECK(flag && n >= 262144 && n <= 1048576);
+    CHECK_EQ(n % 4096, 0);
+    MPI_Info_free(&used);
+    OK(MPI_File_close(&f));
+}
+
 static void shown_hints(void)
 {
     MPI_File f;
@@ -265,6 +283,7 @@ static void shown_hints(void)
     char v[64] = "";
     int flag, n;
 
+    check_window();
     f = open_with(hints("4096", "2"));
     OK(MPI_File_get_info(f, &used));
     MPI_Info_get(used, "romio_cb_write", 63, v, &flag);
