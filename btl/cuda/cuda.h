@@ -32,7 +32,7 @@ struct cuda_slot { /* written by its rank, read by all */
     uint32_t gen;  /* 0: empty, or being written; stored last */
     uint32_t pad;
     struct rt_gpu_export e;
-    uint64_t pad2;
+    uint64_t pad2[2];
 };
 _Static_assert(sizeof(struct cuda_slot) == 128, "a slot is two cache lines");
 

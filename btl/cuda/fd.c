@@ -83,7 +83,7 @@ int btl_cuda_socket_open(struct btl_cuda *b)
     b->socket = s;
     return 0;
 err_close:
-    log_info(BTL, "no Unix socket (%m): peers cannot map memory from cuMemCreate or pools");
+    log_info(BTL, "no Unix socket (%m): peers cannot map memory from cuMemCreate");
     if (s->listener >= 0)
         close(s->listener);
     free(s);

@@ -217,8 +217,7 @@ void btl_cuda_exports_look(struct btl_cuda *b, uint32_t n)
     }
 }
 
-/* Ends exports that overlap a new one: their memory must have been freed.  Importers must not map
- * both, because of two overlapping ranges of a pool the driver knows only one. */
+/* Ends exports that overlap a new one: their memory must have been freed. */
 static void end_overlapping(struct btl_cuda *b, const struct rt_gpu_ptr *at)
 {
     for (uint32_t s = 0; s < b->exports->nused; s++) {
@@ -277,7 +276,7 @@ static int export_get(struct btl_cuda *b, const struct rt_gpu_ptr *at, struct cu
 {
     int err;
 
-    if (at->kind == RT_MEM_MANAGED || !at->single)
+    if ((at->kind != RT_MEM_CUDA && at->kind != RT_MEM_CUDA_VMM) || !at->single)
         return -RT_ENOTSUP;
     if ((!b->exports || !b->exports->nslots) && (err = exports_open(b)) < 0)
         return err;

@@ -125,7 +125,6 @@ static void check_sharing(const struct info_gpus *g)
         ("messages from cudaMalloc memory are staged; processes in different containers need "
          "--ipc=host and --pid=host for it"),
         "messages from cuMemCreate memory are staged; a driver of CUDA 11.2 or later shares it",
-        "messages from exportable pools are staged; a driver of CUDA 11.2 or later shares them",
     };
     const info_share_table *t = info_share();
     char found[256];
@@ -145,7 +144,7 @@ static void check_sharing(const struct info_gpus *g)
         info_say(false, "sharing device memory", found, advice[k]);
     }
     if (nworks == INFO_SHARES)
-        info_say(true, "sharing device memory", "cudaMalloc, VMM and pools, tried", "");
+        info_say(true, "sharing device memory", "cudaMalloc and VMM, tried", "");
 }
 
 static void check_files(void)

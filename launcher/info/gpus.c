@@ -190,7 +190,7 @@ static bool is_first(const struct like *l, int from, int to)
 
 static void print_shared(const struct info_gpus *g)
 {
-    static const char *const how[] = { "legacy handle", "descriptor", "descriptor" };
+    static const char *const how[] = { "legacy handle", "descriptor" };
     const info_share_table *t = info_share();
     printf("\nMemory that another process can use, tried here (from device - by device)\n");
     for (int k = 0; k < INFO_SHARES; k++) {
@@ -204,7 +204,7 @@ static void print_shared(const struct info_gpus *g)
                    l.s->works ? "works" : "refused: ", l.s->works ? "" : l.s->why);
         }
     }
-    printf("  managed, default pools       all               no: messages from them are staged\n");
+    printf("  managed, pools               all               no: messages from them are staged\n");
 }
 
 /* ---- paths ---- */
@@ -249,7 +249,8 @@ static void print_pair(unsigned key)
         else
             rest_at += (size_t)snprintf(rest + rest_at, sizeof rest - rest_at, "%s, ", name);
     }
-    snprintf(rest + rest_at, sizeof rest - rest_at, "%s", rest_at ? "others" : "managed, others");
+    snprintf(rest + rest_at, sizeof rest - rest_at, "%s",
+             rest_at ? "others" : "pools, managed, others");
     if (!at)
         snprintf(rest, sizeof rest, "any");
     pairs_of(has_key, &key, pairs, sizeof pairs);

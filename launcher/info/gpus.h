@@ -27,7 +27,7 @@ void info_nvlinks(struct info_gpus *gpus);
 
 /* ---- memory that another process can use, tried: ipc_trial.c ---- */
 
-enum info_share { INFO_LEGACY, INFO_VMM, INFO_POOL, INFO_SHARES };
+enum info_share { INFO_LEGACY, INFO_VMM, INFO_SHARES };
 extern const char *const info_share_names[INFO_SHARES];
 
 struct info_shared {

@@ -28,9 +28,8 @@
 #define BLOCK ((size_t)2 << 20)
 #define CHECKED 4097 /* bytes that are compared, an odd number */
 
-const char *const info_share_names[INFO_SHARES] = { "cudaMalloc", "VMM", "pool" };
-static const enum rt_gpu_share shares[INFO_SHARES] = { RT_GPU_SHARE_LEGACY, RT_GPU_SHARE_VMM,
-                                                       RT_GPU_SHARE_POOL };
+const char *const info_share_names[INFO_SHARES] = { "cudaMalloc", "VMM" };
+static const enum rt_gpu_share shares[INFO_SHARES] = { RT_GPU_SHARE_LEGACY, RT_GPU_SHARE_VMM };
 
 struct offer { /* from the exporting process; a descriptor may accompany it */
     int from, kind, err;

@@ -104,9 +104,6 @@ struct cu_uuid {
 struct cu_ipc {
     uint8_t bytes[64];
 };
-struct cu_pool_ptr {
-    uint8_t bytes[64];
-};
 struct cu_location {
     int type, id;
 };
@@ -123,14 +120,6 @@ struct cu_alloc_prop {
         uint16_t usage;
         uint8_t reserved[4];
     } flags;
-};
-struct cu_pool_props {
-    int type, handle_types;
-    struct cu_location location;
-    void *win32;
-    size_t max_nbytes;
-    unsigned short usage;
-    unsigned char reserved[54];
 };
 struct cu_copy2d {
     size_t src_x, src_y;
@@ -170,8 +159,7 @@ struct cu_kernel_node { /* a launch as a node of a graph */
  *   WAITS    waits until the device is idle, the application's kernels included, and holds locks of
  *            the driver meanwhile, so that another thread of this process cannot copy either.
  *            Not to be called inside a message: rt_gpu_defer() (gpu_int.h) is for that.
- * Two calls wait in some cases only: mem_free does not wait for memory of a pool, and func_load
- * does not wait if the function was loaded with its module (no lazy loading). */
+ * func_load does not wait if the function was loaded with its module (no lazy loading). */
 #define CU_LIST(X, CU, OPT) \
     X(CU, FREE, init, cuInit, (unsigned flags), (flags)) \
     X(CU, FREE, driver_get_version, cuDriverGetVersion, (int *version), (version)) \
@@ -296,21 +284,6 @@ struct cu_kernel_node { /* a launch as a node of a graph */
     X(OPT, GUARDED, mem_unmap, cuMemUnmap, (cu_ptr p, size_t nbytes), (p, nbytes)) \
     X(OPT, GUARDED, mem_set_access, cuMemSetAccess, \
       (cu_ptr p, size_t nbytes, const struct cu_access *a, size_t n), (p, nbytes, a, n)) \
-    X(OPT, GUARDED, mem_pool_export_to_shareable_handle, cuMemPoolExportToShareableHandle, \
-      (void *fd, cu_pool pool, int type, unsigned long long flags), (fd, pool, type, flags)) \
-    X(OPT, GUARDED, mem_pool_import_from_shareable_handle, cuMemPoolImportFromShareableHandle, \
-      (cu_pool * pool, void *fd, int type, unsigned long long flags), (pool, fd, type, flags)) \
-    X(OPT, GUARDED, mem_pool_export_pointer, cuMemPoolExportPointer, \
-      (struct cu_pool_ptr * out, cu_ptr p), (out, p)) \
-    X(OPT, GUARDED, mem_pool_import_pointer, cuMemPoolImportPointer, \
-      (cu_ptr * p, cu_pool pool, struct cu_pool_ptr * data), (p, pool, data)) \
-    X(OPT, GUARDED, mem_pool_set_access, cuMemPoolSetAccess, \
-      (cu_pool pool, const struct cu_access *map, size_t n), (pool, map, n)) \
-    X(OPT, GUARDED, pool_create, cuMemPoolCreate, \
-      (cu_pool * pool, const struct cu_pool_props *props), (pool, props)) \
-    X(OPT, GUARDED, mem_alloc_from_pool_async, cuMemAllocFromPoolAsync, \
-      (cu_ptr * p, size_t nbytes, cu_pool pool, cu_stream s), (p, nbytes, pool, s)) \
-    X(OPT, GUARDED, mem_pool_destroy, cuMemPoolDestroy, (cu_pool pool), (pool)) \
     X(OPT, GUARDED, mem_get_handle_for_address_range, cuMemGetHandleForAddressRange, \
       (void *handle, cu_ptr p, size_t nbytes, int type, unsigned long long flags), \
       (handle, p, nbytes, type, flags)) \

@@ -354,7 +354,7 @@ void rt_gpu_stage_give(struct rt_gpu_stage *s);
 
 /* ---- memory of other processes: ipc.c ---- */
 
-enum rt_gpu_share { RT_GPU_SHARE_NONE, RT_GPU_SHARE_LEGACY, RT_GPU_SHARE_VMM, RT_GPU_SHARE_POOL };
+enum rt_gpu_share { RT_GPU_SHARE_NONE, RT_GPU_SHARE_LEGACY, RT_GPU_SHARE_VMM };
 /* Everything another process needs to map an allocation, except the descriptor, which travels over
  * a Unix socket. */
 struct rt_gpu_export {
@@ -362,7 +362,6 @@ struct rt_gpu_export {
     uint8_t uuid[16];
     uint8_t handle[64];
     uint64_t base, len; /* in the exporter's address space */
-    uint64_t pool;      /* unique among the pools of all processes */
 };
 /* For tools: memory of a kind that can be exported, on g's device; it exists until the process
  * ends.  -RT_ENOMEM, -RT_EGPU, logged. */

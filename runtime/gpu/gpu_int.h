@@ -100,8 +100,7 @@ int rt_gpu_of(cu_ctx ctx, int ordinal, struct rt_gpu **out);
  * threads wait for it.
  *
  * Calls that do not wait need none of this: unmapping and releasing VMM memory, destroying streams,
- * events and graphs, opening handles, registering and allocating memory (measured), freeing memory
- * of a pool and destroying an imported pool (the driver's manual). */
+ * events and graphs, opening handles, registering and allocating memory (measured). */
 struct rt_gpu_deferred {
     struct rt_list link;
     size_t nbytes; /* of memory, anywhere, that is free after fn() */

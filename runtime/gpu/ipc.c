@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Device memory of one process in another: an exporter describes an allocation, an importer maps
- * it.  There are three kinds of memory and three ways: a handle of 64 bytes (cuMemAlloc), a
- * descriptor of the allocation (VMM), a descriptor of the pool and 64 bytes for the address in it
- * (pools).  Memory that cannot be exported is found by querying attributes, never by a call that
- * fails: tools that watch the driver report failed calls as errors of the application.
+ * it.  There are two kinds of memory and two ways: a handle of 64 bytes (cuMemAlloc), a descriptor
+ * of the allocation (VMM).  Memory that cannot be exported is found by querying attributes, never
+ * by a call that fails: tools that watch the driver report failed calls as errors of the
+ * application.
  *
- * An import belongs to the context in which it was mapped and ends with that context.  Imports of
- * one pool share its descriptor, and imports of the same memory in it share one import of the
- * driver.  The driver requires that: memory imported twice is gone when it is freed once, and of
- * two imports that overlap the driver knows only one, so copies into the other fail (H200, driver
- * 580).  Under the domain's lock, like all of runtime/gpu. */
+ * Memory of pools is never exported, though the driver could.  It demands that importers free it
+ * before the exporter does, and the application frees without a word to the library.  Where imports
+ * were freed later, processes died inside libcuda (H200, driver 580).
+ *
+ * An import belongs to the context in which it was mapped and ends with that context.  Under the
+ * domain's lock, like all of runtime/gpu. */
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/gpu/gpu_int.h"
@@ -17,25 +18,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <unistd.h>
 
 #define DEVICES_MAX 64
-
-struct shared_pool { /* another process's pool, imported once */
-    struct rt_list link;
-    uint64_t id; /* rt_gpu_export.pool */
-    cu_pool pool;
-    int refs; /* imports of memory in it */
-    struct rt_list places;
-};
-
-struct shared_place { /* memory of such a pool, imported once */
-    struct rt_list link;
-    uint64_t there, len; /* rt_gpu_export.base, len */
-    cu_ptr base;
-    int refs; /* imports */
-};
 
 struct rt_gpu_import {
     struct rt_list link; /* in the list of all */
@@ -45,15 +29,11 @@ struct rt_gpu_import {
     enum rt_gpu_share how;
     cu_ptr base;
     size_t len;
-    uint8_t handle[64];       /* rt_gpu_export.handle */
-    struct shared_pool *pool; /* memory of a pool: that pool, */
-    struct shared_place *place;
+    uint8_t handle[64]; /* rt_gpu_export.handle */
 };
 
 static struct {
-    struct rt_list imports, pools; /* next NULL until first used */
-    /* Unique among all processes, for pool numbers. */
-    uint64_t owner;
+    struct rt_list imports;        /* next NULL until first used */
     uint8_t uuid[DEVICES_MAX][16]; /* of the devices that this process sees */
     int ndevices;                  /* -1: not queried yet; see devices_look() */
     /* A bit for each of this process's devices: reported already. */
@@ -64,10 +44,8 @@ static const uint8_t no_uuid[16];
 
 static void lists_init(void)
 {
-    if (my.imports.next)
-        return;
-    rt_list_init(&my.imports);
-    rt_list_init(&my.pools);
+    if (!my.imports.next)
+        rt_list_init(&my.imports);
 }
 
 static bool vmm_works(void)
@@ -76,14 +54,6 @@ static bool vmm_works(void)
            rt_cuda.mem_export_to_shareable_handle && rt_cuda.mem_import_from_shareable_handle &&
            rt_cuda.mem_address_reserve && rt_cuda.mem_address_free && rt_cuda.mem_map &&
            rt_cuda.mem_unmap && rt_cuda.mem_set_access;
-}
-
-static bool pools_work(void)
-{
-    return rt_cuda.mem_pool_export_to_shareable_handle &&
-           rt_cuda.mem_pool_import_from_shareable_handle && rt_cuda.mem_pool_export_pointer &&
-           rt_cuda.mem_pool_import_pointer && rt_cuda.mem_pool_set_access &&
-           rt_cuda.mem_pool_destroy;
 }
 
 static const char *name_of(cu_result r)
@@ -96,19 +66,14 @@ static const char *name_of(cu_result r)
 
 /* ---- export ---- */
 
-/* Whether memory at this address may be exported by a descriptor; its pool, or NULL. */
-static bool fd_allowed(const struct rt_gpu_ptr *p, cu_pool *pool_p)
+static bool fd_allowed(const struct rt_gpu_ptr *p)
 {
     uint64_t types = 0;
-    cu_pool pool = NULL;
-    int attributes[] = { CU_PTR_ALLOWED_HANDLE_TYPES, CU_PTR_MEMPOOL_HANDLE };
-    void *values[] = { &types, &pool };
+    int attribute = CU_PTR_ALLOWED_HANDLE_TYPES;
+    void *value = &types;
 
-    if (rt_cuda.pointer_get_attributes(pool_p ? 2 : 1, attributes, values, p->base) != CU_OK)
-        return false;
-    if (pool_p)
-        *pool_p = pool;
-    return types & CU_HANDLE_POSIX_FD;
+    return rt_cuda.pointer_get_attributes(1, &attribute, &value, p->base) == CU_OK &&
+           types & CU_HANDLE_POSIX_FD;
 }
 
 static int export_legacy(const struct rt_gpu_ptr *p, struct rt_gpu_export *e)
@@ -135,7 +100,7 @@ static int export_vmm(const struct rt_gpu_ptr *p, struct rt_gpu_export *e, int *
 {
     cu_handle h;
 
-    if (!vmm_works() || !fd_allowed(p, NULL))
+    if (!vmm_works() || !fd_allowed(p))
         return -RT_ENOTSUP;
     cu_result r = rt_cuda.mem_retain_allocation_handle(&h, (void *)p->base);
     if (r == CU_OK) {
@@ -148,42 +113,6 @@ static int export_vmm(const struct rt_gpu_ptr *p, struct rt_gpu_export *e, int *
         return -RT_ENOTSUP;
     }
     e->how = RT_GPU_SHARE_VMM;
-    return 0;
-}
-
-/* A number for a pool of this process that no pool of another process has, with the probability
- * that 64 bits give. */
-static uint64_t pool_number(cu_pool pool)
-{
-    while (!my.owner)
-        if (getrandom(&my.owner, sizeof my.owner, 0) != sizeof my.owner)
-            my.owner = (uint64_t)getpid() << 32 | 1;
-    return (my.owner ^ (uintptr_t)pool) * 0x9e3779b97f4a7c15u;
-}
-
-static int export_pool(const struct rt_gpu_ptr *p, struct rt_gpu_export *e, int *fd)
-{
-    struct cu_pool_ptr place;
-    cu_pool pool;
-
-    if (!pools_work() || !fd_allowed(p, &pool) || !pool)
-        return -RT_ENOTSUP;
-    /* The pool first: the driver refuses a pointer of a pool that has never been exported. */
-    int own = -1;
-    cu_result r = rt_cuda.mem_pool_export_to_shareable_handle(&own, pool, CU_HANDLE_POSIX_FD, 0);
-    if (r == CU_OK)
-        r = rt_cuda.mem_pool_export_pointer(&place, p->base);
-    if (r != CU_OK) {
-        if (own >= 0)
-            close(own);
-        log_info(GPU, "memory of a pool at 0x%llx is not exported: %s", (unsigned long long)p->base,
-                 name_of(r));
-        return -RT_ENOTSUP;
-    }
-    *fd = own;
-    memcpy(e->handle, place.bytes, sizeof e->handle);
-    e->pool = pool_number(pool);
-    e->how = RT_GPU_SHARE_POOL;
     return 0;
 }
 
@@ -201,8 +130,6 @@ int rt_gpu_export_mem(const struct rt_gpu_ptr *p, struct rt_gpu_export *out, int
         err = export_legacy(p, &e);
     else if (p->kind == RT_MEM_CUDA_VMM)
         err = export_vmm(p, &e, &got);
-    else if (p->kind == RT_MEM_CUDA_POOL)
-        err = export_pool(p, &e, &got);
     rt_gpu_leave(in);
     if (err < 0)
         return err;
@@ -245,21 +172,6 @@ static cu_result alloc_vmm(const struct rt_gpu *g, size_t len, cu_ptr *p)
     return r == CU_OK ? rt_cuda.mem_set_access(*p, len, &access, 1) : r;
 }
 
-static cu_result alloc_pool(const struct rt_gpu *g, size_t len, cu_ptr *p)
-{
-    struct cu_pool_props props = { .type = CU_ALLOCATION_PINNED,
-                                   .handle_types = CU_HANDLE_POSIX_FD,
-                                   .location = access_for(g).location };
-    cu_pool pool;
-
-    if (!rt_cuda.pool_create || !rt_cuda.mem_alloc_from_pool_async)
-        return CU_ERROR_NOT_SUPPORTED;
-    cu_result r = rt_cuda.pool_create(&pool, &props);
-    if (r == CU_OK)
-        r = rt_cuda.mem_alloc_from_pool_async(p, len, pool, g->now);
-    return r == CU_OK ? rt_cuda.stream_synchronize(g->now) : r;
-}
-
 int rt_gpu_alloc(struct rt_gpu *g, enum rt_gpu_share how, size_t len, void **out)
 {
     cu_ptr p = 0;
@@ -267,9 +179,7 @@ int rt_gpu_alloc(struct rt_gpu *g, enum rt_gpu_share how, size_t len, void **out
 
     if (in < 0)
         return in;
-    cu_result r = how == RT_GPU_SHARE_LEGACY ? rt_cuda.mem_alloc(&p, len)
-                  : how == RT_GPU_SHARE_VMM  ? alloc_vmm(g, len, &p)
-                                             : alloc_pool(g, len, &p);
+    cu_result r = how == RT_GPU_SHARE_LEGACY ? rt_cuda.mem_alloc(&p, len) : alloc_vmm(g, len, &p);
     rt_gpu_leave(in);
     *out = (void *)(uintptr_t)p;
     return r == CU_OK ? 0 : rt_cuda_error(r, "allocating device memory");
@@ -396,148 +306,11 @@ err_release:
     return -RT_ENOTSUP;
 }
 
-/* `call`: the driver may be called.  A pool belongs to the process and not to a context, so it is
- * released when the context of the last mapping has gone, too. */
-static void pool_unref(struct shared_pool *p, bool call)
-{
-    if (--p->refs > 0)
-        return;
-    if (call)
-        rt_cuda.mem_pool_destroy(p->pool);
-    rt_list_del(&p->link);
-    free(p);
-}
-
-static struct shared_pool *pool_find(uint64_t id)
-{
-    struct rt_list *l;
-
-    rt_list_each (l, &my.pools)
-        if (rt_container(l, struct shared_pool, link)->id == id)
-            return rt_container(l, struct shared_pool, link);
-    return NULL;
-}
-
-/* The pool, with a reference for the caller. */
-static int pool_get(uint64_t id, int fd, bool fresh, struct shared_pool **out, cu_result *r)
-{
-    struct shared_pool *p = fresh ? NULL : pool_find(id);
-
-    if (p) {
-        p->refs++;
-        *out = p;
-        return 0;
-    }
-    p = calloc(1, sizeof *p);
-    if (!p)
-        return -RT_ENOMEM;
-    *r = rt_cuda.mem_pool_import_from_shareable_handle(&p->pool, (void *)(intptr_t)fd,
-                                                       CU_HANDLE_POSIX_FD, 0);
-    if (*r != CU_OK) {
-        free(p);
-        return -RT_ENOTSUP;
-    }
-    p->id = id;
-    p->refs = 1;
-    rt_list_init(&p->places);
-    rt_list_append(my.pools.next, &p->link); /* first: found before an older one */
-    *out = p;
-    return 0;
-}
-
-static void place_unref(struct shared_place *p, bool call)
-{
-    if (--p->refs > 0)
-        return;
-    if (call)
-        rt_cuda.mem_free(p->base);
-    rt_list_del(&p->link);
-    free(p);
-}
-
-static int place_make(struct shared_pool *pool, const struct rt_gpu_export *e,
-                      struct shared_place **out, cu_result *r)
-{
-    struct shared_place *p = calloc(1, sizeof *p);
-    struct cu_pool_ptr data;
-
-    if (!p)
-        return -RT_ENOMEM;
-    memcpy(data.bytes, e->handle, sizeof data.bytes);
-    *r = rt_cuda.mem_pool_import_pointer(&p->base, pool->pool, &data);
-    if (*r != CU_OK) {
-        free(p);
-        return -RT_ENOTSUP;
-    }
-    p->there = e->base;
-    p->len = e->len;
-    p->refs = 1;
-    rt_list_append(&pool->places, &p->link);
-    *out = p;
-    return 0;
-}
-
-/* The memory in the pool, with a reference for the caller.  -RT_EAGAIN: memory that its owner has
- * freed is still in use in a part of it. */
-static int place_get(struct shared_pool *pool, const struct rt_gpu_export *e,
-                     struct shared_place **out, cu_result *r)
-{
-    struct rt_list *l;
-
-    rt_list_each (l, &pool->places) {
-        struct shared_place *p = rt_container(l, struct shared_place, link);
-        if (p->there == e->base && p->len == e->len) {
-            p->refs++;
-            *out = p;
-            return 0;
-        }
-        if (p->there < e->base + e->len && e->base < p->there + p->len)
-            return -RT_EAGAIN;
-    }
-    return place_make(pool, e, out, r);
-}
-
-static int map_in_pool(struct rt_gpu_import *m, const struct rt_gpu_export *e, int fd, bool fresh,
-                       cu_result *r)
-{
-    struct cu_access a = access_for(m->g);
-    int err = pool_get(e->pool, fd, fresh, &m->pool, r);
-
-    if (err < 0)
-        return err;
-    *r = rt_cuda.mem_pool_set_access(m->pool->pool, &a, 1);
-    err = *r == CU_OK ? place_get(m->pool, e, &m->place, r) : -RT_ENOTSUP;
-    if (err < 0)
-        pool_unref(m->pool, true);
-    else
-        m->base = m->place->base;
-    return err;
-}
-
-static void pool_leave(struct rt_gpu_import *m, bool call)
-{
-    if (!m->pool)
-        return;
-    place_unref(m->place, call);
-    pool_unref(m->pool, call);
-}
-
-static int map_pool(struct rt_gpu_import *m, const struct rt_gpu_export *e, int fd, cu_result *r)
-{
-    if (!pools_work() || fd < 0)
-        return -RT_ENOTSUP;
-    bool known = pool_find(e->pool) != NULL;
-    int err = map_in_pool(m, e, fd, !known, r);
-    /* A number is the exporter's pool handle: a pool made after another was destroyed may have the
-     * same number.  Then the shared pool is the old one. */
-    return known && err == -RT_ENOTSUP ? map_in_pool(m, e, fd, true, r) : err;
-}
-
 /* Reports once for each device why the mapping was refused; not an error, because messages have
  * another way. */
 static int refused(struct rt_gpu *g, const struct rt_gpu_export *e, int err, cu_result r)
 {
-    static const char *const kinds[] = { "", "cuMemAlloc", "cuMemCreate", "a memory pool" };
+    static const char *const kinds[] = { "", "cuMemAlloc", "cuMemCreate" };
     int ordinal = rt_gpu_info(g)->ordinal;
 
     if (r != CU_OK && rt_gpu_check_lost(g, r))
@@ -561,17 +334,13 @@ static void unmap(struct rt_gpu_import *m)
     cu_result r = CU_OK;
     int in = rt_gpu_enter(m->g);
 
-    if (in < 0) {
-        pool_leave(m, true);
+    if (in < 0)
         return;
-    }
     if (m->how == RT_GPU_SHARE_LEGACY) {
         r = rt_cuda.ipc_close_mem_handle(m->base);
-    } else if (m->how == RT_GPU_SHARE_VMM) {
+    } else {
         r = rt_cuda.mem_unmap(m->base, m->len);
         rt_cuda.mem_address_free(m->base, m->len);
-    } else {
-        pool_leave(m, true);
     }
     rt_gpu_leave(in);
     if (r != CU_OK && !rt_gpu_check_lost(m->g, r))
@@ -615,8 +384,6 @@ int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
         err = map_legacy(m, e, &r);
     else if (e->how == RT_GPU_SHARE_VMM)
         err = map_vmm(m, fd, &r);
-    else if (e->how == RT_GPU_SHARE_POOL)
-        err = map_pool(m, e, fd, &r);
     else
         err = -RT_EINVAL;
     rt_gpu_leave(in);
@@ -662,8 +429,6 @@ void rt_gpu_ipc_fini(struct rt_gpu *g)
             continue;
         if (!g->lost)
             unmap(m);
-        else
-            pool_leave(m, false);
         m->g = NULL;
     }
     my.ndevices = -1;

@@ -96,21 +96,8 @@ static cu_result refuse_access(cu_ptr p, size_t n, const struct cu_access *a, si
     return CU_ERROR_INVALID_VALUE;
 }
 
-static cu_result refuse_pool(cu_pool *pool, void *fd, int type, unsigned long long f)
-{
-    (void)pool, (void)fd, (void)type, (void)f;
-    return CU_ERROR_INVALID_VALUE;
-}
-
-static cu_result refuse_place(cu_ptr *p, cu_pool pool, struct cu_pool_ptr *data)
-{
-    (void)p, (void)pool, (void)data;
-    return CU_ERROR_INVALID_VALUE;
-}
-
-enum { OPEN, IMPORT, RESERVE, MAP, ACCESS, IMPORT_POOL, PLACE, NO_VMM, NO_POOLS, NREFUSED };
-static const enum mem_how refused_how[NREFUSED] = { LEGACY, VMM,  VMM, VMM, VMM,
-                                                    POOL,   POOL, VMM, POOL };
+enum { OPEN, IMPORT, RESERVE, MAP, ACCESS, NO_VMM, NREFUSED };
+static const enum mem_how refused_how[NREFUSED] = { LEGACY, VMM, VMM, VMM, VMM, VMM };
 
 static void refuse(int which)
 {
@@ -123,12 +110,6 @@ static void refuse(int which)
     c->mem_set_access = which == ACCESS   ? refuse_access
                         : which == NO_VMM ? NULL
                                           : c->mem_set_access;
-    c->mem_pool_import_from_shareable_handle = which == IMPORT_POOL
-                                                   ? refuse_pool
-                                                   : c->mem_pool_import_from_shareable_handle;
-    c->mem_pool_import_pointer = which == PLACE      ? refuse_place
-                                 : which == NO_POOLS ? NULL
-                                                     : c->mem_pool_import_pointer;
 }
 
 static int driver_refuses(int rank, void *arg)
@@ -173,7 +154,7 @@ static int driver_refuses(int rank, void *arg)
     if (rank == 0) { /* an exporter without the functions */
         refuse(which);
         int err = give_key(mem_make(refused_how[which], 0, LEN), LEN, 2, &m);
-        CHECK_EQ(err, which == NO_VMM || which == NO_POOLS ? -RT_ENOTSUP : 0);
+        CHECK_EQ(err, which == NO_VMM ? -RT_ENOTSUP : 0);
     }
     meet(rank);
     return verdict();
@@ -200,7 +181,6 @@ static int no_access(int rank, void *arg)
     if (rank == 0) {
         CHECK_EQ(give_key(mem_make(LEGACY, 0, LEN), LEN, 0, &m), 0);
         CHECK_EQ(give_key(mem_make(VMM, 0, LEN), LEN, 1, &m), 0);
-        CHECK_EQ(give_key(mem_make(POOL, 0, LEN), LEN, 2, &m), 0);
     }
     meet(rank);
     if (rank == 1) {
@@ -214,7 +194,7 @@ static int no_access(int rank, void *arg)
                   "%s", text);
         capture_begin();
         for (int i = 0; i < 6; i++)
-            CHECK_EQ(attach(i % 3, dst, &r), -RT_EUNREACH);
+            CHECK_EQ(attach(i % 2, dst, &r), -RT_EUNREACH);
         CHECK(!*capture_end()); /* logged once */
         CHECK_EQ(ncalls_open, 0);
     }
@@ -233,7 +213,7 @@ static int masks(int rank, void *arg)
 {
     struct btl_mem *m;
     struct btl_rmem *r;
-    static const enum mem_how kinds[] = { LEGACY, VMM, POOL };
+    static const enum mem_how kinds[] = { LEGACY, VMM };
     (void)arg;
 
     setenv("CUDA_VISIBLE_DEVICES", rank ? "1" : "0", 1);
@@ -242,7 +222,7 @@ static int masks(int rank, void *arg)
         return 1;
     meet(rank);
     cu_ptr dst = mem_make(LEGACY, 0, LEN);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         if (rank == 0) {
             cu_ptr p = mem_make(kinds[i], 0, LEN);
             mem_fill(p, LEN, 50u + (unsigned)i);

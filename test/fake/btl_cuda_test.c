@@ -339,8 +339,6 @@ static void a_lost_descriptor_comes_again(void)
     if (ndevices < 2)
         return;
     CHECK_EQ(pair_run("lost-fd", lost_descriptor, &how), 0);
-    how = POOL;
-    CHECK_EQ(pair_run("lost-fd", lost_descriptor, &how), 0);
 }
 
 /* The library has rested and released its contexts, while the program has kept its memory: the
@@ -389,8 +387,6 @@ static void memory_that_outlives_a_rest(void)
 {
     enum mem_how how = VMM;
     CHECK_EQ(pair_run("rested", rested, &how), 0);
-    how = POOL;
-    CHECK_EQ(pair_run("rested", rested, &how), 0);
 }
 
 /* The memory is freed, and another allocation gets its address. */
@@ -422,8 +418,7 @@ static int freed(int rank, void *how)
             CHECK_MSG(mem_is(dst, LEN, 30 + round), "%s, round %u", mem_names[kind], round);
             tp->ops->detach(r);
             CHECK_EQ(ncalls_open, round + 1);
-            if (kind != POOL)
-                CHECK_EQ(nclosed(), round); /* the freed memory is unmapped */
+            CHECK_EQ(nclosed(), round); /* the freed memory is unmapped */
         }
         meet(rank);
         if (rank == 0) {
@@ -505,56 +500,6 @@ static void unpinned_memory_is_repinned_or_refused(void)
     CHECK_EQ(pair_run("unpinned", unpinned, NULL), 0);
 }
 
-/* Freed memory is still in use here when a longer allocation replaces it: the new allocation is not
- * mapped at the same time, but later. */
-static int overlapping(int rank, void *arg)
-{
-    struct btl_mem *m;
-    struct btl_rmem *first, *r;
-    cu_ptr p = 0, dst = 0, last;
-    (void)arg;
-
-    if (pair_start(rank, 0) < 0)
-        return 1;
-    meet(rank);
-    if (rank == 0) {
-        p = mem_make(POOL, 0, LEN);
-        mem_fill(p, LEN, 50);
-        CHECK_EQ(give_key(p, LEN, 0, &m), 0);
-    }
-    meet(rank);
-    if (rank == 1) {
-        dst = mem_make(LEGACY, 0, 2 * LEN);
-        CHECK_EQ(attach(0, dst, &first), 0);
-        CHECK_EQ(get_now(first, 0, dst, LEN), 0);
-    }
-    meet(rank);
-    if (rank == 0) {
-        tp->ops->mem_dereg(m);
-        mem_free(POOL, p, LEN);
-        last = p;
-        p = mem_make(POOL, 0, 2 * LEN);
-        if (is_fake)
-            CHECK(p == last);
-        mem_fill(p, 2 * LEN, 51);
-        CHECK_EQ(give_key(p, 2 * LEN, 0, &m), 0);
-    }
-    meet(rank);
-    if (rank == 1) {
-        int err = attach(0, dst, &r);
-        CHECK(err == -RT_ENOTSUP || (!is_fake && err == 0)); /* 0: it has another address */
-        if (err == 0)
-            tp->ops->detach(r);
-        tp->ops->detach(first);
-        CHECK_EQ(attach(0, dst, &r), 0); /* the descriptor is still there */
-        CHECK_EQ(get_now(r, 0, dst, 2 * LEN), 0);
-        CHECK(mem_is(dst, 2 * LEN, 51));
-        tp->ops->detach(r);
-    }
-    meet(rank);
-    return verdict();
-}
-
 /* The same without another export or message: progress on both sides is sufficient. */
 static int freed_in_progress(int rank, void *arg)
 {
@@ -590,10 +535,9 @@ static int freed_in_progress(int rank, void *arg)
 
 static void freed_memory_is_noticed(void)
 {
-    static const enum mem_how kinds[] = { LEGACY, VMM, POOL };
-    for (int i = 0; i < 3; i++)
+    static const enum mem_how kinds[] = { LEGACY, VMM };
+    for (int i = 0; i < 2; i++)
         CHECK_EQ(pair_run("freed", freed, (void *)(uintptr_t)&kinds[i]), 0);
-    CHECK_EQ(pair_run("overlapping", overlapping, NULL), 0);
     CHECK_EQ(pair_run("freed-in-progress", freed_in_progress, NULL), 0);
 }
 
@@ -728,7 +672,7 @@ static int many_descriptors(int rank, void *arg)
     meet(rank);
     cu_ptr dst = mem_make(LEGACY, 0, 4096);
     for (int i = 0; rank == 0 && i < N; i++) {
-        cu_ptr p = mem_make(POOL, 0, 4096);
+        cu_ptr p = mem_make(VMM, 0, 4096);
         mem_fill(p, 4096, 100u + (unsigned)i);
         int err = give_key(p, 4096, i % LAST, &m[i]);
         CHECK(err == 0 || err == -RT_ENOTSUP); /* full: this message takes another path */

@@ -28,7 +28,7 @@ int ncalls_open, ncalls_close, ncalls_fd;
 bool room_for_mappings = true;
 int ndevices;
 bool is_fake;
-static cu_pool pools[16]; /* exportable pools, by device */
+static cu_pool pools[16]; /* that the driver could export, by device */
 
 static cu_result count_open(cu_ptr *p, struct cu_ipc h, unsigned flags)
 {
@@ -42,12 +42,6 @@ static cu_result count_import(cu_handle *h, void *fd, int type)
 {
     ncalls_open++;
     return cu.mem_import_from_shareable_handle(h, fd, type);
-}
-
-static cu_result count_place(cu_ptr *p, cu_pool pool, struct cu_pool_ptr *data)
-{
-    ncalls_open++;
-    return cu.mem_pool_import_pointer(p, pool, data);
 }
 
 static cu_result count_close(cu_ptr p)
@@ -66,12 +60,6 @@ static cu_result count_fd(void *fd, cu_handle h, int type, unsigned long long fl
 {
     ncalls_fd++;
     return cu.mem_export_to_shareable_handle(fd, h, type, flags);
-}
-
-static cu_result count_pool_fd(void *fd, cu_pool pool, int type, unsigned long long flags)
-{
-    ncalls_fd++;
-    return cu.mem_pool_export_to_shareable_handle(fd, pool, type, flags);
 }
 
 static int load(void)
@@ -93,11 +81,9 @@ static int load(void)
         return -1;
     rt_cuda.ipc_open_mem_handle = count_open;
     rt_cuda.mem_import_from_shareable_handle = count_import;
-    rt_cuda.mem_pool_import_pointer = count_place;
     rt_cuda.ipc_close_mem_handle = count_close;
     rt_cuda.mem_unmap = count_unmap;
     rt_cuda.mem_export_to_shareable_handle = count_fd;
-    rt_cuda.mem_pool_export_to_shareable_handle = count_pool_fd;
     return 0;
 }
 
@@ -200,16 +186,16 @@ static bool vmm_make(int dev, size_t len, int types, cu_ptr *p)
     return good && cu.mem_release(h) == CU_OK;
 }
 
-static bool pool_make(int dev, size_t len, bool exportable, cu_ptr *p)
+static bool pool_make(int dev, size_t len, bool own, cu_ptr *p)
 {
     struct cu_pool_props props = { .type = CU_ALLOCATION_PINNED,
                                    .handle_types = CU_HANDLE_POSIX_FD,
                                    .location = { CU_LOCATION_DEVICE, dev } };
 
-    if (exportable && !pools[dev] && cu.pool_create(&pools[dev], &props) != CU_OK)
+    if (own && !pools[dev] && cu.pool_create(&pools[dev], &props) != CU_OK)
         return false;
-    cu_result r = exportable ? cu.mem_alloc_from_pool_async(p, len, pools[dev], NULL)
-                             : cu.mem_alloc_async(p, len, NULL);
+    cu_result r = own ? cu.mem_alloc_from_pool_async(p, len, pools[dev], NULL)
+                      : cu.mem_alloc_async(p, len, NULL);
     return r == CU_OK && cu.stream_synchronize(NULL) == CU_OK;
 }
 

@@ -8,8 +8,9 @@
 #include "runtime/gpu/gpu_int.h"
 #include "test/gpu/cuda_more.h"
 
-enum mem_how { LEGACY, VMM, VMM_OWN, POOL, POOL_OWN, MANAGED, MEM_HOWS }; /* OWN: not exportable */
-#define EXPORTABLE(how) ((how) == LEGACY || (how) == VMM || (how) == POOL)
+/* OWN: the driver could not export it. */
+enum mem_how { LEGACY, VMM, VMM_OWN, POOL, POOL_OWN, MANAGED, MEM_HOWS };
+#define EXPORTABLE(how) ((how) == LEGACY || (how) == VMM)
 extern const char *const mem_names[MEM_HOWS];
 
 #define CU_FIELD(field, symbol, params) cu_result(*field) params;

@@ -24,6 +24,15 @@
 #define CU_CAPTURE_THREAD_LOCAL 1
 #define CU_MEM_ATTACH_GLOBAL 1u
 
+struct cu_pool_props {
+    int type, handle_types;
+    struct cu_location location;
+    void *win32;
+    size_t max_nbytes;
+    unsigned short usage;
+    unsigned char reserved[54];
+};
+
 #define CU_MORE_FUNCTIONS(CU) \
     CU(ctx_create, cuCtxCreate_v2, (cu_ctx * c, unsigned flags, cu_device d)) \
     CU(ctx_destroy, cuCtxDestroy_v2, (cu_ctx c)) \
@@ -45,6 +54,10 @@
     CU(device_get_default_pool, cuDeviceGetDefaultMemPool, (cu_pool * pool, cu_device d)) \
     CU(device_get_pool, cuDeviceGetMemPool, (cu_pool * pool, cu_device d)) \
     CU(device_set_pool, cuDeviceSetMemPool, (cu_device d, cu_pool pool)) \
+    CU(pool_create, cuMemPoolCreate, (cu_pool * pool, const struct cu_pool_props *props)) \
+    CU(mem_pool_destroy, cuMemPoolDestroy, (cu_pool pool)) \
+    CU(mem_alloc_from_pool_async, cuMemAllocFromPoolAsync, \
+       (cu_ptr * p, size_t nbytes, cu_pool pool, cu_stream s)) \
     CU(mem_alloc_async, cuMemAllocAsync, (cu_ptr * p, size_t nbytes, cu_stream s)) \
     CU(mem_free_async, cuMemFreeAsync, (cu_ptr p, cu_stream s))
 

@@ -16,7 +16,7 @@
 enum { CHILDREN = 3, MEETINGS = 100, LONGEST = 4 << 20, HUGE_LEN = 64 << 20 };
 
 /* Those that other processes can map. */
-static const enum gt_kind kinds[] = { GT_CUDA, GT_VMM, GT_POOL };
+static const enum gt_kind kinds[] = { GT_CUDA, GT_VMM };
 #define NKINDS (sizeof kinds / sizeof kinds[0])
 
 static MPI_Comm inter;
@@ -154,6 +154,15 @@ static void pieces(void)
     free(seen);
 }
 
+/* Memory of pools is not mapped by other processes. */
+static void staged(void)
+{
+    unsigned long long was = count(staged_bytes);
+    for (size_t len = 8; len <= LONGEST; len *= 64)
+        exchange(GT_POOL, len, len);
+    CHECK(count(staged_bytes) > was);
+}
+
 /* ---- collectives ---- */
 
 static int reduced(MPI_Comm c, int n, enum gt_kind kind)
@@ -224,7 +233,7 @@ static void many_meetings(const char *port, bool first)
     int before[2] = { 0 }, idle = alive();
     for (int i = 0; i < MEETINGS; i++) {
         meet(port, first);
-        exchange(i % 2 ? GT_VMM : GT_POOL, 5000, (uint64_t)i);
+        exchange(GT_VMM, 5000, (uint64_t)i);
         OK(MPI_Comm_disconnect(&inter));
         if (i == 5) {
             before[0] = descriptors();
@@ -242,6 +251,7 @@ static void talk(bool first)
     char port[MPI_MAX_PORT_NAME] = "";
     join(inter, first);
     lengths();
+    staged();
     pieces();
     collectives();
     if (first && me == 0)
@@ -364,8 +374,8 @@ static int part(char **argv, int argc)
 static void warm_up(void)
 {
     for (int dev = 0; dev < gt_ndevices(); dev++)
-        for (unsigned k = 0; k < NKINDS; k++)
-            gt_free(gt_alloc(kinds[k], dev, 10, 0));
+        for (int k = 0; k < GT_KINDS; k++)
+            gt_free(gt_alloc((enum gt_kind)k, dev, 10, 0));
 }
 
 int main(int argc, char **argv)

@@ -237,15 +237,12 @@ unsigned char *gt_try_alloc(enum gt_kind kind, int dev, size_t n, unsigned odd)
 {
     size_t room = n + odd + 3 * GUARD;
     struct block *b = malloc(sizeof(*b));
-    const char *pools = getenv("GT_POOLS");
     void *base = NULL;
     cu_ctx before;
     int err;
 
     if (!b)
         return NULL;
-    if (pools && !strcmp(pools, "0") && (kind == GT_POOL || kind == GT_POOL_OWN))
-        kind = GT_CUDA;
     GOOD(cu.ctx_get_current(&before));
     gt_use(dev);
     err = raw_alloc(kind, dev, &room, &base);

@@ -21,7 +21,7 @@ enum gt_kind {
     GT_MANAGED,
     GT_CUDA, /* cuMemAlloc */
     GT_VMM,  /* cuMemCreate, may be exported */
-    GT_POOL, /* from a pool that may be exported */
+    GT_POOL, /* from a pool that the driver could export */
     GT_KINDS,
     GT_VMM_OWN = GT_KINDS, /* may not be exported */
     GT_VMM_PARTS,          /* several consecutive mappings of 2 MiB */
@@ -45,8 +45,7 @@ bool gt_kernels(void);
 void gt_use(int dev);
 cu_ctx gt_ctx(int dev);
 
-/* A buffer of n bytes (may be 0) at an address that is `odd` more than a multiple of 512.
- * GT_POOLS=0 in the environment: from cuMemAlloc instead of pools. */
+/* A buffer of n bytes (may be 0) at an address that is `odd` more than a multiple of 512. */
 unsigned char *gt_alloc(enum gt_kind kind, int dev, size_t n, unsigned odd);
 void gt_free(unsigned char *p);
 bool gt_guards_intact(const unsigned char *p);

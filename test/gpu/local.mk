@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # MPI programs that use GPUs.  check runs them over the fake driver (rows with gpu=fake in test/tests.list), check-gpu
 # over the real one, with the GPUs of the machine.
-EXTRA_DIST += test/gpu/probe.cu test/gpu/links.cu test/gpu/legs.cu test/gpu/pack_check.cu test/gpu/pack_case.h test/gpu/fold_check.cu test/gpu/pool_again.cu test/gpu/map_again.cu test/gpu/fold_case.h test/gpu/tests.list test/gpu/p2p_dead.py \
+EXTRA_DIST += test/gpu/probe.cu test/gpu/links.cu test/gpu/legs.cu test/gpu/pack_check.cu test/gpu/pack_case.h test/gpu/fold_check.cu test/gpu/map_again.cu test/gpu/fold_case.h test/gpu/tests.list test/gpu/p2p_dead.py \
 	test/gpu/coll_dead.py test/gpu/stream_dead.py test/gpu/dyn_dead.py test/gpu/sanitize test/gpu/examples
 gputest = test/gpu/exchange.h test/gpu/gputest.h test/gpu/gputest.c test/gpu/cuda_more.h
 gputest_ldadd = libmpi_abi.la -ldl

@@ -30,7 +30,7 @@ static void loaded_only_when_asked(void)
     CHECK(!rt_cuda.init);
     CHECK_EQ(rt_cuda_open(true), 0);
     CHECK(rt_cuda.init);
-    CHECK(rt_cuda.mem_pool_destroy);
+    CHECK(rt_cuda.mem_set_access);
     int n = table.ndlopen;
     CHECK_EQ(rt_cuda_open(false), 0);
     CHECK_EQ(rt_cuda_open(true), 0);

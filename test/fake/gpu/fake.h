@@ -104,8 +104,7 @@ enum fake_kind {
     FAKE_DEVICE, /* cuMemAlloc */
     FAKE_VMM,    /* a mapping by cuMemMap */
     FAKE_POOL,
-    FAKE_IPC,        /* another process's memory, from cuIpcOpenMemHandle */
-    FAKE_POOL_IMPORT /* another process's memory, from cuMemPoolImportPointer */
+    FAKE_IPC /* another process's memory, from cuIpcOpenMemHandle */
 };
 
 struct fake_phys { /* memory, independent of where it is mapped */
@@ -146,9 +145,8 @@ struct cu_pool_st {
     uint32_t magic;
     int dev;
     int handle_types;
-    bool imported, destroyed, is_default, exported;
+    bool destroyed, is_default;
     struct fake_arena arena;
-    uint32_t access;
 };
 
 struct fake {

@@ -768,17 +768,14 @@ static void pools(void)
     struct cu_pool_props props = { .type = CU_ALLOCATION_PINNED,
                                    .handle_types = CU_HANDLE_POSIX_FD,
                                    .location = { CU_LOCATION_DEVICE, 1 } };
-    struct cu_pool_ptr data;
     cu_pool pool;
     cu_ptr a, b;
-    int fd;
 
     use(1);
     GOOD(cu.mem_alloc_async(&a, N, NULL));
     put(a, N, 6);
     CHECK(holds(a, N, 6));
     CHECK_EQ(look(a).legacy, 0);
-    CHECK_EQ(cu.mem_pool_export_pointer(&data, a), CU_ERROR_INVALID_VALUE);
     GOOD(cu.mem_free_async(a, NULL));
     GOOD(cu.stream_synchronize(NULL));
     CHECK_EQ(look(a).type, 0);
@@ -787,10 +784,6 @@ static void pools(void)
     GOOD(cu.mem_free_async(b, NULL));
     GOOD(cu.pool_create(&pool, &props));
     GOOD(cu.mem_alloc_from_pool_async(&a, N, pool, NULL));
-    CHECK_EQ(cu.mem_pool_export_pointer(&data, a), CU_ERROR_INVALID_VALUE);
-    GOOD(cu.mem_pool_export_to_shareable_handle(&fd, pool, CU_HANDLE_POSIX_FD, 0));
-    GOOD(cu.mem_pool_export_pointer(&data, a));
-    close(fd);
     GOOD(cu.mem_free(a));
     GOOD(cu.mem_pool_destroy(pool));
 }
@@ -814,12 +807,11 @@ static void too_much(void)
 
 struct shared { /* from the exporting process */
     struct cu_ipc small, large;
-    struct cu_pool_ptr pointer;
 };
 
-static void send_fds(int sock, const struct shared *s, const int *fds)
+static void send_fd(int sock, const struct shared *s, int fd)
 {
-    char control[CMSG_SPACE(2 * sizeof(int))] = { 0 };
+    char control[CMSG_SPACE(sizeof(int))] = { 0 };
     struct iovec iov = { (void *)(uintptr_t)s, sizeof(*s) };
     struct msghdr m = {
         .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
@@ -828,21 +820,24 @@ static void send_fds(int sock, const struct shared *s, const int *fds)
 
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(2 * sizeof(int));
-    memcpy(CMSG_DATA(c), fds, 2 * sizeof(int));
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &fd, sizeof(int));
     CHECK(sendmsg(sock, &m, 0) == sizeof(*s));
 }
 
-static void recv_fds(int sock, struct shared *s, int *fds)
+static int recv_fd(int sock, struct shared *s)
 {
-    char control[CMSG_SPACE(2 * sizeof(int))];
+    char control[CMSG_SPACE(sizeof(int))];
     struct iovec iov = { s, sizeof(*s) };
     struct msghdr m = {
         .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
     };
 
+    int fd;
+
     CHECK(recvmsg(sock, &m, MSG_WAITALL) == sizeof(*s));
-    memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&m)), 2 * sizeof(int));
+    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(int));
+    return fd;
 }
 
 /* The importer: checks the data and writes other data. */
@@ -857,16 +852,15 @@ static int importer(int sock)
     struct cu_access access = { { CU_LOCATION_DEVICE, 0 }, CU_ACCESS_READWRITE };
     struct shared s;
     cu_handle h;
-    cu_pool pool;
     cu_ptr a, b;
-    int fds[2];
+    int fd;
     char go;
 
     load();
     GOOD(cu.init(0));
     GOOD(cu.primary_ctx_retain(&ctx[0], 0));
     use(0);
-    recv_fds(sock, &s, fds);
+    fd = recv_fd(sock, &s);
     GOOD(cu.ipc_open_mem_handle(&a, s.small, CU_IPC_LAZY_PEER_ACCESS));
     import_one(a, 11);
     GOOD(cu.ipc_open_mem_handle(&b, s.small, CU_IPC_LAZY_PEER_ACCESS));
@@ -875,15 +869,11 @@ static int importer(int sock)
     GOOD(cu.ipc_open_mem_handle(&b, s.large, CU_IPC_LAZY_PEER_ACCESS));
     import_one(b, 12);
     GOOD(cu.ipc_close_mem_handle(b));
-    GOOD(cu.mem_import_from_shareable_handle(&h, (void *)(intptr_t)fds[0], CU_HANDLE_POSIX_FD));
+    GOOD(cu.mem_import_from_shareable_handle(&h, (void *)(intptr_t)fd, CU_HANDLE_POSIX_FD));
     GOOD(cu.mem_address_reserve(&b, 2u << 20, 0, 0, 0));
     GOOD(cu.mem_map(b, 2u << 20, 0, h, 0));
     GOOD(cu.mem_set_access(b, 2u << 20, &access, 1));
     import_one(b, 13);
-    GOOD(cu.mem_pool_import_from_shareable_handle(&pool, (void *)(intptr_t)fds[1],
-                                                  CU_HANDLE_POSIX_FD, 0));
-    GOOD(cu.mem_pool_import_pointer(&b, pool, &s.pointer));
-    import_one(b, 14);
     CHECK(write(sock, "x", 1) == 1 && read(sock, &go, 1) == 1);
     /* The exporter frees it and allocates it again: a new handle is needed. */
     CHECK(holds(a, N, 111));
@@ -917,14 +907,10 @@ static pid_t start_importer(int *sock, const char *self)
 
 static void processes(void)
 {
-    struct cu_pool_props props = { .type = CU_ALLOCATION_PINNED,
-                                   .handle_types = CU_HANDLE_POSIX_FD,
-                                   .location = { CU_LOCATION_DEVICE, 0 } };
     struct shared s;
-    cu_ptr small, large, mapped, pooled, again;
+    cu_ptr small, large, mapped, again;
     cu_handle h;
-    cu_pool pool;
-    int sock, status, fds[2];
+    int sock, status, fd;
     char x;
     pid_t pid = start_importer(&sock, "/proc/self/exe");
 
@@ -933,24 +919,19 @@ static void processes(void)
     GOOD(cu.mem_alloc(&again, 777));
     GOOD(cu.mem_alloc(&small, N));
     GOOD(cu.mem_alloc(&large, 3u << 20));
-    GOOD(cu.pool_create(&pool, &props));
-    GOOD(cu.mem_alloc_from_pool_async(&pooled, N, pool, NULL));
     put(small, N, 11);
     put(large, N, 12);
     put(mapped, N, 13);
-    put(pooled, N, 14);
     GOOD(cu.ipc_get_mem_handle(&s.small, small));
     GOOD(cu.ipc_get_mem_handle(&s.large, large + 5));
     CHECK_EQ(cu.ipc_get_mem_handle(&s.large, mapped), CU_ERROR_INVALID_VALUE);
     GOOD(cu.ipc_get_mem_handle(&s.large, large));
     CHECK_EQ(cu.ipc_open_mem_handle(&again, s.large, 0), CU_ERROR_INVALID_CONTEXT);
-    GOOD(cu.mem_export_to_shareable_handle(&fds[0], h, CU_HANDLE_POSIX_FD, 0));
-    GOOD(cu.mem_pool_export_to_shareable_handle(&fds[1], pool, CU_HANDLE_POSIX_FD, 0));
-    GOOD(cu.mem_pool_export_pointer(&s.pointer, pooled));
-    send_fds(sock, &s, fds);
+    GOOD(cu.mem_export_to_shareable_handle(&fd, h, CU_HANDLE_POSIX_FD, 0));
+    send_fd(sock, &s, fd);
     CHECK(read(sock, &x, 1) == 1);
     CHECK(holds(small, N, 111) && holds(large, N, 112));
-    CHECK(holds(mapped, N, 113) && holds(pooled, N, 114));
+    CHECK(holds(mapped, N, 113));
     GOOD(cu.mem_free(large));
     GOOD(cu.mem_alloc(&again, 3u << 20));
     CHECK_EQ(again, large);

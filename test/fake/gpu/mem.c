@@ -162,7 +162,6 @@ int fake_mem_free(struct fake_mem *m)
 
     switch (m->kind) {
     case FAKE_POOL:
-    case FAKE_POOL_IMPORT:
         fake_pool_free(m);
         return 0;
     case FAKE_REGISTERED:
@@ -209,7 +208,7 @@ static int free_at(const char *symbol, uint64_t p, uint32_t kinds)
     m = fake_mem_find(p);
     if (m && m->ctx)
         c = m->ctx;
-    waits = !m || (m->kind != FAKE_POOL && m->kind != FAKE_POOL_IMPORT);
+    waits = !m || m->kind != FAKE_POOL;
     pthread_mutex_unlock(&fake.lock);
     if (waits)
         fake_ctx_wait(c);
@@ -225,9 +224,7 @@ static int free_at(const char *symbol, uint64_t p, uint32_t kinds)
 
 cu_result cuMemFree_v2(cu_ptr p)
 {
-    return free_at("cuMemFree_v2", p,
-                   1u << FAKE_DEVICE | 1u << FAKE_MANAGED | 1u << FAKE_POOL |
-                       1u << FAKE_POOL_IMPORT);
+    return free_at("cuMemFree_v2", p, 1u << FAKE_DEVICE | 1u << FAKE_MANAGED | 1u << FAKE_POOL);
 }
 
 cu_result cuMemFreeHost(void *p)

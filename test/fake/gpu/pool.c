@@ -5,9 +5,9 @@
 #define _GNU_SOURCE
 #endif
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "test/fake/gpu/fake.h"
 
@@ -32,7 +32,6 @@ static cu_pool pool_make(int dev, int handle_types)
     p->magic = POOL_MAGIC;
     p->dev = dev;
     p->handle_types = handle_types;
-    p->access = 1u << dev;
     return p;
 }
 
@@ -81,7 +80,7 @@ cu_result cuDeviceSetMemPool(cu_device d, cu_pool pool)
 
     if (err || d < 0 || d >= fake.nvisible)
         return err ? err : CU_ERROR_INVALID_DEVICE;
-    if (!usable(pool) || pool->imported || pool->dev != fake.visible[d])
+    if (!usable(pool) || pool->dev != fake.visible[d])
         return CU_ERROR_INVALID_VALUE;
     fake.current_pool[pool->dev] = pool;
     return 0;
@@ -130,22 +129,6 @@ cu_result cuMemPoolDestroy(cu_pool pool)
     return 0;
 }
 
-cu_result cuMemPoolSetAccess(cu_pool pool, const struct cu_access *map, size_t n)
-{
-    int err = fake_enter("cuMemPoolSetAccess");
-    uint32_t mask;
-
-    if (err || !usable(pool))
-        return err ? err : CU_ERROR_INVALID_VALUE;
-    mask = fake_access_mask(map, n, pool->dev);
-    if (!mask)
-        return CU_ERROR_INVALID_DEVICE;
-    pthread_mutex_lock(&fake.lock);
-    pool->access |= mask;
-    pthread_mutex_unlock(&fake.lock);
-    return 0;
-}
-
 /* ---- allocations ---- */
 
 static int pool_alloc(cu_pool pool, size_t len, uint64_t *out)
@@ -154,7 +137,7 @@ static int pool_alloc(cu_pool pool, size_t len, uint64_t *out)
     struct fake_mem *m;
     uint64_t at;
 
-    if (!usable(pool) || pool->imported || !len)
+    if (!usable(pool) || !len)
         return CU_ERROR_INVALID_VALUE;
     if (fake.used[pool->dev] + room > fake.mem_nbytes)
         return CU_ERROR_OUT_OF_MEMORY;
@@ -186,18 +169,10 @@ static void punch(const struct fake_mem *m)
 void fake_pool_free(struct fake_mem *m)
 {
     cu_pool pool = m->pool;
-    uint64_t base = m->base;
-    bool import = m->kind == FAKE_POOL_IMPORT;
 
-    if (import && --m->nopen)
-        return;
-    if (!import) {
-        fake.used[pool->dev] -= (m->len + 511) & ~(size_t)511;
-        punch(m);
-    }
+    fake.used[pool->dev] -= (m->len + 511) & ~(size_t)511;
+    punch(m);
     fake_mem_drop(m);
-    if (import)
-        fake_va_give(base);
     pool->arena.nused--;
     pool_end(pool);
 }
@@ -257,8 +232,7 @@ cu_result cuMemFreeAsync(cu_ptr p, cu_stream s)
     op = fake_op_make(run_free, 0);
     pthread_mutex_lock(&fake.lock);
     m = fake_mem_find(p);
-    if (!m || m->base != p ||
-        (m->kind != FAKE_POOL && m->kind != FAKE_POOL_IMPORT && m->kind != FAKE_DEVICE))
+    if (!m || m->base != p || (m->kind != FAKE_POOL && m->kind != FAKE_DEVICE))
         err = CU_ERROR_INVALID_VALUE;
     else if (op) {
         op->dst = p;
@@ -274,132 +248,19 @@ cu_result cuMemFreeAsync(cu_ptr p, cu_stream s)
 
 /* ---- other processes ---- */
 
-cu_result cuMemPoolExportToShareableHandle(void *fd, cu_pool pool, int type,
-                                           unsigned long long flags)
-{
-    int err = fake_enter("cuMemPoolExportToShareableHandle"), copy;
-
-    if (err || flags || type != CU_HANDLE_POSIX_FD || !usable(pool) || pool->imported ||
-        !(pool->handle_types & CU_HANDLE_POSIX_FD))
-        return err ? err : CU_ERROR_INVALID_VALUE;
-    copy = fcntl(pool->arena.phys->fd, F_DUPFD_CLOEXEC, 0);
-    if (copy < 0)
-        return CU_ERROR_OUT_OF_MEMORY;
-    *(int *)fd = copy;
-    pool->exported = true;
-    return 0;
-}
-
-cu_result cuMemPoolImportFromShareableHandle(cu_pool *pool, void *fd, int type,
-                                             unsigned long long flags)
-{
-    struct fake_phys *phys;
-    cu_pool p;
-    int err = fake_enter("cuMemPoolImportFromShareableHandle");
-
-    if (err || flags || type != CU_HANDLE_POSIX_FD)
-        return err ? err : CU_ERROR_INVALID_VALUE;
-    p = calloc(1, sizeof(*p));
-    pthread_mutex_lock(&fake.lock);
-    phys = p ? fake_phys_adopt((int)(intptr_t)fd, "pool") : NULL;
-    pthread_mutex_unlock(&fake.lock);
-    if (!phys) {
-        free(p);
-        return CU_ERROR_INVALID_VALUE;
+/* The library must not call these: the driver requires that importers free a pool's memory before
+ * its owner does, which only the application could see to. */
+#define FORBIDDEN(symbol) \
+    __attribute__((visibility("default"))) cu_result symbol(void); \
+    cu_result symbol(void) \
+    { \
+        fprintf(stderr, "fake CUDA: pid %d: " #symbol ": memory of a pool must not be shared\n", \
+                (int)getpid()); \
+        abort(); \
     }
-    p->magic = POOL_MAGIC;
-    p->imported = true;
-    p->dev = phys->dev;
-    p->access = 1u << phys->dev;
-    p->arena.phys = phys;
-    *pool = p;
-    return 0;
-}
 
-struct exported { /* struct cu_pool_ptr */
-    uint32_t magic, pad;
-    uint64_t inode, off, len, id;
-};
-
-static uint64_t inode_of(const struct fake_phys *p)
-{
-    struct stat st;
-
-    return fstat(p->fd, &st) ? 0 : (uint64_t)st.st_ino;
-}
-
-cu_result cuMemPoolExportPointer(struct cu_pool_ptr *out, cu_ptr p)
-{
-    struct exported e = { .magic = POOL_MAGIC };
-    struct fake_mem *m;
-    int err = fake_enter("cuMemPoolExportPointer");
-
-    if (err)
-        return err;
-    pthread_mutex_lock(&fake.lock);
-    m = fake_mem_find(p);
-    if (!m || m->kind != FAKE_POOL || !m->pool->exported) /* the pool first (H200, driver 580) */
-        err = CU_ERROR_INVALID_VALUE;
-    else {
-        e.inode = inode_of(m->phys);
-        e.off = m->off;
-        e.len = m->len;
-        e.id = m->id;
-    }
-    pthread_mutex_unlock(&fake.lock);
-    memset(out, 0, sizeof(*out));
-    memcpy(out, &e, sizeof(e));
-    return err;
-}
-
-/* The real driver accepts a range that overlaps another import, and then knows only one of the two:
- * copies into the other are refused, and freeing one frees both. */
-static bool overlaps_import(cu_pool pool, const struct exported *e)
-{
-    struct fake_mem *m;
-
-    for (m = fake_mem_next(0); m; m = fake_mem_next(m->base + 1))
-        if (m->kind == FAKE_POOL_IMPORT && m->pool == pool && m->off < e->off + e->len &&
-            e->off < m->off + m->len)
-            return true;
-    return false;
-}
-
-static int import_pointer(cu_pool pool, const struct exported *e, cu_ptr *out)
-{
-    struct fake_mem *m;
-    uint64_t va;
-
-    if (overlaps_import(pool, e))
-        return CU_ERROR_INVALID_VALUE;
-    va = fake_va_take(e->len);
-    if (!va)
-        return CU_ERROR_OUT_OF_MEMORY;
-    pool->arena.phys->nref++;
-    m = fake_mem_add(va, e->len, FAKE_POOL_IMPORT, pool->arena.phys, e->off);
-    if (!m) {
-        fake_va_give(va);
-        return CU_ERROR_OUT_OF_MEMORY;
-    }
-    m->nopen = 1;
-    m->ipc_id = e->id;
-    m->pool = pool;
-    pool->arena.nused++;
-    *out = va;
-    return 0;
-}
-
-cu_result cuMemPoolImportPointer(cu_ptr *p, cu_pool pool, struct cu_pool_ptr *data)
-{
-    struct exported e;
-    int err = fake_enter("cuMemPoolImportPointer");
-
-    memcpy(&e, data, sizeof(e));
-    if (err || !usable(pool) || !pool->imported || e.magic != POOL_MAGIC ||
-        e.inode != inode_of(pool->arena.phys) || e.off + e.len > pool->arena.phys->len)
-        return err ? err : CU_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&fake.lock);
-    err = import_pointer(pool, &e, p);
-    pthread_mutex_unlock(&fake.lock);
-    return err;
-}
+FORBIDDEN(cuMemPoolExportToShareableHandle)
+FORBIDDEN(cuMemPoolExportPointer)
+FORBIDDEN(cuMemPoolImportFromShareableHandle)
+FORBIDDEN(cuMemPoolImportPointer)
+FORBIDDEN(cuMemPoolSetAccess)

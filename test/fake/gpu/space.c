@@ -334,8 +334,7 @@ static bool may_use(cu_ctx c, const struct fake_mem *m, enum fake_who who)
     case FAKE_DEVICE: /* the copy engines go through the host if devices have no access */
         return who == FAKE_BY_ENGINE || m->dev == c->dev || c->peers & 1u << m->dev;
     case FAKE_POOL:
-    case FAKE_POOL_IMPORT:
-        return m->pool->access & 1u << c->dev;
+        return m->pool->dev == c->dev;
     default:
         return m->access & 1u << c->dev;
     }
@@ -367,8 +366,8 @@ bool fake_reaches(uint64_t p, size_t len)
 static void say_illegal(cu_ctx c, uint64_t p, size_t len, enum fake_who who,
                         const struct fake_mem *m)
 {
-    static const char *const kinds[] = { "pinned", "registered", "managed",  "cuda",
-                                         "vmm",    "pool",       "imported", "imported pool" };
+    static const char *const kinds[] = { "pinned", "registered", "managed", "cuda",
+                                         "vmm",    "pool",       "imported" };
 
     fprintf(stderr, "fake CUDA: pid %d: a %s of GPU %d touches %p+%zu: ", (int)getpid(),
             who == FAKE_BY_KERNEL ? "kernel" : "copy", c->dev, (void *)p, len);
