@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Long accumulates on device memory, the target's side.  The data come as one ordinary message into
- * staging memory of the device, and one kernel reduces them; old values go back as one message.
+/* Long accumulates on device memory, the target's side.  One kernel reduces the data where they lie
+ * in device memory of the origin.  If it cannot read them there, they come as one ordinary message
+ * into staging memory of the device; old values go back as one message.
  * While the kernel runs, the messages of this window wait (serve.c), because they may change the
  * same elements; the kernel is started from the window's task, and so never beside an operation
  * that a message has started.  The origin sends no further accumulate to the target before this one
@@ -28,6 +29,8 @@ struct wm_rma_fold {
     struct rt_gpu *g;        /* which reduces; NULL: the CPU does */
     struct rt_reduce_gpu kernel;
     bool atomic, near;             /* by atomic operations; the elements lie on g */
+    struct btl_rmem *borrowed;     /* the data in the origin's memory; NULL */
+    const struct btl_ops *ops;     /* of `borrowed` */
     struct rt_gpu_stage *stage[2]; /* of g: the data, the old values */
     char *host[2];                 /* in place of `stage` if the CPU reduces */
     struct rt_gpu_op op;
@@ -40,6 +43,8 @@ static const struct rt_layout bytes = {
 
 static char *data_of(const struct wm_rma_fold *f, int which)
 {
+    if (which == IN && f->borrowed)
+        return f->borrowed->ptr;
     return f->g ? f->stage[which]->p : f->host[which];
 }
 
@@ -56,6 +61,9 @@ static struct wm_msg message(const struct wm_rma_fold *f, int which)
 
 static void release(struct wm_rma_fold *f)
 {
+    if (f->borrowed)
+        f->ops->detach(f->borrowed);
+    f->borrowed = NULL;
     for (int i = IN; i <= OLD; i++) {
         if (f->stage[i])
             rt_gpu_stage_give(f->stage[i]);
@@ -120,10 +128,10 @@ static void reduce(struct wm_rma_fold *f)
     struct wm_rma_acc *a = &f->acc;
     f->op.done = folded;
     if (a->op == RT_OP_REPLACE)
-        rt_gpu_copy(f->g, a->base, f->stage[IN]->p, (size_t)a->len, &f->op);
+        rt_gpu_copy(f->g, a->base, data_of(f, IN), (size_t)a->len, &f->op);
     else
-        rt_reduce_gpu_apply(f->g, f->kernel, f->stage[IN]->p, a->base, a->len / a->esize,
-                            &f->layout, &f->op);
+        rt_reduce_gpu_apply(f->g, f->kernel, data_of(f, IN), a->base, a->len / a->esize, &f->layout,
+                            &f->op);
 }
 
 static void fetched(struct rt_gpu_op *op, int err)
@@ -143,8 +151,8 @@ static void change(struct wm_rma_fold *f)
                                .near = f->near,
                                .count = (size_t)(a->len / a->esize),
                                .dst = (uintptr_t)a->base };
-    if (f->stage[IN])
-        c.src = (uintptr_t)f->stage[IN]->p;
+    if (a->op != RT_OP_NO_OP)
+        c.src = (uintptr_t)data_of(f, IN);
     if (f->fetches)
         c.old = (uintptr_t)f->stage[OLD]->p;
     f->op.done = folded;
@@ -232,16 +240,26 @@ static bool has_kernel(struct wm_rma_fold *f, struct rt_gpu *g)
 
 static bool needs(const struct wm_rma_fold *f, int which)
 {
-    return which == IN ? f->acc.op != RT_OP_NO_OP : f->fetches;
+    return which == IN ? f->acc.op != RT_OP_NO_OP && !f->borrowed : f->fetches;
 }
 
-/* Takes staging memory of the device, if the device can reduce the elements. */
-static bool on_device(struct wm_rma_fold *f)
+static void borrow(struct wm_rma_fold *f, const char *key)
+{
+    uintptr_t unit = (uintptr_t)(f->acc.esize & -f->acc.esize);
+    f->borrowed = wm_rma_borrow(f->r, f->rank, key, &f->mem.at, &f->ops);
+    if (f->borrowed && (uintptr_t)f->borrowed->ptr % unit)
+        release(f);
+}
+
+/* Takes what the kernel needs beside the elements, if the device can reduce them. */
+static bool on_device(struct wm_rma_fold *f, const char *key)
 {
     const struct wm_rma_acc *a = &f->acc;
     const struct rt_gpu_ptr *at = &f->mem.at;
     if (!a->mem || f->mem.kind != WM_MEMORY_DEVICE || !has_kernel(f, at->g))
         return false;
+    if (key)
+        borrow(f, key);
     for (int i = IN; i <= OLD; i++)
         if (needs(f, i) && rt_gpu_stage_take(at->g, false, (size_t)a->len, &f->stage[i]) < 0) {
             release(f);
@@ -262,7 +280,7 @@ static bool on_host(struct wm_rma_fold *f)
 }
 
 void wm_rma_fold_begin(struct wm_rma *r, struct wm_rma_origin *o, uint32_t id,
-                       const struct wm_rma_acc *a, bool fetches)
+                       const struct wm_rma_acc *a, bool fetches, const char *key)
 {
     struct wm_rma_fold *f = calloc(1, sizeof *f);
     if (!f || rt_layout_dup(&f->layout, a->layout) < 0)
@@ -279,11 +297,14 @@ void wm_rma_fold_begin(struct wm_rma *r, struct wm_rma_origin *o, uint32_t id,
         f->acc.mem = &f->mem;
     }
     rt_list_init(&f->link);
-    if (!on_device(f) && !on_host(f))
+    if (!on_device(f, key) && !on_host(f))
         rt_boot_abort(1, "out of memory for an accumulate of a window");
     r->nserving++;
-    if (needs(f, IN))
-        receive(f);
-    else
+    if (!needs(f, IN)) {
         step_later(f);
+        return;
+    }
+    if (key)
+        wm_rma_send(r, f->peer, WM_RMA_WANTED, id, 0);
+    receive(f);
 }

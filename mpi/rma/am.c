@@ -224,24 +224,41 @@ static struct wm_msg bulk_msg(const struct wm_rma_op *op, const struct wm_rma_si
                             .coll = true };
 }
 
-static int bulk_send(struct wm_rma_op *op, enum wm_rma_code code)
+/* The head of an operation whose data do not lie behind it. */
+static int send_head(struct wm_rma_op *op, const struct wm_rma_msg *m)
+{
+    struct {
+        struct wm_rma_msg m;
+        char key[WM_RMA_KEY];
+    } msg = { .m = *m };
+    bool lent = m->code == WM_RMA_ACC_BULK && wm_rma_lend(op, msg.key);
+    if (lent)
+        msg.m.flags |= WM_RMA_LENT;
+    op->t->sent++;
+    return wm_try_ctl(op->rma->dom, op->t->peer, wm_rma_hdr(op->rma), &msg,
+                      lent ? sizeof msg : sizeof msg.m);
+}
+
+static int bulk_data(struct wm_rma_op *op)
 {
     struct wm_msg msg = bulk_msg(op, &op->a.origin, false);
-    struct wm_rma_msg m;
     struct rt_req *q;
+    int err = wm_p2p_isend(&msg, WM_STANDARD, &q);
+    if (err >= 0)
+        bulk_begun(op, q);
+    return err < 0 ? err : 0;
+}
+
+static int bulk_send(struct wm_rma_op *op, enum wm_rma_code code)
+{
+    struct wm_rma_msg m;
     int err = head_of(op, code, &m);
-    if (err < 0)
-        return err;
-    op->t->sent++;
-    err = wm_try_ctl(op->rma->dom, op->t->peer, wm_rma_hdr(op->rma), &m, sizeof m);
+    if (!err)
+        err = send_head(op, &m);
     if (err < 0)
         return err;
     sent(op, true);
-    err = wm_p2p_isend(&msg, WM_STANDARD, &q);
-    if (err < 0)
-        return err;
-    bulk_begun(op, q);
-    return 0;
+    return op->lent.mem ? 0 : bulk_data(op);
 }
 
 /* The message and the announcement of the data leave together. */
@@ -347,12 +364,19 @@ static bool folds_at_once(const struct wm_rma_op *op)
            rt_load_acquire(&t->ctl->on_device) && op->a.target.type->layout.contig;
 }
 
+/* No result will come; result_done() ends the operation. */
+static void fetch_fails(struct wm_rma_op *op, int err)
+{
+    op->err = op->err ? op->err : err;
+    if (op->result_req)
+        op->result_req->ops->cancel(op->result_req);
+}
+
 /* The result comes as an ordinary message, too. */
 static int fetch_bulk(struct wm_rma_op *op)
 {
-    struct wm_msg to = bulk_msg(op, &op->a.result, true), from;
+    struct wm_msg to = bulk_msg(op, &op->a.result, true);
     struct wm_rma_msg m;
-    struct rt_req *q = NULL;
     int err = head_of(op, WM_RMA_ACC_BULK, &m);
     if (!err)
         err = wm_p2p_irecv(&to, &op->result_req);
@@ -361,18 +385,11 @@ static int fetch_bulk(struct wm_rma_op *op)
     sent(op, true);
     op->result_req->notify = result_done; /* it was just posted, and is not complete */
     op->result_req->arg = op;
-    op->t->sent++;
-    err = wm_try_ctl(op->rma->dom, op->t->peer, wm_rma_hdr(op->rma), &m, sizeof m);
-    if (!err && op->a.origin.type) {
-        from = bulk_msg(op, &op->a.origin, false);
-        err = wm_p2p_isend(&from, WM_STANDARD, &q);
-    }
-    if (!err && q)
-        bulk_begun(op, q);
-    if (err < 0) {
-        op->err = err;
-        op->result_req->ops->cancel(op->result_req);
-    }
+    err = send_head(op, &m);
+    if (!err && op->a.origin.type && !op->lent.mem)
+        err = bulk_data(op);
+    if (err < 0)
+        fetch_fails(op, err);
     return 0;
 }
 
@@ -505,11 +522,9 @@ static void on_done(struct wm_rma_op *op, int err)
     op->answered = true;
     if (op->acks)
         acked(op->t, op->seq);
-    if (op->folds && op->a.fetches) { /* no result will come; result_done() ends the operation */
-        op->err = op->err ? op->err : err;
-        if (op->result_req)
-            op->result_req->ops->cancel(op->result_req);
-    } else if (op->bulk_req && op->a.what == WM_RMA_DO_GET)
+    if (op->folds && op->a.fetches)
+        fetch_fails(op, err);
+    else if (op->bulk_req && op->a.what == WM_RMA_DO_GET)
         /* no data will come: the cancellation ends in bulk_done() */
         op->bulk_req->ops->cancel(op->bulk_req);
     else if (op->bulk_req)
@@ -518,10 +533,19 @@ static void on_done(struct wm_rma_op *op, int err)
         wm_rma_op_done(op, err);
 }
 
+static void on_wanted(struct wm_rma_op *op)
+{
+    wm_rma_lend_refused(op);
+    int err = bulk_data(op);
+    if (err < 0 && op->a.fetches)
+        fetch_fails(op, err);
+    else if (err < 0)
+        wm_rma_op_done(op, err);
+}
+
 void wm_rma_on_answer(struct wm_rma *r, int rank, const struct wm_rma_msg *m, const char *data)
 {
-    struct wm_rma_op *op = m->code == WM_RMA_DATA || m->code == WM_RMA_DONE ? op_of(r, m->id)
-                                                                            : NULL;
+    struct wm_rma_op *op = m->code <= WM_RMA_WANTED ? op_of(r, m->id) : NULL;
     struct wm_rma_target *t = wm_rma_target(r, rank);
     if (!t)
         rt_boot_abort(1, "out of memory for the state of a window");
@@ -529,6 +553,8 @@ void wm_rma_on_answer(struct wm_rma *r, int rank, const struct wm_rma_msg *m, co
         on_data(op, m, data);
     else if (m->code == WM_RMA_DONE && op)
         on_done(op, (int)m->value);
+    else if (m->code == WM_RMA_WANTED && op)
+        on_wanted(op);
     else if (m->code == WM_RMA_GRANT)
         t->granted = true;
     else if (m->code == WM_RMA_FLUSHED)

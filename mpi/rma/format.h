@@ -16,7 +16,7 @@ enum wm_rma_code {
     WM_RMA_GET_BULK, /* answer: an ordinary message, or DONE with an error */
     WM_RMA_ACC,      /* a part of an accumulate, from `pos` on; answer with WM_RMA_FETCH: DATA */
     /* The data follow as an ordinary message; answer: DONE; with WM_RMA_FETCH: an ordinary message,
-     * or DONE with an error. */
+     * or DONE with an error.  With WM_RMA_LENT the data follow only after the answer WANTED. */
     WM_RMA_ACC_BULK,
     WM_RMA_CAS,    /* with compare and new value; answer: DATA */
     WM_RMA_LOCK,   /* value: enum wm_want_kind; answer: GRANT */
@@ -25,7 +25,8 @@ enum wm_rma_code {
     WM_RMA_COMPLETE,
     /* To an origin. */
     WM_RMA_DATA,
-    WM_RMA_DONE, /* of operation `id`; value: 0 or -RT_E... */
+    WM_RMA_DONE,   /* of operation `id`; value: 0 or -RT_E... */
+    WM_RMA_WANTED, /* the data of operation `id`, whose memory the target cannot read */
     WM_RMA_GRANT,
     WM_RMA_FLUSHED, /* value: that of the request */
     WM_RMA_FAILED,  /* of an operation without an answer; value: -RT_E... */
@@ -34,8 +35,9 @@ enum wm_rma_code {
 
 enum {
     WM_RMA_FETCH = 1,
-    WM_RMA_ACK = 2,  /* of PUT, and of ACC without WM_RMA_FETCH: answer FLUSHED with value `id` */
-    WM_RMA_APART = 4 /* the data begin at byte WM_RMA_HEAD */
+    WM_RMA_ACK = 2,   /* of PUT, and of ACC without WM_RMA_FETCH: answer FLUSHED with value `id` */
+    WM_RMA_APART = 4, /* the data begin at byte WM_RMA_HEAD */
+    WM_RMA_LENT = 8   /* of ACC_BULK: the key of the origin's memory that holds the data follows */
 };
 /* Data that the transport takes from the user's buffer begin at a multiple of 64 (btl/tcp/format.h
  * has the reason). */

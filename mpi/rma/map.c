@@ -2,7 +2,8 @@
 /* Windows of device memory, mapped by the other processes of the host.  The owner describes its
  * memory once, at creation, by a key of the transport for device memory in its control block.  An
  * origin maps the memory for the device that copies, and that device copies without the target's
- * help: puts and gets of contiguous elements at the target.  Accumulates: acc_origin.c. */
+ * help: puts and gets of contiguous elements at the target.  Accumulates: acc_origin.c.  The data
+ * of long ones are mapped the other way: the origin lends them to the target. */
 #include "mpi/rma/rma.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -268,4 +269,63 @@ int wm_rma_map_start(struct wm_rma_op *op)
         rt_gpu_stage_give(op->stage);
     op->stage = NULL;
     return -RT_ENOTSUP; /* messages report the error if they fail, too */
+}
+
+/* ---- data of long accumulates ---- */
+
+static int lend(struct wm_rma_op *op, struct btl_peer *bp, char *key)
+{
+    const struct wm_rma_args *a = &op->a;
+    const struct wm_mem *mem = wm_rma_mem(a, WM_RMA_ORIGIN);
+    const struct btl_ops *ops = bp->btl->ops;
+    int err = ops->mem_reg(bp->btl, a->origin.buf, (size_t)a->nbytes, &mem->at, &op->lent.mem);
+    if (err < 0) {
+        op->lent.mem = NULL;
+        return err;
+    }
+    op->lent.ops = ops;
+    err = ops->mem_offer ? ops->mem_offer(bp, op->lent.mem) : 0;
+    return err < 0 ? err : ops->mem_key(op->lent.mem, key);
+}
+
+bool wm_rma_lend(struct wm_rma_op *op, char key[WM_RMA_KEY])
+{
+    const struct wm_rma_side *o = &op->a.origin;
+    struct wm_rma_target *t = op->t;
+    if (t->path != WM_PATH_DEVICE || !o->type || !o->type->layout.contig ||
+        wm_rma_mem(&op->a, WM_RMA_ORIGIN)->kind != WM_MEMORY_DEVICE)
+        return false;
+    if (t->lend_skip) {
+        t->lend_skip--;
+        return false;
+    }
+    struct btl_peer *bp = connection(op->rma, t->rank);
+    if (bp && lend(op, bp, key) >= 0)
+        return true;
+    wm_rma_lend_end(op);
+    return false;
+}
+
+void wm_rma_lend_end(struct wm_rma_op *op)
+{
+    if (op->lent.mem)
+        op->lent.ops->mem_dereg(op->lent.mem);
+    op->lent.mem = NULL;
+}
+
+void wm_rma_lend_refused(struct wm_rma_op *op)
+{
+    wm_rma_lend_end(op);
+    op->t->lend_skip = TRY_AGAIN;
+}
+
+struct btl_rmem *wm_rma_borrow(struct wm_rma *r, int rank, const char *key,
+                               const struct rt_gpu_ptr *near, const struct btl_ops **ops)
+{
+    struct btl_peer *bp = connection(r, rank);
+    struct btl_rmem *m;
+    if (!bp || bp->btl->ops->attach(bp, key, near, &m) < 0)
+        return NULL;
+    *ops = bp->btl->ops;
+    return m;
 }

@@ -122,6 +122,7 @@ void wm_rma_op_done(struct wm_rma_op *op, int err)
     if (op->err)
         wm_rma_note(op->t, op->err);
     op->t->nfolds -= op->folds;
+    wm_rma_lend_end(op);
     end_request(op);
     unref(op->a.origin.type);
     unref(op->a.result.type);

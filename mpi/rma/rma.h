@@ -81,7 +81,8 @@ struct wm_rma_target {
     unsigned ncopies;           /* operations of a device on `maps` in progress */
     bool streamed;              /* so may streams and graphs of the application be */
     unsigned nfolds;            /* long accumulates that are not complete; others wait */
-    unsigned nchanges; /* the same of short ones by a device of this process: acc_origin.c */
+    unsigned nchanges;  /* the same of short ones by a device of this process: acc_origin.c */
+    unsigned lend_skip; /* long accumulates before another attempt to lend their data */
 };
 
 /* A rank of the window as an origin, as the target knows it; made by its first message. */
@@ -209,6 +210,12 @@ static inline const struct wm_mem *wm_rma_mem(const struct wm_rma_args *a, int w
     return a->on_device & which ? &a->mem[which >> 1] : &wm_mem_host;
 }
 
+/* Memory of an origin's device that the target's device may read until the operation ends. */
+struct wm_rma_lent {
+    const struct btl_ops *ops;
+    struct btl_mem *mem; /* NULL: nothing is lent */
+};
+
 /* An operation that is not finished within its call. */
 struct wm_rma_op {
     struct rt_obj obj; /* the handle is in the messages */
@@ -231,6 +238,7 @@ struct wm_rma_op {
     bool copying;              /* `copy` is in progress: map.c, acc_origin.c */
     struct rt_gpu_op copy;
     struct rt_gpu_stage *stage; /* pinned memory in place of buffers in host memory; NULL */
+    struct wm_rma_lent lent;    /* its data, which the target's device reads */
     int err;
 };
 
@@ -290,6 +298,15 @@ void wm_rma_maps_free(struct wm_rma_target *t);
 char *wm_rma_map_reach(struct wm_rma *r, struct wm_rma_target *t, const struct rt_gpu_ptr *near,
                        bool *atomic);
 
+/* Lets the target's device read the data of a long accumulate, and writes their key.  False: they
+ * have to be sent. */
+bool wm_rma_lend(struct wm_rma_op *op, char key[WM_RMA_KEY]);
+void wm_rma_lend_end(struct wm_rma_op *op);
+void wm_rma_lend_refused(struct wm_rma_op *op); /* the target cannot read them */
+/* The target: the data that `rank` has lent, as the device of `near` addresses them, until
+ * ops->detach(); NULL: it cannot read them. */
+struct btl_rmem *wm_rma_borrow(struct wm_rma *r, int rank, const char *key,
+                               const struct rt_gpu_ptr *near, const struct btl_ops **ops);
 /* The same for the data of a put by a stream of the application, until the window ends. */
 char *wm_rma_map_for_stream(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rma_args *a,
                             const struct rt_gpu_ptr *near);
@@ -383,9 +400,10 @@ int wm_rma_unpack(const struct wm_mem *mem, const struct rt_layout *l, int64_t c
                   int64_t pos, const void *in, int64_t n);
 
 /* acc_bulk.c: long accumulates on device memory. */
-/* Receives the data; answers when it is complete. */
+/* Answers when it is complete.  The data lie in memory of the origin with this key, or, if it is
+ * NULL, are received. */
 void wm_rma_fold_begin(struct wm_rma *r, struct wm_rma_origin *o, uint32_t id,
-                       const struct wm_rma_acc *a, bool fetches);
+                       const struct wm_rma_acc *a, bool fetches, const char *key);
 /* From the window's task: executes messages that were deferred, and starts what may start. */
 void wm_rma_folds_run(struct wm_rma *r);
 

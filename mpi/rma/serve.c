@@ -354,7 +354,8 @@ static void on_acc_bulk(struct job *j)
 {
     struct wm_rma_acc a = acc_of(j);
     a.len = j->count * j->layout->size;
-    wm_rma_fold_begin(j->r, j->o, j->m->id, &a, j->m->flags & WM_RMA_FETCH);
+    wm_rma_fold_begin(j->r, j->o, j->m->id, &a, j->m->flags & WM_RMA_FETCH,
+                      j->m->flags & WM_RMA_LENT ? j->data : NULL);
 }
 
 static void operation(struct job *j)
@@ -364,7 +365,7 @@ static void operation(struct job *j)
         on_acc_bulk(j);
         return;
     }
-    bool data = j->m->code != WM_RMA_ACC_BULK || j->m->op != RT_OP_NO_OP; /* follow */
+    bool data = j->m->op != RT_OP_NO_OP && !(j->m->flags & WM_RMA_LENT); /* follow */
     if (j->m->code == WM_RMA_PUT_BULK || j->m->code == WM_RMA_GET_BULK ||
         (j->m->code == WM_RMA_ACC_BULK && data)) {
         on_bulk(j, err);

@@ -357,6 +357,39 @@ static void broken_mapping(void)
     rr_give(buf);
 }
 
+/* The target's device reads the data of a long accumulate where they lie: one kernel, no copy. */
+static void read_in_place(void)
+{
+    fake_cuda_fail_fn *fail = (fake_cuda_fail_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_fail");
+    fake_cuda_seen_fn *seen = (fake_cuda_seen_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_seen");
+    enum { COUNT = MOST / 4 };
+    int *v = calloc(COUNT, sizeof *v), wrong = 0;
+    char *buf = rr_take(GT_CUDA, MOST);
+    if (mt_rank == 1)
+        for (int i = 0; i < COUNT; i++)
+            v[i] = i;
+    gt_write(buf, v, MOST);
+    open_device_window(MOST);
+    fail("kernel:1000000000,cuMemcpyAsync:1000000000"); /* counts */
+    long kernels = seen("kernel"), copies = seen("cuMemcpyAsync");
+    MPI_Barrier(mt_comm);
+    if (mt_rank == 1) {
+        OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win));
+        OK(MPI_Accumulate(buf, COUNT, MPI_INT, 0, 0, COUNT, MPI_INT, MPI_SUM, win));
+        OK(MPI_Win_unlock(0, win));
+    }
+    MPI_Barrier(mt_comm);
+    CHECK_EQ(seen("cuMemcpyAsync") - copies, 0);
+    CHECK_EQ(seen("kernel") - kernels, mt_rank == 0 && mt_size > 1);
+    gt_read(v, mem, MOST);
+    for (int i = 0; i < COUNT; i++)
+        wrong += v[i] != (mt_rank == 0 && mt_size > 1 ? i : 0);
+    CHECK_EQ(wrong, 0);
+    close_device_window();
+    rr_give(buf);
+    free(v);
+}
+
 /* ---- copies that fail ---- */
 
 enum { LONG = 100000, BULK = 4 << 20 };
@@ -440,6 +473,8 @@ int main(int argc, char **argv)
         MT_RUN(addresses);
         if (gt_is_fake())
             MT_RUN(broken_mapping);
+        if (gt_is_fake() && gt_kernels())
+            MT_RUN(read_in_place);
     }
     if (breaks || maps)
         return mt_end();
