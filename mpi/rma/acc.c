@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Accumulates: the one rule that makes them atomic.  A process that changes the memory of a target
- * by an accumulate holds the stripes of the pages in question, in the target's control block.  This
- * holds for a process of the target's host, which uses a pointer or process_vm_writev, and for the
- * target itself, which executes messages.  Messages with accumulates on device memory are executed
- * by atomic operations of the device if origins' devices change such elements, too (acc_origin.c);
- * else contiguous elements by a kernel where there is one, others after a copy to host memory.
+/* Accumulates: the rule that makes them atomic, for all that element.c does not carry out.  A
+ * process that changes the memory of a target by an accumulate holds the stripes of the pages in
+ * question, in the target's control block.  This applies to a process of the target's host, which
+ * uses a pointer or process_vm_writev, and to the target itself, which executes messages.  Messages
+ * with accumulates on device memory are executed by atomic operations of the device if origins'
+ * devices change such elements, too (acc_origin.c); else contiguous elements by a kernel where
+ * there is one, others after a copy to host memory.
  *
  * Contiguous elements go page by page, with one stripe at a time.  For other layouts, and for
  * elements that cannot be reduced in place, the data of a part are gathered, reduced and
@@ -255,10 +256,17 @@ static int in_parts(const struct wm_rma_acc *a)
     return err;
 }
 
+static void use_stripes(const struct wm_rma_acc *a)
+{
+    if (rt_unlikely(rt_load_acquire(&a->ctl->rule) != WM_RMA_BY_STRIPE))
+        wm_rma_stripes_begin(a->rma, a->ctl);
+}
+
 int wm_rma_acc(const struct wm_rma_acc *a)
 {
     if (a->len <= 0)
         return 0;
+    use_stripes(a);
     if (a->cma >= 0 || a->mem || !a->layout->contig || !aligned(a, a->base + a->pos))
         return in_parts(a);
     in_place(a, a->base + a->pos);
@@ -272,6 +280,7 @@ int wm_rma_cas(const struct wm_rma_acc *a, const void *compare)
     int err = rt_unlikely(a->mem) ? wm_rma_cas_atomic(a, compare) : -RT_ENOTSUP;
     if (err != -RT_ENOTSUP)
         return err;
+    use_stripes(a);
     lock(a->ctl, i);
     err = gather(a, 0, old, a->len);
     if (!err && !memcmp(old, compare, (size_t)a->len))

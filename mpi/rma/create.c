@@ -163,6 +163,9 @@ static void publish(struct wm_rma *r, const struct wm_rma_plan *p, int64_t off, 
     uint64_t base = (uint64_t)(uintptr_t)r->base, node = (uint64_t)(uintptr_t)rt_node.base;
     bool in_node = p->nbytes && base >= node && base - node <= rt_node.nbytes - (size_t)p->nbytes;
     r->ctl = c;
+    for (int i = 0; i < r->nmembers; i++)
+        if (rt_node_fences(r->members[i]))
+            c->rule = WM_RMA_BY_STRIPE;
     c->base = base;
     c->nbytes = r->nbytes;
     c->unit = r->unit;

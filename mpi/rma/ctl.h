@@ -52,6 +52,13 @@ static inline bool wm_rma_stripe_try(struct wm_rma_stripe *s, int local)
 }
 static inline void wm_rma_stripe_free(struct wm_rma_stripe *s) { rt_store_release(&s->holder, 0u); }
 
+/* How accumulates on a target are atomic (element.c). */
+enum wm_rma_rule {
+    WM_RMA_BY_ELEMENT, /* each changes one element, by an atomic operation of the processor */
+    WM_RMA_TO_STRIPES, /* a process waits until no process changes an element in that way */
+    WM_RMA_BY_STRIPE   /* each holds the stripes of its elements; never another rule again */
+};
+
 /* What a process has done so far for the owner of a block.  Only that process stores here, without
  * waiting for the cache line, and only the owner reads. */
 struct wm_rma_from {
@@ -86,11 +93,13 @@ struct wm_rma_ctl {
     char key[WM_RMA_KEY];
     /* an address that other processes read to find out whether they have access */
     uint64_t probe;
+    uint32_t rule; /* enum wm_rma_rule; the only word of this part that changes later */
 
     struct wm_rma_lock lock; /* mode 0: shared, mode 1: exclusive */
     struct wm_rma_lock all; /* of the leader only: mode 0: MPI_Win_lock_all, mode 1: exclusive locks
                                of any process of the host */
     _Alignas(RT_CACHE_LINE) uint32_t left; /* 1: the owner has passed the barrier of MPI_Win_free */
+    _Alignas(RT_CACHE_LINE) uint32_t changing; /* 1: the owner changes an element of any target */
     /* MPI_Win_fence calls of the owner, where the window has two processes of one host */
     _Alignas(RT_CACHE_LINE) uint32_t nfences;
     _Alignas(RT_CACHE_LINE) struct wm_rma_node node[WM_RMA_NODES];
@@ -117,6 +126,22 @@ static inline size_t wm_rma_ctl_nbytes(int nlocal, int nnotes)
     size_t n = sizeof(struct wm_rma_ctl) + (size_t)nlocal * sizeof(struct wm_rma_from) +
                (size_t)nnotes * sizeof(struct wm_rma_note);
     return (n + 4095) & ~(size_t)4095;
+}
+
+/* Around a change of one element by an atomic operation: `mine` is the caller's block, `c` the
+ * target's.  False: the rule is, or will be, that of stripes. */
+static inline bool wm_rma_element_begin(struct wm_rma_ctl *mine, const struct wm_rma_ctl *c)
+{
+    rt_store_relaxed(&mine->changing, 1u);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the other half of rt_node_barrier() in element.c */
+    if (rt_likely(rt_load_acquire(&c->rule) == WM_RMA_BY_ELEMENT))
+        return true;
+    rt_store_release(&mine->changing, 0u);
+    return false;
+}
+static inline void wm_rma_element_end(struct wm_rma_ctl *mine)
+{
+    rt_store_release(&mine->changing, 0u);
 }
 
 #endif

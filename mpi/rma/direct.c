@@ -138,6 +138,7 @@ int wm_rma_execute(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rm
     }
     const struct wm_type *basic = a->target.type->basic;
     struct wm_rma_acc c; /* field by field: clearing it first costs as much as a short accumulate */
+    c.rma = r;
     c.ctl = t->ctl;
     c.cma = t->path == WM_PATH_CMA ? t->local : -1;
     c.zero = t->ptr;
@@ -150,6 +151,8 @@ int wm_rma_execute(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rm
     c.esize = basic->layout.size;
     c.pos = 0;
     c.len = a->nbytes;
+    if (wm_rma_element_try(r, &c, a))
+        return 0;
     if (a->what == WM_RMA_DO_ACC)
         return accumulate(&c, a);
     c.origin = a->origin.buf;

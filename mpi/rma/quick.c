@@ -64,6 +64,7 @@ static bool take(struct wm_rma *r, struct wm_rma_target *t, int row)
     q->ptr = t->ptr;
     q->unit = t->unit;
     q->ctl = t->ctl;
+    q->mine = r->ctl;
     q->rma = r;
     q->t = t;
     r->quick |= (uint64_t)1 << row;
@@ -78,6 +79,8 @@ void wm_rma_quick_open(struct wm_rma *r, struct wm_rma_target *t)
     bool passive = r->access == WM_ACCESS_LOCK || r->access == WM_ACCESS_LOCK_ALL;
     if (q->t != t && !take(r, t, row))
         return;
+    rt_store_relaxed(&q->fences, rt_threaded || r->win->flavor == MPI_WIN_FLAVOR_SHARED);
+    rt_store_relaxed(&q->stored, true); /* by the operation on the long path */
     rt_store_relaxed(&q->nbytes, t->nbytes);
     /* Without a helper, a flush makes progress for processes that need messages. */
     rt_store_relaxed(&q->passive, passive && (!r->serves || r->helped));

@@ -31,11 +31,15 @@ struct wm_rma_target;
 struct wm_rma_quick {
     _Alignas(RT_CACHE_LINE) uintptr_t win; /* handle */
     int rank;
-    bool passive;    /* the epoch is one of MPI_Win_lock or MPI_Win_lock_all */
+    bool passive; /* the epoch is one of MPI_Win_lock or MPI_Win_lock_all */
+    /* Stores to the target's memory since the last flush may still be in the processor's store
+     * buffer. */
+    bool stored;
+    bool fences;     /* `stored` stays set: shared windows, and processes with threads */
     uint64_t nbytes; /* of the target's window memory; 0: operations take the long path now */
     char *ptr;       /* where the memory is mapped */
     int64_t unit;
-    struct wm_rma_ctl *ctl;
+    struct wm_rma_ctl *ctl, *mine; /* of the target; of this process */
     struct wm_rma *rma;
     struct wm_rma_target *t;
 };
@@ -63,6 +67,10 @@ struct wm_rma_change {
     uint32_t adds;        /* 4, 8: the sum of integers of so many bytes; else 0 */
 };
 extern RT_HIDDEN struct wm_rma_change wm_rma_change[32][256];
+
+/* element.c: changes one element by the kernel and an atomic operation.  False: the long path. */
+bool wm_rma_element(struct wm_rma_ctl *mine, const struct wm_rma_ctl *c, rt_reduce_fn *kernel,
+                    void *at, const void *origin, void *result, uint64_t nbytes);
 
 static inline struct wm_rma_quick *wm_rma_quick_at(uintptr_t win, int rank)
 {
@@ -140,8 +148,10 @@ static inline bool wm_rma_quick_put(const void *buf, MPI_Count count, MPI_Dataty
 {
     uint64_t n = wm_rma_quick_nbytes(buf, count, type, target_count, target_type);
     char *at;
-    if (rt_unlikely(!wm_rma_quick_reach(wm_rma_quick_find(win, rank), disp, n, &at)))
+    struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
+    if (rt_unlikely(!wm_rma_quick_reach(q, disp, n, &at)))
         return false;
+    rt_store_relaxed(&q->stored, true);
     wm_rma_quick_copy(at, buf, n);
     return true;
 }
@@ -182,18 +192,36 @@ static inline bool wm_rma_quick_fits(uint64_t offset, const struct wm_rma_change
            !(((uintptr_t)at | (uintptr_t)origin) & (c->align - 1));
 }
 
+/* Locks the stripe of an element; false: another process holds it, or this target has no stripes
+ * yet.  The caller stores to the target's memory. */
+static inline bool wm_rma_quick_stripe(struct wm_rma_quick *q, const char *at,
+                                       struct wm_rma_stripe **out)
+{
+    struct wm_rma_stripe *s = &q->ctl->stripe[wm_rma_stripe_of((uint64_t)(at - q->ptr))];
+    if (rt_unlikely(rt_load_acquire(&q->ctl->rule) != WM_RMA_BY_STRIPE ||
+                    !wm_rma_stripe_try(s, rt_node.rank)))
+        return false;
+    rt_store_relaxed(&q->stored, true);
+    *out = s;
+    return true;
+}
+
 /* `count` elements at `at`; their old values go to `result`, NULL: nowhere. */
-static inline bool wm_rma_quick_change(const struct wm_rma_quick *q, char *at, const void *origin,
+static inline bool wm_rma_quick_change(struct wm_rma_quick *q, char *at, const void *origin,
                                        void *result, int64_t count, MPI_Datatype type, MPI_Op op)
 {
     const struct wm_rma_change *c = &wm_rma_change[(uintptr_t)op % 32][(uintptr_t)type % 256];
     rt_reduce_fn *kernel = rt_load_acquire(&c->kernel);
     if (rt_unlikely((uintptr_t)op / 32 != 1 || !kernel || (!result && op == MPI_NO_OP)))
         return false;
-    uint64_t offset = (uint64_t)(at - q->ptr);
-    struct wm_rma_stripe *s = &q->ctl->stripe[wm_rma_stripe_of(offset)];
-    if (rt_unlikely(!wm_rma_quick_fits(offset, c, at, origin, count) ||
-                    !wm_rma_stripe_try(s, rt_node.rank)))
+    struct wm_rma_stripe *s;
+    if (count == 1 && rt_load_relaxed(&q->ctl->rule) == WM_RMA_BY_ELEMENT) {
+        if (!RT_ATOMIC_FENCES)
+            rt_store_relaxed(&q->stored, true);
+        return wm_rma_element(q->mine, q->ctl, kernel, at, origin, result, c->size);
+    }
+    if (rt_unlikely(!wm_rma_quick_fits((uint64_t)(at - q->ptr), c, at, origin, count) ||
+                    !wm_rma_quick_stripe(q, at, &s)))
         return false;
     if (result)
         wm_rma_quick_copy(result, at, (uint64_t)count * c->size);
@@ -211,7 +239,7 @@ static inline bool wm_rma_quick_accumulate(const void *buf, MPI_Count count, MPI
                                            int rank, MPI_Aint disp, MPI_Count target_count,
                                            MPI_Datatype target_type, MPI_Op op, MPI_Win win)
 {
-    const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
+    struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
     uint64_t n = wm_rma_quick_nbytes(buf, count, type, target_count, target_type);
     char *at;
     wm_rma_quick_reopen(q);
@@ -225,7 +253,7 @@ static inline bool wm_rma_quick_get_accumulate(const void *buf, MPI_Count count,
                                                MPI_Count target_count, MPI_Datatype target_type,
                                                MPI_Op op, MPI_Win win)
 {
-    const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
+    struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
     uint64_t n = wm_rma_quick_nbytes(buf, count, type, target_count, target_type);
     char *at;
     wm_rma_quick_reopen(q);
@@ -246,26 +274,48 @@ static inline uint64_t wm_rma_quick_number(const void *from, uint64_t nbytes)
     return v;
 }
 
+static inline bool wm_rma_quick_element_begin(struct wm_rma_quick *q)
+{
+    if (!RT_ATOMIC_FENCES)
+        rt_store_relaxed(&q->stored, true);
+    return rt_likely(!rt_threaded) && wm_rma_element_begin(q->mine, q->ctl);
+}
+
+/* The sum of an integer of 4 or 8 bytes by one atomic operation; *old: the value before. */
+static inline bool wm_rma_quick_add(struct wm_rma_quick *q, void *at, uint64_t v, uint64_t n,
+                                    uint64_t *old)
+{
+    if (rt_unlikely(!wm_rma_quick_element_begin(q)))
+        return false;
+    *old = n == 8 ? rt_fetch_add((uint64_t *)at, v) : rt_fetch_add((uint32_t *)at, (uint32_t)v);
+    wm_rma_element_end(q->mine);
+    return true;
+}
+
 /* Sums of integers: without a kernel, and so without a call. */
 static inline bool wm_rma_quick_fetch_and_op(const void *buf, void *result, MPI_Datatype type,
                                              int rank, MPI_Aint disp, MPI_Op op, MPI_Win win)
 {
-    const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
-    uint64_t n = wm_rma_quick_nbytes(buf, 1, type, 1, type);
+    struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
+    uint64_t n = wm_rma_quick_nbytes(buf, 1, type, 1, type), old;
+    struct wm_rma_stripe *s;
     char *at;
     if (rt_unlikely(!wm_rma_quick_reach(q, disp, n, &at) || (uintptr_t)op / 32 != 1 ||
                     (uintptr_t)result <= 2))
         return false;
     const struct wm_rma_change *c = &wm_rma_change[(uintptr_t)op % 32][(uintptr_t)type % 256];
-    uint64_t offset = (uint64_t)(at - q->ptr);
-    struct wm_rma_stripe *s = &q->ctl->stripe[wm_rma_stripe_of(offset)];
-    /* aligned: within one page, and so under one stripe */
-    if (rt_unlikely(rt_load_relaxed(&c->adds) != n || offset & (n - 1) ||
-                    !wm_rma_stripe_try(s, rt_node.rank)))
+    uint64_t v = wm_rma_quick_number(buf, n);
+    /* aligned: also within one page, and so under one stripe */
+    if (rt_unlikely(rt_load_relaxed(&c->adds) != n || (uintptr_t)at & (n - 1)))
         return false;
-    uint64_t old = wm_rma_quick_number(at, n), sum = old + wm_rma_quick_number(buf, n);
-    wm_rma_quick_copy_number(at, &sum, n);
-    wm_rma_stripe_free(s);
+    if (!wm_rma_quick_add(q, at, v, n, &old)) {
+        if (!wm_rma_quick_stripe(q, at, &s))
+            return false;
+        old = wm_rma_quick_number(at, n);
+        v += old;
+        wm_rma_quick_copy_number(at, &v, n);
+        wm_rma_stripe_free(s);
+    }
     wm_rma_quick_copy_number(result, &old, n);
     return true;
 }
@@ -276,24 +326,45 @@ static inline bool wm_rma_again_fetch_and_op(const void *buf, void *result, MPI_
     return wm_rma_quick_get_accumulate(buf, 1, type, result, 1, type, rank, disp, 1, type, op, win);
 }
 
+static inline bool wm_rma_quick_swap(struct wm_rma_quick *q, void *at, uint64_t v, uint64_t n,
+                                     uint64_t *old)
+{
+    uint32_t old4 = (uint32_t)*old;
+    if (rt_unlikely((uintptr_t)at & (n - 1) || !wm_rma_quick_element_begin(q)))
+        return false;
+    if (n == 8) {
+        rt_cas((uint64_t *)at, old, v);
+    } else {
+        rt_cas((uint32_t *)at, &old4, (uint32_t)v);
+        *old = old4;
+    }
+    wm_rma_element_end(q->mine);
+    return true;
+}
+
 static inline bool wm_rma_quick_compare_and_swap(const void *buf, const void *compare, void *result,
                                                  MPI_Datatype type, int rank, MPI_Aint disp,
                                                  MPI_Win win)
 {
-    const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
+    struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
     uint64_t n = wm_rma_quick_nbytes(buf, 1, type, 1, type);
+    struct wm_rma_stripe *s;
     char *at;
     if (rt_unlikely(!wm_rma_quick_reach(q, disp, n, &at) || (n != 4 && n != 8) ||
                     (uintptr_t)compare <= 2 || (uintptr_t)result <= 2))
         return false;
     const struct wm_type *t = wm_type_predefined[(uintptr_t)type - WM_RMA_QUICK_TYPE];
-    struct wm_rma_stripe *s = &q->ctl->stripe[wm_rma_stripe_of((uint64_t)(at - q->ptr))];
-    if (rt_unlikely(!(t->ops & 1u << RT_OP_BAND) || !wm_rma_stripe_try(s, rt_node.rank)))
+    uint64_t old = wm_rma_quick_number(compare, n);
+    if (rt_unlikely(!(t->ops & 1u << RT_OP_BAND)))
         return false;
-    uint64_t old = wm_rma_quick_number(at, n);
-    if (old == wm_rma_quick_number(compare, n))
-        wm_rma_quick_copy_number(at, buf, n);
-    wm_rma_stripe_free(s);
+    if (!wm_rma_quick_swap(q, at, wm_rma_quick_number(buf, n), n, &old)) {
+        if (!wm_rma_quick_stripe(q, at, &s))
+            return false;
+        old = wm_rma_quick_number(at, n);
+        if (old == wm_rma_quick_number(compare, n))
+            wm_rma_quick_copy_number(at, buf, n);
+        wm_rma_stripe_free(s);
+    }
     wm_rma_quick_copy_number(result, &old, n);
     return true;
 }
@@ -306,14 +377,22 @@ static inline bool wm_rma_again_compare_and_swap(const void *buf, const void *co
     return wm_rma_quick_compare_and_swap(buf, compare, result, type, rank, disp, win);
 }
 
-/* Operations on such a target are complete when their call returns.  The barrier orders the stores,
- * or the data of gets, before what follows. */
+/* Operations on such a target are complete when their call returns, except for stores in the
+ * processor's store buffer.  The fence orders these before loads that follow: two processes that
+ * both put, flush and then read what the other has put do not both find the old value, whether they
+ * read by a get or by a load (MPI-5.0 section 12.7: a put is visible when it is complete at the
+ * target).  Gets and atomic operations leave nothing in the store buffer. */
 static inline bool wm_rma_quick_flush(int rank, MPI_Win win)
 {
-    const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
-    bool done = rt_likely(q && rt_load_relaxed(&q->passive)) && !wm_rma_quick_due();
-    rt_fence();
-    return done;
+    struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
+    if (rt_unlikely(!q || !rt_load_relaxed(&q->passive)) || wm_rma_quick_due())
+        return false;
+    if (rt_load_relaxed(&q->stored)) {
+        rt_store_relaxed(&q->stored, q->fences);
+        rt_fence();
+    }
+    rt_fence_acquire();
+    return true;
 }
 static inline bool wm_rma_quick_flush_local(int rank, MPI_Win win)
 {

@@ -365,6 +365,7 @@ void wm_rma_release(struct wm_rma *r, struct wm_rma_want *w);
 /* acc.c: inout (the target's memory) = origin op inout, old values to `result`, all atomic element
  * by element with regard to all accumulates on this target.  0 or -RT_E... */
 struct wm_rma_acc {
+    const struct wm_rma *rma;
     struct wm_rma_ctl *ctl; /* of the target */
     int cma;                /* local rank of the process to whose memory `base` belongs; -1: ours */
     char *zero;             /* where the window's memory begins, in the address space of `base` */
@@ -383,6 +384,15 @@ struct wm_rma_acc {
 int wm_rma_acc(const struct wm_rma_acc *a);
 /* Compare-and-swap of one element; 0 or -RT_E... */
 int wm_rma_cas(const struct wm_rma_acc *a, const void *compare);
+
+/* element.c */
+/* Carries out an accumulate or compare-and-swap on one element by an atomic operation; `c` has its
+ * ctl, cma, base, layout, elem and esize.  False: it needs wm_rma_acc() or wm_rma_cas(). */
+bool wm_rma_element_try(const struct wm_rma *r, const struct wm_rma_acc *c,
+                        const struct wm_rma_args *a);
+/* From here on, accumulates on the target with this block take stripes.  Waits for a change of an
+ * element that another process has begun. */
+void wm_rma_stripes_begin(const struct wm_rma *r, struct wm_rma_ctl *c);
 
 /* acc_device.c: wm_rma_acc() for a part of at most 32 KiB of device memory, whose stripes the
  * caller holds.  -RT_ENOTSUP: there is no kernel for it, and nothing has been changed. */

@@ -198,7 +198,8 @@ static int on_get(struct job *j)
 
 static struct wm_rma_acc acc_of(const struct job *j)
 {
-    return (struct wm_rma_acc){ .ctl = j->r->ctl,
+    return (struct wm_rma_acc){ .rma = j->r,
+                                .ctl = j->r->ctl,
                                 .cma = -1,
                                 .zero = j->r->base,
                                 .base = j->base,

@@ -19,6 +19,14 @@
 #define rt_fence_acquire() __atomic_thread_fence(__ATOMIC_ACQUIRE)
 #define rt_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
+/* Whether an atomic operation that changes memory also orders earlier stores, and its own, before
+ * later loads, as rt_fence() does. */
+#if defined(__x86_64__)
+#define RT_ATOMIC_FENCES true
+#else
+#define RT_ATOMIC_FENCES false
+#endif
+
 #define rt_likely(x) __builtin_expect(!!(x), 1)
 #define rt_unlikely(x) __builtin_expect(!!(x), 0)
 

@@ -147,6 +147,18 @@ void rt_bell_wake(struct rt_bell *b)
         syscall(SYS_futex, &b->word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
+void rt_node_barrier(void)
+{
+    if (rt_node_private.membarrier && !rt_node_private.alone)
+        syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+    rt_fence();
+}
+
+bool rt_node_fences(int r)
+{
+    return rt_node.bells && rt_load_acquire(&rt_node.bells[r].asleep) & RT_BELL_FENCE;
+}
+
 uint32_t rt_bell_arm(bool polls)
 {
     struct rt_bell *b = my_bell();
@@ -157,9 +169,7 @@ uint32_t rt_bell_arm(bool polls)
         publish_name();
     /* the name of the socket before `asleep` */
     rt_store_release(&b->asleep, awake_state() | RT_BELL_ASLEEP | (polls ? RT_BELL_POLLS : 0));
-    if (rt_node_private.membarrier && !rt_node_private.alone)
-        syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
-    rt_fence(); /* `asleep` before the caller's last poll */
+    rt_node_barrier(); /* `asleep` before the caller's last poll */
     return word;
 }
 

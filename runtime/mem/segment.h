@@ -113,6 +113,13 @@ void rt_node_say_last(void);
 bool rt_node_said_last(int r);
 bool rt_node_is_last(int r);
 
+/* Makes all other processes of the segment execute a fence, those excepted for which
+ * rt_node_fences(): they have no membarrier(2).  So another process may publish a store and read
+ * without a fence what this process has stored before the call: either the other process reads
+ * that, or this process, after the call, sees what the other has published. */
+void rt_node_barrier(void);
+bool rt_node_fences(int r);
+
 /* Wake the owner of a bell if it sleeps: local rank `to`, or the owner of `b`.  Called after
  * storing the data for which the owner waits.  rt_bell_wake() is the slow path of the others. */
 void rt_bell_wake(struct rt_bell *b);

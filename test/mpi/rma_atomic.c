@@ -62,6 +62,77 @@ static void swaps(void)
     close_window();
 }
 
+/* Sums of single elements by all ranks, and in the middle one of two elements: no update is lost
+ * where the library then changes how it makes accumulates atomic. */
+static void longer_one_between(void)
+{
+    enum { WINDOWS = 24, ROUNDS = 120 };
+    int64_t ones[2] = { 1, 1 }, got;
+    for (int w = 0; w < WINDOWS; w++) {
+        open_window(16);
+        OK(MPI_Win_lock_all(0, win));
+        for (int i = 0; i < ROUNDS; i++) {
+            if (i % 2)
+                OK(MPI_Fetch_and_op(ones, &got, MPI_INT64_T, 0, 0, MPI_SUM, win));
+            else
+                OK(MPI_Accumulate(ones, 1, MPI_INT64_T, 0, 0, 1, MPI_INT64_T, MPI_SUM, win));
+            OK(MPI_Win_flush(0, win));
+            if (mt_rank == w % mt_size && i == w * ROUNDS / WINDOWS)
+                OK(MPI_Accumulate(ones, 2, MPI_INT64_T, 0, 0, 2, MPI_INT64_T, MPI_SUM, win));
+        }
+        OK(MPI_Win_unlock_all(win));
+        MPI_Barrier(mt_comm);
+        if (mt_rank == 0)
+            CHECK_EQ(*(int64_t *)(void *)mem, mt_size * ROUNDS + 1);
+        close_window();
+    }
+}
+
+/* Two ranks count up in each other's memory, and after each flush read what the other has stored:
+ * of two flushed changes, at least one rank sees the other's.  `adds`: the change is an atomic
+ * operation, else a put; `loads`: the read is a load, else a get. */
+static void store_then_read(bool adds, bool loads)
+{
+    enum { STEPS = 400 };
+    int seen[STEPS + 1] = { 0 }, theirs[STEPS + 1], one = 1, other = mt_size - 1 - mt_rank;
+    open_window(sizeof(int));
+    OK(MPI_Win_lock_all(0, win));
+    MPI_Barrier(mt_comm);
+    for (int i = 1; i <= STEPS && (mt_rank == 0 || other == 0); i++) {
+        if (adds)
+            OK(MPI_Accumulate(&one, 1, MPI_INT, other, 0, 1, MPI_INT, MPI_SUM, win));
+        else
+            OK(MPI_Put(&i, 1, MPI_INT, other, 0, 1, MPI_INT, win));
+        OK(MPI_Win_flush(other, win));
+        if (loads) {
+            seen[i] = *(volatile int *)(void *)mem;
+        } else {
+            OK(MPI_Get(&seen[i], 1, MPI_INT, mt_rank, 0, 1, MPI_INT, win));
+            OK(MPI_Win_flush(mt_rank, win));
+        }
+    }
+    OK(MPI_Win_unlock_all(win));
+    if (mt_rank == 0 || other == 0) {
+        MPI_Sendrecv(seen, STEPS + 1, MPI_INT, other, 0, theirs, STEPS + 1, MPI_INT, other, 0,
+                     mt_comm, MPI_STATUS_IGNORE);
+        for (int i = 1; i <= STEPS; i++)
+            if (seen[i] < STEPS)
+                CHECK_MSG(theirs[seen[i] + 1] >= i, "step %d saw %d, whose next step saw %d", i,
+                          seen[i], theirs[seen[i] + 1]);
+    }
+    close_window();
+}
+
+static void flush_orders(void)
+{
+    if (mt_size < 2) {
+        mt_skip("needs two ranks");
+        return;
+    }
+    for (int i = 0; i < 4; i++)
+        store_then_read(i & 1, i & 2);
+}
+
 /* Sums of all types, also on unaligned elements, by all ranks at once. */
 static void sums(void)
 {
@@ -281,6 +352,8 @@ int main(int argc, char **argv)
     mt_init(argc, argv);
     MT_RUN(counter);
     MT_RUN(swaps);
+    MT_RUN(longer_one_between);
+    MT_RUN(flush_orders);
     MT_RUN(sums);
     MT_RUN(pairs);
     MT_RUN(order);
