@@ -160,7 +160,7 @@ struct launch_rank {
     pid_t pid;     /* also its process group; 0: not started */
     bool running, connected, finalized, aborted;
     bool lost;            /* its connection to PMIx has ended: no MPI_Finalize can follow */
-    int left;             /* 1: the first rank of the job that left (job_end.c); 0: has not left */
+    uint64_t left_ns;     /* when it was noticed that it had left (job_end.c); 0: has not left */
     bool reported;        /* its end has been handled */
     bool gone;            /* its process group was empty when the process was reaped */
     int status;           /* of waitpid */
@@ -227,7 +227,6 @@ struct launch_job {
     int event_fd; /* read end */
     int nrunning, nconnected, nfinalized;
     int nskipped; /* ranks that exited with code 0 without calling MPI_Init */
-    int nleft;    /* ranks that have left: job_end.c */
 
     /* The rank that failed first without a signal, its exit code and message.  The cause may still
      * turn out to be the death of another rank by a signal, or the failure of a rank that left

@@ -151,16 +151,37 @@ static void report(struct launch_job *job, struct launch_rank *r, int code, cons
 }
 
 /* The rank aborts, its connection to PMIx has ended, or it has ended without a connection. */
-static void set_left(struct launch_job *job, struct launch_rank *r)
+static void set_left(struct launch_rank *r)
 {
-    if (!r->left)
-        r->left = ++job->nleft;
+    if (!r->left_ns)
+        r->left_ns = rt_now_ns();
+}
+
+/* Left with code 0 and, as far as is known, without MPI_Finalize: not a consequence of a failure of
+ * another rank. */
+static bool is_silent(const struct launch_rank *r)
+{
+    return r->reported && r->status == 0 && r->connected && !r->finalized && !r->aborted;
+}
+
+/* Whether two ranks left in an order that is not known.  PMIx may report the ends of connections
+ * that it finds at once in any order. */
+static bool left_together(const struct launch_rank *a, const struct launch_rank *b)
+{
+    if (!b->left_ns)
+        return !b->running;
+    return (a->left_ns > b->left_ns ? a->left_ns - b->left_ns : b->left_ns - a->left_ns) <
+           SUSPECT_NS;
 }
 
 /* Whether a left before b, according to the events received so far. */
 static bool left_before(const struct launch_rank *a, const struct launch_rank *b)
 {
-    return a->left && (!b->left || a->left < b->left);
+    if (!a->left_ns)
+        return false;
+    if (is_silent(a) != is_silent(b) && left_together(a, b))
+        return is_silent(a);
+    return !b->left_ns || a->left_ns < b->left_ns;
 }
 
 /* A rank that fails without a signal may have noticed the death of a peer before the kernel
@@ -190,7 +211,7 @@ static bool is_another_leaving(const struct launch_job *job)
         if (r == job->suspect)
             continue;
         if (r->running ? left_before(r, job->suspect)
-                       : r->connected && !r->finalized && !r->left && !job->suspect->left)
+                       : r->connected && !r->finalized && !r->left_ns && !job->suspect->left_ns)
             return true;
     }
     return false;
@@ -253,7 +274,7 @@ static void judge(struct launch_job *job, struct launch_rank *r)
 static void end_wait(struct launch_job *job, struct launch_rank *r)
 {
     r->lost = true;
-    set_left(job, r);
+    set_left(r);
     if (job->suspect == r && job->suspect_waits)
         job->suspect = NULL;
     if (r->reported && job->suspect != r)
@@ -305,7 +326,7 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
         job->nconnected += !r->connected;
         r->connected = true;
         r->lost = false;
-        r->left = 0;
+        r->left_ns = 0;
         job->nfinalized -= r->finalized; /* the rank had finalized and initialized again */
         r->finalized = false;
         check_skipped(job);
@@ -318,7 +339,7 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
     case LAUNCH_ABORT:
         r->aborted = true;
         if (e->code != PEER_LOST)
-            set_left(job, r);
+            set_left(r);
         snprintf(how, sizeof how, "aborted the job with code %d%s%s", e->code, *e->text ? ": " : "",
                  e->text);
         suspect(job, r, abort_exit_code(e->code), how, "Its messages above may say more.");
@@ -344,7 +365,7 @@ void launch_end_missed(struct launch_job *job, struct launch_rank *r)
 void launch_end_exited(struct launch_job *job, struct launch_rank *r)
 {
     if (!r->connected || r->finalized)
-        set_left(job, r); /* LAUNCH_LOST will not arrive */
+        set_left(r); /* LAUNCH_LOST will not arrive */
     judge(job, r);
     job->nskipped += !r->aborted && !r->connected && r->status == 0;
     check_skipped(job);

@@ -73,10 +73,11 @@ def start(*args, **more):
 
 def exists(pid):
     """Whether a process is there that has not ended.  One that has, and has lost its parent, stays visible where process 1 does
-    not wait for it, as in many containers."""
+    not wait for it, as in many containers.  One whose first thread has ended before the others still holds its descriptors."""
     try:
         with open(f"/proc/{pid}/stat") as f:
-            return f.read().rsplit(")", 1)[1].split()[0] != "Z"
+            fields = f.read().rsplit(")", 1)[1].split()
+        return fields[0] != "Z" or int(fields[17]) > 1
     except (OSError, IndexError):
         return False
 

@@ -50,6 +50,7 @@ static void begin(void)
 
 static void loses_connection(int rank)
 {
+    now_ns += 1000;
     launch_end_event(&job, &(struct launch_event){ .kind = LAUNCH_LOST, .rank = rank });
 }
 
@@ -242,6 +243,43 @@ static void the_first_to_leave_of_all_is_named_late(void)
     CHECK_MSG(strstr(said, "rank 1 "), "%s", said);
 }
 
+/* PMIx notices the ends of both connections at once, in the other order, before or after the ends
+ * of the ranks. */
+static void the_silent_of_two_is_named(void)
+{
+    for (int early = 0; early < 3; early++) {
+        begin();
+        leaves(2);
+        goodbye(2);
+        for (int i = 0; i < early; i++)
+            loses_connection(i);
+        exits(1, 0);
+        exits(0, 9);
+        for (int i = early; i < 2; i++) {
+            launch_end_check(&job);
+            loses_connection(i);
+        }
+        wait_long();
+        CHECK_EQ(job.exit_code, LAUNCH_EXIT_FAIL);
+        CHECK_MSG(strstr(said, "rank 1 "), "%s", said);
+    }
+}
+
+/* Long before another leaves with code 0. */
+static void the_first_to_fail_is_named(void)
+{
+    begin();
+    loses_connection(0);
+    now_ns += 200000000;
+    loses_connection(1);
+    exits(1, 0);
+    launch_end_check(&job);
+    exits(0, 9);
+    wait_long();
+    CHECK_EQ(job.exit_code, 9);
+    CHECK_MSG(strstr(said, "rank 0 "), "%s", said);
+}
+
 /* Nothing is reported about the connections. */
 static void a_failure_of_all_is_reported_in_time(void)
 {
@@ -293,6 +331,8 @@ int main(void)
     RUN(the_first_to_leave_is_named);
     RUN(the_first_to_leave_is_named_late);
     RUN(the_first_to_leave_of_all_is_named_late);
+    RUN(the_silent_of_two_is_named);
+    RUN(the_first_to_fail_is_named);
     RUN(a_failure_of_all_is_reported_in_time);
     RUN(a_failure_is_reported_in_time);
     RUN(a_failure_beside_a_late_goodbye_is_reported);
