@@ -172,6 +172,16 @@ static cu_result ask_short(cu_ptr p, struct answer *a)
                                           p);
 }
 
+/* The number alone, which no other memory of cuMemAlloc ever has: 70 ns instead of 90 (H200, driver
+ * 580), and what is freed has number 0. */
+static cu_result ask_id(cu_ptr p, struct answer *a)
+{
+    int attribute = CU_PTR_BUFFER_ID;
+    void *value = &a->id;
+    a->id = 0;
+    return rt_cuda.pointer_get_attributes(1, &attribute, &value, p);
+}
+
 /* For memory that is likely host memory: 0.15 us instead of 0.24. */
 static cu_result ask_type(cu_ptr p, struct answer *a)
 {
@@ -217,17 +227,27 @@ static bool same(const struct answer *a, const struct answer *b)
            a->len == b->len && a->type == b->type && a->managed == b->managed;
 }
 
+/* Whether the driver still reports what r holds.  A pool gives out freed memory again, and what is
+ * mapped at an address may change, so there the number alone is not enough. */
+static bool is_valid(const struct recent *r, cu_ptr p)
+{
+    enum rt_memkind kind = kind_of(&r->a);
+    struct answer a;
+    if (kind == RT_MEM_CUDA)
+        return ask_id(p, &a) == CU_OK && a.id == r->a.id;
+    if (kind == RT_MEM_CUDA_VMM)
+        return ask(p, &a) == CU_OK && !memcmp(&a, &r->a, sizeof a);
+    return ask_short(p, &a) == CU_OK && same(&a, &r->a);
+}
+
 /* The entry, if it is still valid: one call of the driver. */
 static struct recent *find_recent(cu_ptr p)
 {
     for (int i = 0; i < RECENT; i++) {
         struct recent *r = &recent.of[i];
-        struct answer a;
         if (!covers(r, p))
             continue;
-        bool vmm = kind_of(&r->a) == RT_MEM_CUDA_VMM;
-        if ((vmm ? ask(p, &a) : ask_short(p, &a)) == CU_OK &&
-            (vmm ? !memcmp(&a, &r->a, sizeof a) : same(&a, &r->a)))
+        if (is_valid(r, p))
             return r;
         r->p = 0;
         return NULL;

@@ -108,11 +108,14 @@ static void device_and_back(void)
     r = table_add(space, MIB, &table.own[0], 0);
     CHECK(rt_gpu_is_device(space));
     CHECK(rt_gpu_is_device(space + MIB - 1));
+    r->id++; /* other memory has another number */
     r->type = CU_MEMORY_HOST;
     r->managed = 1;
     CHECK(rt_gpu_is_device(space));
+    r->id++;
     r->managed = 0;
     CHECK(!rt_gpu_is_device(space));
+    r->id++;
     r->type = CU_MEMORY_DEVICE;
     CHECK(rt_gpu_is_device(space));
 }
@@ -243,10 +246,12 @@ static void kinds(void)
     CHECK_EQ(q.id, r->id);
     CHECK(q.g && q.g->ctx == &table.own[1]);
     first = q;
+    r->id++;
     r->managed = 1;
     CHECK_EQ(rt_gpu_query(space, MIB, &q), 0);
     CHECK_EQ(q.kind, RT_MEM_MANAGED);
     CHECK(q.g == first.g);
+    r->id++;
     r->managed = r->legacy = 0;
     r->ctx = NULL;
     r->pool = (cu_pool)&table;
@@ -293,6 +298,7 @@ static void one_call_for_what_is_known(void)
     int n = table.nask;
     CHECK_EQ(rt_gpu_query(space, 1, &q), 0);
     CHECK_EQ(table.nask, n + 1);
+    CHECK_EQ(table.nattributes, 1);
     CHECK(rt_gpu_is_device(space + 8));
     CHECK_EQ(table.nask, n + 2);
     CHECK_EQ(rt_gpu_find(space + 8, 100, &q), 1);

@@ -258,6 +258,7 @@ static cu_result t_pointer_get_attributes(unsigned n, int *attributes, void **va
     static const struct region nothing;
     const struct region *r = region_of(p);
     __atomic_fetch_add(&table.nask, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&table.nattributes, n, __ATOMIC_RELAXED);
     if (table.ask)
         return table.ask;
     for (unsigned i = 0; i < n; i++)

@@ -44,6 +44,7 @@ struct table {
     int mode, need_mode; /* of captures; streams are created and destroyed only in need_mode */
     int nexchanges;
     int ndlopen, nask;           /* numbers of calls; any thread */
+    unsigned nattributes;        /* asked by the last call */
     int nalloc, nhost, nstreams; /* live */
     int nmoves, nimages;         /* live, of copy.c and images.c */
     int retained[4];             /* references of the primary contexts */
