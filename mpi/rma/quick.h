@@ -206,6 +206,36 @@ static inline bool wm_rma_quick_stripe(struct wm_rma_quick *q, const char *at,
     return true;
 }
 
+static inline void wm_rma_quick_copy_number(void *to, const void *from, uint64_t nbytes)
+{
+    nbytes == 4 ? memcpy(to, from, 4) : memcpy(to, from, 8);
+}
+
+static inline uint64_t wm_rma_quick_number(const void *from, uint64_t nbytes)
+{
+    uint64_t v = 0;
+    wm_rma_quick_copy_number(&v, from, nbytes);
+    return v;
+}
+
+static inline bool wm_rma_quick_element_begin(struct wm_rma_quick *q)
+{
+    if (!RT_ATOMIC_FENCES)
+        rt_store_relaxed(&q->stored, true);
+    return rt_likely(!rt_threaded) && wm_rma_element_begin(q->mine, q->ctl);
+}
+
+/* The sum of an integer of 4 or 8 bytes by one atomic operation; *old: the value before. */
+static inline bool wm_rma_quick_add(struct wm_rma_quick *q, void *at, uint64_t v, uint64_t n,
+                                    uint64_t *old)
+{
+    if (rt_unlikely(!wm_rma_quick_element_begin(q)))
+        return false;
+    *old = n == 8 ? rt_fetch_add((uint64_t *)at, v) : rt_fetch_add((uint32_t *)at, (uint32_t)v);
+    wm_rma_element_end(q->mine);
+    return true;
+}
+
 /* `count` elements at `at`; their old values go to `result`, NULL: nowhere. */
 static inline bool wm_rma_quick_change(struct wm_rma_quick *q, char *at, const void *origin,
                                        void *result, int64_t count, MPI_Datatype type, MPI_Op op)
@@ -215,9 +245,12 @@ static inline bool wm_rma_quick_change(struct wm_rma_quick *q, char *at, const v
     if (rt_unlikely((uintptr_t)op / 32 != 1 || !kernel || (!result && op == MPI_NO_OP)))
         return false;
     struct wm_rma_stripe *s;
+    uint64_t old;
     if (count == 1 && rt_load_relaxed(&q->ctl->rule) == WM_RMA_BY_ELEMENT) {
         if (!RT_ATOMIC_FENCES)
             rt_store_relaxed(&q->stored, true);
+        if (c->adds && !result && !((uintptr_t)at & (c->size - 1)))
+            return wm_rma_quick_add(q, at, wm_rma_quick_number(origin, c->size), c->size, &old);
         return wm_rma_element(q->mine, q->ctl, kernel, at, origin, result, c->size);
     }
     if (rt_unlikely(!wm_rma_quick_fits((uint64_t)(at - q->ptr), c, at, origin, count) ||
@@ -260,36 +293,6 @@ static inline bool wm_rma_quick_get_accumulate(const void *buf, MPI_Count count,
     return rt_likely(result_type == type && result_count == count && (uintptr_t)result > 2) &&
            rt_likely(wm_rma_quick_reach(q, disp, n, &at)) &&
            wm_rma_quick_change(q, at, buf, result, count, type, op);
-}
-
-static inline void wm_rma_quick_copy_number(void *to, const void *from, uint64_t nbytes)
-{
-    nbytes == 4 ? memcpy(to, from, 4) : memcpy(to, from, 8);
-}
-
-static inline uint64_t wm_rma_quick_number(const void *from, uint64_t nbytes)
-{
-    uint64_t v = 0;
-    wm_rma_quick_copy_number(&v, from, nbytes);
-    return v;
-}
-
-static inline bool wm_rma_quick_element_begin(struct wm_rma_quick *q)
-{
-    if (!RT_ATOMIC_FENCES)
-        rt_store_relaxed(&q->stored, true);
-    return rt_likely(!rt_threaded) && wm_rma_element_begin(q->mine, q->ctl);
-}
-
-/* The sum of an integer of 4 or 8 bytes by one atomic operation; *old: the value before. */
-static inline bool wm_rma_quick_add(struct wm_rma_quick *q, void *at, uint64_t v, uint64_t n,
-                                    uint64_t *old)
-{
-    if (rt_unlikely(!wm_rma_quick_element_begin(q)))
-        return false;
-    *old = n == 8 ? rt_fetch_add((uint64_t *)at, v) : rt_fetch_add((uint32_t *)at, (uint32_t)v);
-    wm_rma_element_end(q->mine);
-    return true;
 }
 
 /* Sums of integers: without a kernel, and so without a call. */
