@@ -42,10 +42,12 @@
 #define PIECE (8 << 10)
 #define PIECE_LARGE (16 << 10)
 #define LARGE (64 << 10)
-/* Bytes of a ring in each half.  Two rings stay in a shared cache, and the reader's private cache
- * is full of other data when a ring begins again.  With a private cache of several MiB it is not,
- * and each line costs the writer an invalidation. */
-#define RING (512 << 10)
+/* Bytes of a ring in each half.  Where the ranks share a private cache (two threads of a core),
+ * both rings must fit into it beside the ranks' own data.  2 ranks (Zen 5, 1 MiB), median of a
+ * broadcast of 512 KiB in us with rings of 512 / 256 / 128 / 64 KiB: such cores 7.6 to 28 / 7.7 /
+ * 7.7 / 7.6, cores with a private cache each 22 / 25 / 22 / 25.  Where a reader still has old lines
+ * of the ring in its private cache, a longer ring would save the writer an invalidation a line. */
+#define RING (128 << 10)
 /* Shorter calls have shorter rings, of few pages, for this many calls. */
 #define RING_CALLS 8
 #define PIECE_MIN 1024
