@@ -30,8 +30,9 @@
  * writer's first step, before that half of the writer's can be used again, and keeps it.  Such a
  * writer stays in the call until its readers have done the step in which they read.  In rooted
  * calls readers publish where their data shall be put, and the writer copies a part
- * (reader_share()): with two ranks both work, and in a gather each rank writes its own block, so no
- * rank waits for the root to read.  `land` is written again only in a call that uses the half
+ * (reader_share()): with two ranks both work, and in a gather or gatherv each rank writes its own
+ * block, so no rank waits for the root to read.  There the root's row, which has no data, holds an
+ * address for each writer.  `land` and this row are written again only in a call that uses the half
  * again, and that call waits until all ranks have finished this one.
  *
  * Small blocks of kinds whose ranks know only their own lengths go through the writer's line or
@@ -66,12 +67,6 @@
 /* ---- the parts of a step ---- */
 
 static bool is_sum(enum coll_kind k) { return coll_is(k, COLL_IS_REDUCTION); }
-
-/* Whether a reader's address is that of a row of equal blocks, one from each rank. */
-static bool collects(enum coll_kind k)
-{
-    return coll_is(k, COLL_IS_TO_ROOT) && coll_shape(k, COLL_RECV) == COLL_SIDE_ROW;
-}
 
 static void stage_in(const struct coll_node *n, struct coll_block d, int to, int64_t i)
 {
@@ -132,6 +127,17 @@ static uint64_t *pair_counter(const struct coll_node *n, int leaf)
     return (uint64_t *)(void *)(coll_move_stage(n, leaf, 0, 0) + RT_CACHE_LINE);
 }
 
+/* Publishes where each rank shall put its block, in the root's row, which has no data.  0: the root
+ * reads the block. */
+static void give_places(const struct coll_node *n, const struct coll_args *a)
+{
+    uint64_t *at = (uint64_t *)(void *)coll_move_stage(n, n->team->rank, 0, 0);
+    for (int from = 0; from < n->team->size; from++) {
+        struct coll_block d = coll_move_in(n->team, a, from);
+        at[from] = d.l && d.l->contig ? (uint64_t)(uintptr_t)d.at : 0;
+    }
+}
+
 /* Writes how this rank's blocks move: as addresses or as data; and where others may put data for
  * this rank. */
 static void write_mode(struct coll_node *n, const struct coll_args *a, uint64_t e)
@@ -144,9 +150,10 @@ static void write_mode(struct coll_node *n, const struct coll_args *a, uint64_t 
         coll_node_say_void(n, e);
     if (p->lands) {
         struct coll_block d = coll_move_in(t, a, t->rank == a->root ? !a->root : a->root);
-        if (collects(a->kind))
-            d = coll_args_block(a, COLL_RECV, 0);
-        own->land[n->half] = d.l->contig ? (uint64_t)(uintptr_t)d.at : 0;
+        if (coll_move_collects(a->kind))
+            give_places(n, a);
+        else
+            own->land[n->half] = d.l->contig ? (uint64_t)(uintptr_t)d.at : 0;
         if (p->pair)
             give_address(n, t->size, 0, coll_input(a));
         if (!p->direct)
@@ -225,6 +232,13 @@ static char *scratch(struct coll_node *n)
     return p;
 }
 
+/* Where a reader that has published its places wants this rank's block; 0: it reads the block. */
+static uint64_t place_at(const struct coll_node *n, enum coll_kind k, int reader)
+{
+    const uint64_t *at = (const uint64_t *)(const void *)coll_move_stage(n, reader, 0, 0);
+    return coll_move_collects(k) ? at[n->team->rank] : n->prog[reader].land[n->half];
+}
+
 /* This rank's part of a reduction shared by two ranks. */
 static void work_pair(struct coll_node *n, const struct coll_args *a)
 {
@@ -285,12 +299,10 @@ static bool push(struct coll_node *n, const struct coll_args *a, uint64_t e)
             continue;
         if (!coll_node_at(n, n->next, e, 1))
             return false;
-        uint64_t to = n->prog[n->next].land[n->half];
+        uint64_t to = place_at(n, a->kind, n->next);
         if (!to)
             continue;
         p->pushed = true;
-        if (collects(a->kind))
-            to += (uint64_t)(t->rank * len);
         int err = t->ops->peer_write(t, n->next, to + (uint64_t)skip, d.at + skip,
                                      (size_t)(len - skip));
         if (err < 0)

@@ -96,7 +96,7 @@ static int64_t direct_min(const struct coll_node *n, enum coll_kind k)
         return (sh.rows > 1 ? DIRECT_MIN_GATHER : DIRECT_MIN_SCATTER) / n->team->size;
     if (n->crowded)
         return NEVER;
-    bool many = sh.rows > 2 && k != COLL_GATHER;
+    bool many = sh.rows > 2 && !coll_move_collects(k);
     return many || n->team->size == 2 ? DIRECT_MIN_LONG : DIRECT_MIN;
 }
 
@@ -127,9 +127,20 @@ static bool gives_addresses(struct coll_node *n, const struct coll_args *a)
  * a core each, both copy; if many writers have one reader, each writer copies its own data. */
 static int reader_share(const struct coll_node *n, enum coll_kind k)
 {
+    bool room = n->plan.piece >= n->team->size * (int64_t)sizeof(uint64_t); /* for addresses */
     if (coll_is(k, COLL_IS_ROOTED) && !is_sum(k) && n->team->size == 2 && !n->crowded)
         return 1;
-    return k == COLL_GATHER ? 0 : 2;
+    return coll_move_collects(k) && room ? 0 : 2;
+}
+
+/* Whether a block for this rank is long enough to be put into its buffer by the writer. */
+static bool takes_long(const struct coll_node *n, const struct coll_args *a, int64_t least)
+{
+    const struct coll_team *t = n->team;
+    bool found = false;
+    for (int from = 0; from < t->size && n->plan.in_pieces > 0; from++)
+        found = found || (from != t->rank && coll_move_nbytes(coll_move_in(t, a, from)) >= least);
+    return found;
 }
 
 static void plan_direct(struct coll_node *n, const struct coll_args *a)
@@ -140,9 +151,7 @@ static void plan_direct(struct coll_node *n, const struct coll_args *a)
     int64_t least = direct_min(n, a->kind);
     if (coll_move_most(p->out_pieces, p->in_pieces) * p->piece >= least && coll_node_all_read(n))
         p->direct = p->out_pieces > 0 && gives_addresses(n, a);
-    p->lands = p->share < 2 && p->in_pieces > 0 &&
-               coll_move_nbytes(coll_move_in(t, a, t->rank == a->root ? !a->root : a->root)) >=
-                   least;
+    p->lands = p->share < 2 && takes_long(n, a, least);
     p->pair = a->kind == COLL_REDUCE && t->size == 2 && a->rtype->contig && !n->crowded &&
               coll_args_bytes(t, a) >= COLL_NODE_PAIR_MIN;
     p->lands = p->lands || (p->pair && t->rank == a->root);

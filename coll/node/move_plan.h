@@ -15,6 +15,11 @@ char *coll_move_stage(const struct coll_node *n, int from, int to, int64_t i);
  * rows. */
 char *coll_move_spare(const struct coll_node *n, enum coll_kind k, int64_t i);
 
+/* Whether one rank collects blocks: gather and gatherv. */
+static inline bool coll_move_collects(enum coll_kind k)
+{
+    return coll_is(k, COLL_IS_TO_ROOT) && !coll_is(k, COLL_IS_REDUCTION);
+}
 static inline int64_t coll_move_most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 #endif

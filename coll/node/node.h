@@ -77,7 +77,7 @@ struct coll_node_prog {
     uint64_t probe;      /* address of coll_node_magic in the rank's own memory; 0 until it has
                           * attached */
     uint64_t land[2];    /* for the call that uses half h: where others shall put this rank's data;
-                          * or 0 */
+                          * or 0; unless each has its own place (move.c) */
     uint8_t direct[2];   /* for that call: the rank's blocks hold addresses instead of data */
     uint8_t reads_peers; /* COLL_NODE_READS_...: whether the rank can read all ranks' memory */
     uint64_t lost[2];    /* the last call in half h in which this rank's blocks were poisoned */

@@ -352,6 +352,8 @@ static void add_more(struct fake *f, const struct fake_more *more)
 {
     if (more->ops.peer_read)
         f->ops.peer_read = more->ops.peer_read;
+    if (more->ops.peer_write)
+        f->ops.peer_write = more->ops.peer_write;
     f->ops.dev_describe = more->ops.dev_describe;
     f->ops.dev_release = more->ops.dev_release;
     f->ops.dev_attach = more->ops.dev_attach;

@@ -149,12 +149,67 @@ static void crowded_on_a_node(void)
     rt_idle_configure(1, 1);
 }
 
+static int nwrites;
+
+static int counted_write(struct coll_team *t, int rank, uint64_t to, const void *from,
+                         size_t nbytes)
+{
+    (void)t;
+    (void)rank;
+    nwrites++;
+    memcpy((void *)(uintptr_t)to, from, nbytes);
+    return 0;
+}
+
 /* Starts a rank's call at its first step; 1: it has ended. */
 static int step(struct fake *f, int rank, const struct coll_args *a, struct coll_task *k)
 {
     if (!k->team)
         CHECK_EQ(coll_start(fake_team(f, rank), a, k), 0);
     return coll_task_advance(k);
+}
+
+#define LONG_BLOCK (100 << 10)
+
+/* In a gatherv of long blocks each writer copies its own block to its place, and the root none. */
+static void gatherv_is_written(void)
+{
+    static const struct fake_more more = { .ops = { .peer_read = counted_read,
+                                                    .peer_write = counted_write } };
+    static const int64_t lens[] = { 3 * LONG_BLOCK, 1, LONG_BLOCK },
+                         places[] = { LONG_BLOCK + 1, LONG_BLOCK, 0 };
+    static char in[3][3 * LONG_BLOCK], out[4 * LONG_BLOCK + 1];
+    fake_more = &more;
+    struct fake *f = fake_create(3, 1, true, SHM_ROOM);
+    for (int call = 0; call < 3; call++) { /* in the first call the ranks test what they can read */
+        struct coll_task tasks[3];
+        memset(tasks, 0, sizeof tasks);
+        nreads = nwrites = 0;
+        for (int r = 0; r < 3; r++)
+            memset(in[r], 'a' + 3 * call + r, sizeof in[r]);
+        for (int ended = 0, turn = 0; ended < 7 && turn < 1000; turn++) {
+            int r = turn % 3;
+            const struct coll_args a = { .kind = COLL_GATHERV,
+                                         .root = 1,
+                                         .mem = RT_MEM_HOST,
+                                         .sbuf = in[r],
+                                         .rbuf = out,
+                                         .scount = lens[r],
+                                         .stype = &coll_bytes,
+                                         .rtype = &coll_bytes,
+                                         .rcounts = r == 1 ? lens : NULL,
+                                         .rdispls = r == 1 ? places : NULL };
+            if (!(ended & 1 << r) && step(f, r, &a, &tasks[r]))
+                ended |= 1 << r;
+            CHECK_MSG(turn < 999, "call %d does not end", call);
+        }
+        for (int r = 0; r < 3; r++)
+            CHECK(!memcmp(out + places[r], in[r], (size_t)lens[r]));
+    }
+    CHECK_EQ(nreads, 0);
+    CHECK_EQ(nwrites, 2);
+    CHECK_EQ(fake_destroy(f), 0);
+    fake_more = NULL;
 }
 
 /* One step of a broadcast of `nbytes` bytes from rank 0; 1: it has ended. */
@@ -252,6 +307,7 @@ int main(void)
     RUN(one_root_on_a_node);
     RUN(direct_on_a_node);
     RUN(crowded_on_a_node);
+    RUN(gatherv_is_written);
     RUN(a_root_runs_ahead);
     RUN(a_root_leaves_first);
     return check_end();
