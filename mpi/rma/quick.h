@@ -391,7 +391,7 @@ static inline bool wm_rma_quick_flush(int rank, MPI_Win win)
     if (rt_unlikely(!q || !rt_load_relaxed(&q->passive)) || wm_rma_quick_due())
         return false;
     if (rt_load_relaxed(&q->stored)) {
-        rt_store_relaxed(&q->stored, q->fences);
+        rt_store_relaxed(&q->stored, rt_load_relaxed(&q->fences));
         rt_fence();
     }
     rt_fence_acquire();
