@@ -91,7 +91,7 @@ static bool try_for_many(void)
 
     give(s, N, 1);
     for (int i = 0; i < CALLS; i++)
-        r[i] = gt_alloc(i % 2 ? GT_POOL : GT_CUDA, dev, N * 4, 0);
+        r[i] = gt_alloc(i % 2 ? GT_VMM : GT_CUDA, dev, N * 4, 0);
     give(r[4], 2, 9);
     give(r[3], 1000, mt_rank == mt_size - 1 ? 5 : 6);
     if (late)
@@ -229,7 +229,7 @@ static void beside_a_kernel(void)
 static void behind_a_kernel(void)
 {
     enum { N = 50000 };
-    unsigned char *s = gt_alloc(GT_CUDA, dev, N * 4, 0), *r = gt_alloc(GT_POOL, dev, N * 4, 0);
+    unsigned char *s = gt_alloc(GT_CUDA, dev, N * 4, 0), *r = gt_alloc(GT_VMM, dev, N * 4, 0);
 
     /* Polled by all threads; with host memory that would take seconds. */
     unsigned char *never = gt_alloc(GT_CUDA, dev, 4, 0);

@@ -50,7 +50,7 @@ int main(int argc, char **argv)
     dev = mt_rank % gt_ndevices();
     gt_use(dev);
     s = gt_alloc(GT_CUDA, dev, (size_t)n * 4 + 4, 0);
-    r = gt_alloc(mt_rank % 2 ? GT_CUDA : GT_POOL, dev, (size_t)n * 4 + 4, 0);
+    r = gt_alloc(mt_rank % 2 ? GT_CUDA : GT_VMM, dev, (size_t)n * 4 + 4, 0);
     gt_set(s, 0, (size_t)n * 4 + 4);
     gt_set(r, 0, (size_t)n * 4 + 4);
     if (mt_rank == who && (!strcmp(mode, "dies") || !strcmp(mode, "waits")))
