@@ -435,10 +435,39 @@ static uint64_t id_of(const struct answer *a, enum rt_memkind kind)
     return kind == RT_MEM_CUDA_VMM ? a->block_id : a->block_id * 0x9e3779b97f4a7c15u ^ a->id;
 }
 
+/* The context if the library uses it. */
+static struct rt_gpu *used(cu_ctx ctx)
+{
+    struct rt_gpu *g = rt_gpu_next(NULL);
+    while (g && (g->ctx != ctx || g->lost))
+        g = rt_gpu_next(g);
+    return g;
+}
+
+/* Asked for attributes of memory that another thread frees at that moment, the driver dies (H200,
+ * driver 580: memory of cuMemAlloc, within some thousand queries; not memory of VMM in millions).
+ * Asked for the range of an address, it does not. */
+static bool range_is_still(struct rt_gpu *g, const struct rt_gpu_ptr *p)
+{
+    cu_ptr start = 0;
+    size_t len = 0;
+    int in = rt_gpu_enter(g);
+    if (in < 0)
+        return false;
+    cu_result r = rt_cuda.mem_get_address_range(&start, &len, p->base);
+    rt_gpu_leave(in);
+    return r == CU_OK && start == p->base && len == p->len;
+}
+
 bool rt_gpu_is_still(const struct rt_gpu_ptr *p)
 {
     struct answer a;
-    if (rt_cuda_open(false) || ask_short(p->base, &a) != CU_OK)
+    if (rt_cuda_open(false))
+        return false;
+    struct rt_gpu *g = p->kind == RT_MEM_CUDA ? used(p->ctx) : NULL;
+    if (g)
+        return range_is_still(g, p);
+    if (ask_short(p->base, &a) != CU_OK)
         return false;
     /* The start of VMM memory is that of the block, which need not be that of the mapping. */
     return id_of(&a, p->kind) == p->id &&

@@ -99,7 +99,8 @@ static inline int rt_gpu_find(const void *p, size_t len, struct rt_gpu_ptr *out)
 {
     return rt_unlikely(rt_gpu_watch) && !rt_gpu_is_own(p) ? rt_gpu_find_watched(p, len, out) : 0;
 }
-/* Whether an allocation found by a query still exists, and has not been replaced by another one. */
+/* Whether an allocation found by a query still exists, and has not been replaced by another one;
+ * memory of cuMemAlloc: by one of another length.  Other threads may free it meanwhile. */
 bool rt_gpu_is_still(const struct rt_gpu_ptr *p);
 
 /* Whether memory is this device's own: neither managed memory, which may be on the host, nor
