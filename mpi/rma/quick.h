@@ -307,10 +307,10 @@ static inline bool wm_rma_quick_fetch_and_op(const void *buf, void *result, MPI_
                     (uintptr_t)result <= 2))
         return false;
     const struct wm_rma_change *c = &wm_rma_change[(uintptr_t)op % 32][(uintptr_t)type % 256];
-    uint64_t v = wm_rma_quick_number(buf, n);
     /* aligned: also within one page, and so under one stripe */
     if (rt_unlikely(rt_load_relaxed(&c->adds) != n || (uintptr_t)at & (n - 1)))
         return false;
+    uint64_t v = wm_rma_quick_number(buf, n); /* `adds` is 4 or 8 */
     if (!wm_rma_quick_add(q, at, v, n, &old)) {
         if (!wm_rma_quick_stripe(q, at, &s))
             return false;

@@ -2,6 +2,8 @@
 /* Accumulates and locks under contention: no update is lost, accumulates of one origin keep their
  * order, an exclusive lock excludes everything else, and no process starves. */
 #include "test/mpi/rma_model.h"
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define N 300 /* rounds of a contended loop */
 
@@ -60,6 +62,31 @@ static void swaps(void)
     if (mt_rank == 0)
         CHECK_EQ(*(int *)mem, mt_size * (N + N / 4 * 3));
     close_window();
+}
+
+/* No byte beside an element is read or written: the elements lie at the end of a page, and the next
+ * page cannot be accessed. */
+static void at_the_end_of_a_page(void)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const MPI_Datatype types[] = { MPI_INT8_T, MPI_INT16_T, MPI_INT32_T, MPI_INT64_T };
+    char *p = mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(p != MAP_FAILED);
+    CHECK(!mprotect(p + page, page, PROT_NONE) && !mprotect(p + 3 * page, page, PROT_NONE));
+    open_window(8);
+    OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win));
+    for (int i = 0, n = 1; i < 4; i++, n *= 2) {
+        char *in = p + page - n, *out = p + 3 * page - n, zero[8] = { 0 };
+        OK(MPI_Fetch_and_op(in, out, types[i], 0, 0, MPI_SUM, win));
+        OK(MPI_Accumulate(in, 1, types[i], 0, 0, 1, types[i], MPI_SUM, win));
+        OK(MPI_Get_accumulate(in, 1, types[i], out, 1, types[i], 0, 0, 1, types[i], MPI_BOR, win));
+        OK(MPI_Compare_and_swap(in, in, out, types[i], 0, 0, win));
+        OK(MPI_Win_flush(0, win));
+        CHECK(!memcmp(out, zero, (size_t)n));
+    }
+    OK(MPI_Win_unlock(0, win));
+    close_window();
+    munmap(p, 4 * page);
 }
 
 /* Sums of single elements by all ranks, and in the middle one of two elements: no update is lost
@@ -352,6 +379,7 @@ int main(int argc, char **argv)
     mt_init(argc, argv);
     MT_RUN(counter);
     MT_RUN(swaps);
+    MT_RUN(at_the_end_of_a_page);
     MT_RUN(longer_one_between);
     MT_RUN(flush_orders);
     MT_RUN(sums);
