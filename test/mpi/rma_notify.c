@@ -189,7 +189,7 @@ static void epochs(void)
 static void counts(void)
 {
     MPI_Count n = -1;
-    int flag = 1, last = mt_size - 1;
+    int flag = 1, last = mt_size - 1, value = 1;
     allocated(4, NULL);
     OK(MPI_Win_lock_all(0, win));
     OK(MPIX_Notify_test(0, 1, &flag, win));
@@ -199,7 +199,7 @@ static void counts(void)
     OK(MPIX_Notify_wait(0, 0, win));
     OK(MPI_Barrier(mt_comm));
     for (int i = 0; i < 3; i++)
-        OK(MPIX_Put_notify(&i, 1, MPI_INT, last, 0, 1, MPI_INT, 0, win));
+        OK(MPIX_Put_notify(&value, 1, MPI_INT, last, 0, 1, MPI_INT, 0, win));
     OK(MPIX_Put_notify(&flag, 1, MPI_INT, MPI_PROC_NULL, 99, 1, MPI_INT, 0, win));
     OK(MPI_Win_flush_all(win));
     OK(MPI_Barrier(mt_comm));
