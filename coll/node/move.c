@@ -127,14 +127,14 @@ static uint64_t *pair_counter(const struct coll_node *n, int leaf)
     return (uint64_t *)(void *)(coll_move_stage(n, leaf, 0, 0) + RT_CACHE_LINE);
 }
 
-/* Publishes where each rank shall put its block, in the root's row, which has no data.  0: the root
- * reads the block. */
+/* Publishes where each rank shall put its block, in the root's row, which has no data. */
 static void give_places(const struct coll_node *n, const struct coll_args *a)
 {
-    uint64_t *at = (uint64_t *)(void *)coll_move_stage(n, n->team->rank, 0, 0);
+    struct coll_move_place *to = (void *)coll_move_stage(n, n->team->rank, 0, 0);
     for (int from = 0; from < n->team->size; from++) {
         struct coll_block d = coll_move_in(n->team, a, from);
-        at[from] = d.l && d.l->contig ? (uint64_t)(uintptr_t)d.at : 0;
+        to[from].at = d.l && d.l->contig ? (uint64_t)(uintptr_t)d.at : 0;
+        to[from].nbytes = coll_move_nbytes(d);
     }
 }
 
@@ -232,11 +232,14 @@ static char *scratch(struct coll_node *n)
     return p;
 }
 
-/* Where a reader that has published its places wants this rank's block; 0: it reads the block. */
-static uint64_t place_at(const struct coll_node *n, enum coll_kind k, int reader)
+/* Where a reader wants this rank's block of `len` bytes; at 0: it reads the block. */
+static struct coll_move_place place_at(const struct coll_node *n, enum coll_kind k, int reader,
+                                       int64_t len)
 {
-    const uint64_t *at = (const uint64_t *)(const void *)coll_move_stage(n, reader, 0, 0);
-    return coll_move_collects(k) ? at[n->team->rank] : n->prog[reader].land[n->half];
+    const struct coll_move_place *to = (const void *)coll_move_stage(n, reader, 0, 0);
+    if (coll_move_collects(k))
+        return to[n->team->rank];
+    return (struct coll_move_place){ n->prog[reader].land[n->half], len };
 }
 
 /* This rank's part of a reduction shared by two ranks. */
@@ -299,11 +302,14 @@ static bool push(struct coll_node *n, const struct coll_args *a, uint64_t e)
             continue;
         if (!coll_node_at(n, n->next, e, 1))
             return false;
-        uint64_t to = place_at(n, a->kind, n->next);
-        if (!to)
+        struct coll_move_place to = place_at(n, a->kind, n->next, len);
+        if (!to.at)
             continue;
         p->pushed = true;
-        int err = t->ops->peer_write(t, n->next, to + (uint64_t)skip, d.at + skip,
+        len = to.nbytes < len ? to.nbytes : len; /* the root expects less: an erroneous program */
+        if (len <= skip)
+            continue;
+        int err = t->ops->peer_write(t, n->next, to.at + (uint64_t)skip, d.at + skip,
                                      (size_t)(len - skip));
         if (err < 0)
             p->err = err;

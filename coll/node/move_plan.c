@@ -127,7 +127,7 @@ static bool gives_addresses(struct coll_node *n, const struct coll_args *a)
  * a core each, both copy; if many writers have one reader, each writer copies its own data. */
 static int reader_share(const struct coll_node *n, enum coll_kind k)
 {
-    bool room = n->plan.piece >= n->team->size * (int64_t)sizeof(uint64_t); /* for addresses */
+    bool room = n->plan.piece >= n->team->size * (int64_t)sizeof(struct coll_move_place);
     if (coll_is(k, COLL_IS_ROOTED) && !is_sum(k) && n->team->size == 2 && !n->crowded)
         return 1;
     return coll_move_collects(k) && room ? 0 : 2;

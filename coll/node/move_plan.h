@@ -15,6 +15,12 @@ char *coll_move_stage(const struct coll_node *n, int from, int to, int64_t i);
  * rows. */
 char *coll_move_spare(const struct coll_node *n, enum coll_kind k, int64_t i);
 
+/* Where a writer puts its block.  at 0: nowhere, the reader reads it. */
+struct coll_move_place {
+    uint64_t at;
+    int64_t nbytes; /* room */
+};
+
 /* Whether one rank collects blocks: gather and gatherv. */
 static inline bool coll_move_collects(enum coll_kind k)
 {
