@@ -165,7 +165,7 @@ struct move_state {
     cu_stream batch[MOVE_BATCHES];
     struct move_recall recall[MOVE_BATCHES];
     unsigned next_engine; /* streams take turns */
-    /* of the engine streams, for copies within the device without kernels */
+    /* of the engine streams, for copies within the device; bounce.c */
     struct rt_gpu_stage *bounce[RT_GPU_ENGINES];
     uint64_t norders;
     unsigned nevents;   /* running flights that end with an event */
@@ -233,5 +233,8 @@ int move_flights_poll(struct move_state *m);
 /* Queries the streams of running flights; a failure ends every operation. */
 void move_flights_look(struct move_state *m);
 enum rt_gpu_link move_link(struct move_state *m, const void *dst, const void *src);
+/* bounce.c.  Puts op, which is in its flight, into the stream as copies through pinned memory, if
+ * that is its way: *r is the driver's answer.  With the context current. */
+bool move_bounce(struct move_state *m, const struct rt_gpu_op *op, cu_stream s, cu_result *r);
 
 #endif

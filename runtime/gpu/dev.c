@@ -538,7 +538,12 @@ unsigned rt_gpu_most_blocks(const struct rt_gpu *g, unsigned per_sm)
     return limit && limit < n ? limit : n;
 }
 
-void rt_gpu_set_shared(struct rt_gpu *g) { g->shared = true; }
+/* Under MPS the kernels of all processes run at the same time. */
+void rt_gpu_set_shared(struct rt_gpu *g)
+{
+    g->shared = true;
+    g->in_turns = !attribute_of(g->device, CU_DEV_MPS);
+}
 
 bool rt_gpu_can_access(int ordinal, int peer)
 {

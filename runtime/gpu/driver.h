@@ -79,6 +79,7 @@ typedef struct cu_graph_exec_st *cu_graph_exec;
 #define CU_DEV_RDMA_FLUSH 117 /* bits: CU_RDMA_FLUSH_... */
 #define CU_DEV_RDMA_ORDER 118 /* CU_RDMA_ORDER_... */
 #define CU_DEV_DMABUF 124
+#define CU_DEV_MPS 133 /* CUDA 12.3 */
 
 #define CU_CTX_SCHED_AUTO 0u
 #define CU_STREAM_NON_BLOCKING 1u

@@ -303,46 +303,13 @@ static cu_stream next_stream(struct move_state *m, enum way w)
     return m->g->engine[m->next_engine++ % n + (w == FROM_HOST ? RT_GPU_ENGINES - n : 0)];
 }
 
-/* The bounce buffer of an engine stream, made when first needed; NULL: no memory. */
-static struct rt_gpu_stage *bounce_of(struct move_state *m, cu_stream s)
-{
-    int i = 0;
-
-    while (m->g->engine[i] != s)
-        i++;
-    if (!m->bounce[i] && rt_gpu_stage_take(m->g, true, RT_GPU_STAGE_LARGE, &m->bounce[i]) < 0)
-        m->bounce[i] = NULL;
-    return m->bounce[i];
-}
-
-/* The driver copies within a device by a kernel of its own, which waits where the kernels of the
- * application fill the device.  Copies to and from the host need no multiprocessor.  The stream
- * orders the pieces, so one buffer is enough. */
-static cu_result copy_by_host(struct rt_gpu_stage *b, cu_ptr dst, cu_ptr src, size_t len,
-                              cu_stream s)
-{
-    cu_ptr host = (cu_ptr)(uintptr_t)b->p;
-    cu_result r = CU_OK;
-
-    for (size_t at = 0, n; at < len && r == CU_OK; at += n) {
-        n = len - at < b->len ? len - at : b->len;
-        r = rt_cuda.memcpy_async(host, src + at, n, s);
-        if (r == CU_OK)
-            r = rt_cuda.memcpy_async(dst + at, host, n, s);
-    }
-    return r;
-}
-
 static cu_result copy_async(struct move_state *m, const struct rt_gpu_op *op, cu_stream s)
 {
-    cu_ptr dst = (cu_ptr)(uintptr_t)op->dst, src = (cu_ptr)(uintptr_t)op->src;
+    cu_result r;
 
-    if (rt_unlikely(m->no_kernels) && move_link(m, op->dst, op->src) == RT_GPU_LINK_LOCAL) {
-        struct rt_gpu_stage *b = bounce_of(m, s);
-        if (b)
-            return copy_by_host(b, dst, src, op->len, s);
-    }
-    return rt_cuda.memcpy_async(dst, src, op->len, s);
+    if (move_bounce(m, op, s, &r))
+        return r;
+    return rt_cuda.memcpy_async((cu_ptr)(uintptr_t)op->dst, (cu_ptr)(uintptr_t)op->src, op->len, s);
 }
 
 /* op is in its flight.  Copies that the driver refuses end at once, alone. */

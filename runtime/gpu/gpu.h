@@ -166,8 +166,10 @@ const char *rt_gpu_why_not(void); /* why there is no driver or no device, as tex
 /* The device's primary context as struct rt_gpu, for tools and for memory without a context.
  * -RT_ENOENT, -RT_ENOMEM, -RT_EGPU, logged. */
 int rt_gpu_primary(int ordinal, struct rt_gpu **out);
-/* Several processes use this device: no polling kernel, because contexts take turns. */
+/* Several processes use this device: no polling kernel, because contexts take turns, and copies
+ * within it of up to RT_GPU_BY_HOST bytes go through pinned memory. */
 void rt_gpu_set_shared(struct rt_gpu *g);
+#define RT_GPU_BY_HOST (128u << 10)
 /* Whether one device can access the memory of another; ordinals of this process. */
 bool rt_gpu_can_access(int ordinal, int peer);
 

@@ -45,7 +45,8 @@ struct rt_gpu {
     /* `ctx` is the device's primary context, and this struct holds a reference to it. */
     bool retained;
     bool lost;          /* the context has gone, and with it everything made in it */
-    bool shared;        /* other processes use the device: no polling kernel */
+    bool shared;        /* other processes use the device: no polling kernel, */
+    bool in_turns;      /* and its compute engine works for one process at a time */
     bool stream_writes; /* cuStreamWriteValue32 works here */
     bool links_asked;   /* links.c's */
     enum rt_gpu_links links;

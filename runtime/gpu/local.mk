@@ -2,7 +2,7 @@
 # Kernels are built by nvcc, if configure has found one.
 rt_sources += runtime/gpu/gpu.h runtime/gpu/kernel.h runtime/gpu/driver.h runtime/gpu/gpu_int.h
 rt_sources += runtime/gpu/links.c runtime/gpu/driver.c runtime/gpu/classify.c runtime/gpu/dev.c runtime/gpu/stage.c runtime/gpu/pinned.c
-rt_sources += runtime/gpu/copy.c runtime/gpu/copy.h runtime/gpu/launch.c runtime/gpu/flight.c runtime/gpu/linger.c runtime/gpu/recall.c runtime/gpu/ptx.h runtime/gpu/move_kernels.h runtime/gpu/model.c runtime/gpu/cost.def
+rt_sources += runtime/gpu/copy.c runtime/gpu/copy.h runtime/gpu/launch.c runtime/gpu/flight.c runtime/gpu/bounce.c runtime/gpu/linger.c runtime/gpu/recall.c runtime/gpu/ptx.h runtime/gpu/move_kernels.h runtime/gpu/model.c runtime/gpu/cost.def
 rt_sources += runtime/gpu/fold.c runtime/gpu/fold.h runtime/gpu/atomic.c
 rt_sources += runtime/gpu/images.h runtime/gpu/images.c runtime/gpu/pieces.h runtime/gpu/pieces.c
 

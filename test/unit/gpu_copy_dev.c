@@ -379,6 +379,21 @@ static cu_result memcpy_async(cu_ptr dst, cu_ptr src, size_t len, cu_stream s)
     return CU_OK;
 }
 
+/* Counts as one copy. */
+static cu_result memcpy_2d_async(const struct cu_copy2d *c, cu_stream s)
+{
+    CHECK(c->src_type == CU_MEMORY_UNIFIED && c->dst_type == CU_MEMORY_UNIFIED);
+    CHECK(c->width > 0 && c->height > 1);
+    CHECK(c->src_pitch > c->width || c->dst_pitch > c->width);
+    cu_result r = CU_OK;
+    for (size_t y = 0; y < c->height && r == CU_OK; y++)
+        r = memcpy_async(c->dst_device + y * c->dst_pitch, c->src_device + y * c->src_pitch,
+                         c->width, s);
+    dev.ncopies -= (int)c->height - 1;
+    dev.nrows++;
+    return r;
+}
+
 static cu_result memset_async(cu_ptr p, unsigned char c, size_t n, cu_stream s)
 {
     struct item *i = push(s, SET);
@@ -638,6 +653,7 @@ struct rt_gpu *dev_open(bool kernels, bool writes)
                                 .stream_synchronize = stream_synchronize,
                                 .stream_write_value32 = write_value,
                                 .memcpy_async = memcpy_async,
+                                .memcpy_2d_async = memcpy_2d_async,
                                 .memset_d8_async = memset_async,
                                 .launch_kernel = launch_kernel,
                                 .event_create = event_create,
@@ -670,6 +686,9 @@ struct rt_gpu *dev_open(bool kernels, bool writes)
     stream_create(&gpu.kernels, CU_STREAM_NON_BLOCKING, -5);
     for (int k = 0; kernels && k < RT_GPU_KERNELS; k++)
         fns[k].k = (enum rt_gpu_kernel)k, gpu.fn[k] = &fns[k];
+    rt_gpu_stage_init(&gpu);
+    rt_list_init(&gpu.deferred);
+    gpu.info.mem_nbytes = (size_t)1 << 40;
     gpu.module[0] = kernels ? (cu_module)(void *)&dummy : NULL;
     CHECK_EQ(rt_gpu_move_init(&gpu), 0);
     return &gpu;
@@ -678,6 +697,7 @@ struct rt_gpu *dev_open(bool kernels, bool writes)
 void dev_close(struct rt_gpu *g)
 {
     rt_gpu_move_fini(g);
+    rt_gpu_stage_fini(g);
     CHECK(!g->move);
     for (int i = 0; i < nstreams; i++) {
         while (streams[i]->first)

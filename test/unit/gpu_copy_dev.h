@@ -10,6 +10,7 @@ struct dev {
     int nlaunch[RT_GPU_KERNELS];                               /* kernels launched, */
     int ncopies, nwrites, nrecords, nqueries, nasked, nenters; /* other calls since dev_open() */
     int nplaces;                                               /* queries of an address */
+    int nrows;      /* of the copies, those of several rows */
     int longest;    /* most batches in streams at the same time */
     int nplain;     /* launches by cuLaunchKernel, */
     int ngraphs;    /* existing instances of graphs */

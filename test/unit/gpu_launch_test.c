@@ -530,6 +530,73 @@ static void engines_when_told(void)
     finish(g);
 }
 
+/* A copy within the device, to a place between untouched bytes. */
+static void within(struct rt_gpu *g, size_t n, int copies, int by_rows)
+{
+    char *from = here + 64, *to = here + 64 + ROOM / 2;
+    memcpy(from, host + n, n);
+    to[-1] = to[n] = 7;
+    dev.ncopies = dev.nrows = 0;
+    ops[0].done = is_done;
+    rt_gpu_copy(g, to, from, n, &ops[0]);
+    dev_settle();
+    CHECK_MSG(!memcmp(to, host + n, n) && to[-1] == 7 && to[n] == 7, "%zu bytes", n);
+    CHECK_MSG(dev.ncopies == copies, "%zu bytes: %d copies", n, dev.ncopies);
+    CHECK_MSG(dev.nrows == by_rows, "%zu bytes: %d copies by rows", n, dev.nrows);
+}
+
+/* Each half of an even length is one copy of two rows; of an odd length, there are two. */
+static void through_the_host_in_turns(void)
+{
+    struct rt_gpu *g = start();
+    g->shared = g->in_turns = true;
+    within(g, 1, 2, 0);
+    for (size_t n = 2; n < 300; n++)
+        within(g, n, n % 2 ? 4 : 2, n % 2 ? 4 : 2);
+    within(g, RT_GPU_BY_HOST + 1, 4, 4);
+    within(g, 2 << 20, 2, 2);
+    within(g, (2 << 20) + 1, 1, 0);
+    g->in_turns = false; /* MPS */
+    within(g, 1, 1, 0);
+    within(g, 100, 1, 0);
+    CHECK_EQ(nkernels(), 0);
+    finish(g);
+}
+
+/* In pieces that leave room in the buffer. */
+static void through_the_host_when_told(void)
+{
+    cfg.gpu_engines = true;
+    struct rt_gpu *g = start();
+    within(g, RT_GPU_STAGE_LARGE - 4096, 2, 2);
+    within(g, RT_GPU_STAGE_LARGE - 4097, 4, 4);
+    within(g, RT_GPU_STAGE_LARGE - 4095, 4, 2); /* the last byte alone */
+    within(g, RT_GPU_STAGE_LARGE - 128, 4, 4);
+    cfg.gpu_engines = false;
+    finish(g);
+}
+
+/* Of copies that wait together, only short ones go through the host. */
+static void crowds_in_turns(void)
+{
+    static const size_t each[] = { 8, RT_GPU_BY_HOST, RT_GPU_BY_HOST + 2 };
+    struct rt_gpu *g = start();
+    g->shared = g->in_turns = true;
+    for (int i = 0; i < 3; i++) {
+        dev.ncopies = dev.nrows = 0;
+        for (size_t k = 0; k < 16; k++) {
+            ops[k].done = is_done;
+            rt_gpu_copy(g, here + ROOM / 2 + k * each[i], here + k * each[i], each[i], &ops[k]);
+        }
+        dev_settle();
+        if (i < 2)
+            CHECK_EQ(dev.nrows, 32);
+        else
+            CHECK_MSG(dev.nrows <= 2, "%d", dev.nrows);
+    }
+    finish(g);
+}
+
 /* Wherever the two ends are, a repeated copy queries neither again. */
 static void ends_are_queried_once(void)
 {
@@ -562,6 +629,9 @@ int main(void)
     RUN(polling_recalled_at_random);
     RUN(batches_recalled_at_random);
     RUN(engines_when_told);
+    RUN(through_the_host_in_turns);
+    RUN(through_the_host_when_told);
+    RUN(crowds_in_turns);
     RUN(ends_are_queried_once);
     return check_end();
 }

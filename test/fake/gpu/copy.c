@@ -137,6 +137,8 @@ static int copy_all(struct fake_op *op, enum step step, int *bad)
     return err;
 }
 
+#define INLINE_NBYTES (64u << 10)
+
 static int device_of(uint64_t p)
 {
     struct fake_mem *m = fake_mem_find(p);
@@ -144,13 +146,18 @@ static int device_of(uint64_t p)
     return m && m->kind >= FAKE_DEVICE ? m->dev : -1;
 }
 
-/* The driver copies within a device by a kernel of its own. */
+/* The driver copies within a device by a kernel of its own.  Short copies from the host in one
+ * piece need the compute engine as well, but no room for a kernel. */
 static void wait_for_room(const struct fake_op *op)
 {
     pthread_mutex_lock(&fake.lock);
-    int dst = op->nparams ? -1 : device_of(op->dst);
-    bool within = dst >= 0 && dst == device_of(op->src);
+    int dst = op->nparams ? -1 : device_of(op->dst), src = device_of(op->src);
+    bool within = dst >= 0 && dst == src;
+    bool rows = op->height > 1 && (op->dst_pitch > op->len || op->src_pitch > op->len);
+    bool inlined = dst >= 0 && src < 0 && !rows && op->len * op->height <= INLINE_NBYTES;
     pthread_mutex_unlock(&fake.lock);
+    if (within || inlined)
+        fake_fails("turn");
     if (within)
         fake_room_wait(dst);
 }

@@ -8,7 +8,7 @@
  * taken under it, not the other way round.  No thread waits for a stream with `fake.lock` held.
  * Contexts, streams and events are never returned to malloc, so that stale handles are detected.
  *
- * Environment: FAKE_CUDA_DEVICES, FAKE_CUDA_DMABUF, FAKE_CUDA_PEER, FAKE_CUDA_MEM,
+ * Environment: FAKE_CUDA_DEVICES, FAKE_CUDA_DMABUF, FAKE_CUDA_PEER, FAKE_CUDA_MEM, FAKE_CUDA_MPS,
  * FAKE_CUDA_SPREAD, FAKE_CUDA_DELAY_US, FAKE_CUDA_FAIL, FAKE_CUDA_VERSION, FAKE_CUDA_MISSING,
  * CUDA_VISIBLE_DEVICES: init.c. */
 #ifndef TEST_FAKE_GPU_FAKE_H
@@ -153,7 +153,7 @@ struct fake {
     pthread_mutex_t lock;
     int pid; /* the process that called cuInit; 0: none */
     int ndevices, nvisible, visible[FAKE_DEVICES];
-    bool peer, spread, dmabuf;
+    bool peer, spread, dmabuf, mps;
     size_t mem_nbytes, used[FAKE_DEVICES];
     int version;
     unsigned delay_us;

@@ -6,6 +6,7 @@
  *   FAKE_CUDA_JOINED=all      which devices have links: all, alike; pairs, two and two; none
  *   FAKE_CUDA_DMABUF=0        1: adapters may write to its memory, and must read it back
  *   FAKE_CUDA_MEM=8589934592  bytes of memory of each device, counted per process
+ *   FAKE_CUDA_MPS=0           1: reports that processes share contexts by MPS
  *   FAKE_CUDA_SPREAD=0        1: device addresses lie terabytes apart, as with the real driver
  *   FAKE_CUDA_DELAY_US=0      random delay before each operation of a stream, at most
  *   FAKE_CUDA_VERSION=13000
@@ -13,6 +14,7 @@
  *   FAKE_CUDA_FAIL=cuMemAlloc_v2:3,cuInit:1+:100
  *                             the third call fails (with 999); all calls from the first on fail
  *                             with 100; "copy" and "kernel" count those that streams execute;
+ *                             "turn" only counts, copies that need the compute engine;
  *                             a program adds rules with fake_cuda_fail() while nothing is running
  *   CUDA_VISIBLE_DEVICES      numbers or GPU-... identifiers, as with the real driver
  *   CUDA_DEVICE_MAX_CONNECTIONS=8
@@ -189,6 +191,7 @@ void fake_read_env(void)
         read_visible(v);
     fake.peer = env_number("FAKE_CUDA_PEER", 1) != 0;
     fake.spread = env_number("FAKE_CUDA_SPREAD", 0) != 0;
+    fake.mps = env_number("FAKE_CUDA_MPS", 0) != 0;
     fake.dmabuf = env_number("FAKE_CUDA_DMABUF", 0) != 0;
     fake.mem_nbytes = env_bytes("FAKE_CUDA_MEM", (size_t)8 << 30);
     fake.version = (int)env_number("FAKE_CUDA_VERSION", 13000);
@@ -417,6 +420,9 @@ cu_result cuDeviceGetAttribute(int *value, int attribute, cu_device d)
     case CU_DEV_POSIX_FD:
     case CU_DEV_MEMORY_POOLS:
         *value = 1;
+        return 0;
+    case CU_DEV_MPS:
+        *value = fake.mps;
         return 0;
     case CU_DEV_RDMA:
     case CU_DEV_DMABUF:
