@@ -29,6 +29,9 @@ static const char *disagreement(const struct btl *b)
         return "put or get is offered without a key length of 1 to 32 bytes or a kind of memory";
     if ((c->flags & BTL_EXPECT) && (!o->expect || !(c->flags & BTL_PUT)))
         return "expect is offered without a function, or without put";
+    if ((c->flags & BTL_WINDOW) &&
+        (!o->window_reg || !(c->flags & BTL_PUT) || !(c->flags & BTL_GET)))
+        return "windows are offered without a function, or without put and get";
     if (c->early_max && (!o->send || !(c->flags & BTL_PUT)))
         return "early bytes are offered without messages, or without put for the rest";
     if ((o->send && !c->send_mem) || !c->latency_ns || !c->mb_per_s)

@@ -35,7 +35,8 @@ struct btl_hdr {
 #define BTL_CHOOSE 16u
 /* Put and get share one wire: a message uses the one with the higher rate. */
 #define BTL_WHOLE 32u
-#define BTL_EXPECT 64u /* expect() works */
+#define BTL_EXPECT 64u  /* expect() works */
+#define BTL_WINDOW 128u /* window_reg(), put() and get() work */
 
 struct btl_caps { /* constant after open(); btl_check() compares them with the pointers */
     uint32_t flags;
@@ -131,6 +132,11 @@ struct btl_ops {
      * memory.  -RT_ENOTSUP: the transport does not access this kind of memory. */
     int (*mem_reg)(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at,
                    struct btl_mem **out);
+    /* Optional, BTL_WINDOW: registers host memory for puts and gets of peers at any time, without
+     * help of this process.  When a put to it is done, its data are visible to every process that
+     * learns of it in any way, not only to receivers of later messages of the same peer.
+     * -RT_EPERM: this process may only read the memory. */
+    int (*window_reg)(struct btl *b, void *base, size_t len, struct btl_mem **out);
     void (*mem_dereg)(struct btl_mem *m);
     /* Writes caps.key_len bytes with which a peer can attach the memory. */
     int (*mem_key)(const struct btl_mem *m, void *key);

@@ -39,6 +39,7 @@ int btl_region_add(struct btl_regions *t, void *base, size_t len, struct btl_mem
     m->gen++;
     m->base = base;
     m->len = len;
+    m->window = false;
     m->filled = NULL;
     *out = m;
     return 0;

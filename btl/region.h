@@ -5,6 +5,7 @@
 #ifndef BTL_REGION_H
 #define BTL_REGION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,7 +22,8 @@ struct btl_mem {
     struct btl_regions *table;
     uint32_t region, gen; /* index in the table; odd generation: registered */
     char *base;
-    size_t len; /* bytes */
+    size_t len;  /* bytes */
+    bool window; /* by window_reg() */
     struct btl_mem *next_spare;
     struct btl_op *filled; /* called when the last of `missing` bytes has arrived, or NULL */
     struct btl_peer *from; /* the peer whose puts count */

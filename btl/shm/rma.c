@@ -54,7 +54,7 @@ static uint64_t probe_word = PROBE_MAGIC; /* peers read it to test whether CMA w
 struct shm_key {
     uint32_t region, gen;
     uint64_t base, len;
-    uint32_t pad[2];
+    uint32_t window, pad; /* window: 1: puts and gets by CMA only, at once in their place */
 };
 
 struct shm_chunk {
@@ -113,7 +113,8 @@ void btl_shm_rma_open(struct btl_shm *b, struct btl_caps *caps)
                "without CAP_SYS_PTRACE, or yama): "
                "large messages are streamed through shared memory instead");
     rt_store_release(&b->home->probe_addr, (uint64_t)(uintptr_t)&probe_word);
-    caps->flags |= BTL_PUT | (b->cma ? BTL_GET : 0) | (b->choose ? BTL_CHOOSE : 0);
+    caps->flags |= BTL_PUT | (b->cma ? BTL_GET : 0) | (b->choose ? BTL_CHOOSE : 0) |
+                   (b->cma ? BTL_WINDOW : 0);
     caps->early_max = EARLY_BYTES;
     caps->rma_mem = RT_MEM_HOST_BITS;
     caps->key_len = sizeof(struct shm_key);
@@ -132,13 +133,23 @@ int btl_shm_mem_reg(struct btl *btl, void *base, size_t len, const struct rt_gpu
     return at ? -RT_ENOTSUP : btl_region_add(&((struct btl_shm *)btl)->regions, base, len, out);
 }
 
+int btl_shm_window_reg(struct btl *btl, void *base, size_t len, struct btl_mem **out)
+{
+    int err = btl_shm_mem_reg(btl, base, len, NULL, out);
+    if (!err)
+        (*out)->window = true;
+    return err;
+}
+
 void btl_shm_mem_dereg(struct btl_mem *m) { btl_region_drop(m); }
 
 int btl_shm_mem_key(const struct btl_mem *m, void *key)
 {
-    struct shm_key k = {
-        .region = m->region, .gen = m->gen, .base = (uintptr_t)m->base, .len = m->len
-    };
+    struct shm_key k = { .region = m->region,
+                         .gen = m->gen,
+                         .base = (uintptr_t)m->base,
+                         .len = m->len,
+                         .window = m->window };
     memcpy(key, &k, sizeof k);
     return 0;
 }
@@ -197,6 +208,10 @@ int btl_shm_attach(struct btl_peer *peer, const void *key, const struct rt_gpu_p
     r->base = (struct btl_rmem){ .ptr = NULL };
     r->peer = p;
     memcpy(&r->key, key, sizeof r->key);
+    if (r->key.window && !p->cma) {
+        free(r);
+        return -RT_ENOTSUP;
+    }
     *out = &r->base;
     return 0;
 }
@@ -237,8 +252,8 @@ static int stream_step(struct btl_shm_peer *p, struct shm_xfer *x)
     return 0;
 }
 
-/* Makes one system call.  If a put is refused, its rest is streamed; if a get is refused, the
- * engine must replace it. */
+/* Makes one system call.  If a put is refused, its rest is streamed, but not into a window; if a
+ * get is refused, the engine must replace it. */
 static int cma_step(struct btl_shm_peer *p, struct shm_xfer *x)
 {
     size_t len = x->len - x->pos < CMA_PIECE ? x->len - x->pos : CMA_PIECE;
@@ -260,7 +275,7 @@ static int cma_step(struct btl_shm_peer *p, struct shm_xfer *x)
     }
     log_info(BTL, "process_vm_%s of rank %u%s failed: %m; streaming through shared memory instead",
              x->get ? "readv" : "writev", p->base.proc.rank, rt_boot_of_job(p->base.proc.ns));
-    if (x->get) {
+    if (x->get || x->key.window) {
         p->cma = false;
         return -RT_EPERM;
     }
@@ -314,11 +329,12 @@ static int xfer_start(struct shm_rmem *r, size_t off, void *local, size_t len, b
         return -RT_EPEER;
     if (off > r->key.len || len > r->key.len - off)
         return -RT_EINVAL;
-    if (get && !p->cma)
+    bool alone = get || r->key.window; /* the target does not take part */
+    if (alone && !p->cma)
         return -RT_ENOTSUP;
     /* Processes of other jobs may share the cores by now. */
     bool stream = ((struct btl_shm *)p->base.btl)->choose && !rt_idle_oversubscribed();
-    bool cma = get || (p->cma && (r->base.shared || !stream));
+    bool cma = alone || (p->cma && (r->base.shared || !stream));
     if (!cma) {
         int err = btl_shm_tx_open(p, true);
         if (err < 0)

@@ -418,6 +418,7 @@ const struct btl_ops btl_shm_ops = {
     .del_peer = shm_del_peer,
     .send = shm_send,
     .mem_reg = btl_shm_mem_reg,
+    .window_reg = btl_shm_window_reg,
     .mem_dereg = btl_shm_mem_dereg,
     .mem_key = btl_shm_mem_key,
     .attach = btl_shm_attach,

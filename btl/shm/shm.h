@@ -99,6 +99,7 @@ void btl_shm_need_work(struct btl_shm_peer *p);
 /* rma.c: the calls of the contract that move large data, and its interface to shm.c. */
 void btl_shm_rma_open(struct btl_shm *b, struct btl_caps *caps);
 void btl_shm_rma_close(struct btl_shm *b);
+int btl_shm_window_reg(struct btl *b, void *base, size_t len, struct btl_mem **out);
 int btl_shm_mem_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at,
                     struct btl_mem **out);
 void btl_shm_mem_dereg(struct btl_mem *m);

@@ -32,6 +32,7 @@ struct btl_mem {
     const struct btl *btl;
     void *base;
     size_t len;
+    bool window;
     struct rt_ib_mr *mr[VERBS_RAILS];
 };
 
@@ -69,8 +70,8 @@ struct verbs_xfer { /* a put or get in progress */
     struct rt_ib_flush flush;
 };
 
-int verbs_mem_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at,
-                  struct btl_mem **out)
+static int mem_new(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at, bool window,
+                   struct btl_mem **out)
 {
     struct verbs *v = (struct verbs *)b;
     struct btl_mem *m = calloc(1, sizeof *m);
@@ -80,8 +81,11 @@ int verbs_mem_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr
     m->btl = b;
     m->base = base;
     m->len = len;
+    m->window = window;
     for (int i = 0; i < v->nrails && len; i++) {
-        int err = rt_ib_reg(v->rails[i].ib, base, len, at, &m->mr[i]);
+        const struct rt_ib_rail *ib = v->rails[i].ib;
+        int err = window ? rt_ib_reg_window(ib, base, len, &m->mr[i])
+                         : rt_ib_reg(ib, base, len, at, &m->mr[i]);
         if (err < 0) {
             verbs_mem_dereg(m);
             return err;
@@ -89,6 +93,17 @@ int verbs_mem_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr
     }
     *out = m;
     return 0;
+}
+
+int verbs_mem_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at,
+                  struct btl_mem **out)
+{
+    return mem_new(b, base, len, at, false, out);
+}
+
+int verbs_window_reg(struct btl *b, void *base, size_t len, struct btl_mem **out)
+{
+    return mem_new(b, base, len, NULL, true, out);
 }
 
 void verbs_mem_dereg(struct btl_mem *m)
@@ -106,12 +121,19 @@ void verbs_mems_free(struct verbs *v)
         verbs_mem_dereg(rt_container(v->mems.next, struct btl_mem, link));
 }
 
+/* Whether a put must end with a read: iWARP completes a write when its data have been sent. */
+static bool needs_read(const struct btl_mem *m)
+{
+    const struct verbs *v = (const struct verbs *)m->btl;
+    return m->mr[0] && (rt_ib_flush_needed(m->mr[0]) || (m->window && v->rails[0].ib->iwarp));
+}
+
 int verbs_mem_key(const struct btl_mem *m, void *key)
 {
     struct verbs_key k = { .base = (uintptr_t)m->base, .len = m->len };
     for (int i = 0; i < VERBS_RAILS; i++)
         k.rkey[i] = m->mr[i] ? m->mr[i]->rkey : 0;
-    if (m->mr[0] && rt_ib_flush_needed(m->mr[0]))
+    if (needs_read(m))
         k.len |= KEY_ORDER;
     memcpy(key, &k, sizeof k);
     return 0;
@@ -272,20 +294,28 @@ static int need_mr(struct verbs_xfer *x, const struct verbs_rail *r)
     return x->get && !mr_of(x, r->index)->writable ? -RT_EINVAL : 0;
 }
 
+/* The request contains the data, which lie in host memory, so they need no registration. */
+static bool fits_inline(const struct verbs_xfer *x, const struct verbs_lane *l)
+{
+    return !x->get && !x->mem && x->len <= l->max_inline;
+}
+
 static int post_piece(struct verbs_xfer *x, struct verbs_lane *l)
 {
     size_t n = piece_of(x);
-    if (need_mr(x, l->rail) < 0) { /* the first rail has registered it, otherwise the transfer would
-                                    * not exist */
+    bool inside = fits_inline(x, l);
+    if (!inside && need_mr(x, l->rail) < 0) { /* the first rail has registered it, otherwise the
+                                               * transfer would not exist */
         x->no_rails |= (uint8_t)(1u << l->rail->index);
         return 0;
     }
-    struct rt_ib_mr *mr = mr_of(x, l->rail->index);
+    uint32_t lkey = inside ? 0 : mr_of(x, l->rail->index)->lkey;
     struct verbs_mark mark = { .xfer = x, .nbytes = (uint32_t)n };
-    struct ibv_sge sge = { (uintptr_t)x->local + x->pos, (uint32_t)n, mr->lkey };
+    struct ibv_sge sge = { (uintptr_t)x->local + x->pos, (uint32_t)n, lkey };
     struct ibv_send_wr wr = { .opcode = x->get ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
                               .sg_list = &sge,
                               .num_sge = 1,
+                              .send_flags = inside ? IBV_SEND_INLINE : 0,
                               .wr.rdma = { x->remote + x->pos, x->rkey[l->remote_rail] } };
     int err = verbs_lane_post(l, &wr, &mark);
     if (err)
@@ -394,7 +424,8 @@ static int start(struct btl_rmem *rmem, size_t off, struct btl_mem *m, void *loc
     x->order = get ? x->mem && x->mem->mr[0] && x->mem->mr[0]->gpu : (r->key.len & KEY_ORDER) != 0;
     memcpy(x->rkey, r->key.rkey, sizeof x->rkey);
     struct verbs_lane *l = lane_for(x);
-    err = len ? need_mr(x, l ? l->rail : p->lanes[0].rail) : 0;
+    l = l ? l : &p->lanes[0];
+    err = len && !fits_inline(x, l) ? need_mr(x, l->rail) : 0;
     if (err < 0) {
         xfer_free(x);
         return err;

@@ -7,6 +7,7 @@
 
 int verbs_mem_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at,
                   struct btl_mem **out);
+int verbs_window_reg(struct btl *b, void *base, size_t len, struct btl_mem **out);
 void verbs_mem_dereg(struct btl_mem *m);
 void verbs_mems_free(struct verbs *v); /* registrations that were not released */
 int verbs_mem_key(const struct btl_mem *m, void *key);

@@ -331,7 +331,7 @@ static void caps_fill(struct verbs *v)
     v->addr.qps = (uint8_t)cfg.verbs_qps;
     v->addr.rd_atomic = (uint8_t)rd;
     v->base.ops = &btl_verbs_ops;
-    v->base.caps = (struct btl_caps){ .flags = BTL_PUT | BTL_GET | BTL_WHOLE,
+    v->base.caps = (struct btl_caps){ .flags = BTL_PUT | BTL_GET | BTL_WHOLE | BTL_WINDOW,
                                       .send_mem = RT_MEM_HOST_BITS,
                                       .rma_mem = RT_MEM_HOST_BITS | rt_ib_gpu_mem(),
                                       .eager_max = (size_t)cfg.verbs_eager,
@@ -454,6 +454,7 @@ const struct btl_ops btl_verbs_ops = {
     .connected = verbs_connected,
     .send = verbs_send,
     .mem_reg = verbs_mem_reg,
+    .window_reg = verbs_window_reg,
     .mem_dereg = verbs_mem_dereg,
     .mem_key = verbs_mem_key,
     .attach = verbs_attach,

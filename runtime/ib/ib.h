@@ -85,7 +85,10 @@ struct rt_ib_mr {
  * advice.  -RT_EINVAL: no such memory. */
 int rt_ib_reg(const struct rt_ib_rail *r, void *base, size_t len, const struct rt_gpu_ptr *at,
               struct rt_ib_mr **out);
-void rt_ib_dereg(struct rt_ib_mr *mr); /* releases one rt_ib_reg() */
+/* Host memory for a window: not cached, because it stays registered as long as its window; remote
+ * writes are visible in the order in which they complete.  -RT_EPERM: it may only be read. */
+int rt_ib_reg_window(const struct rt_ib_rail *r, void *base, size_t len, struct rt_ib_mr **out);
+void rt_ib_dereg(struct rt_ib_mr *mr); /* releases one of these */
 
 /* Set of RT_MEM_BIT: kinds of device memory that rt_ib_reg() may be able to register; the first
  * attempt shows it. */

@@ -19,7 +19,7 @@ void rt_ib_flush_close(void);
 struct rt_ib_held {
     struct rt_ib_mr mr; /* first member: the part for the transport */
     struct ibv_mr *verbs;
-    struct rt_reg *reg; /* owned by the cache */
+    struct rt_reg *reg; /* owned by the cache; NULL: of a window, not cached */
     uintptr_t start;
     int device;
     int ordinal;      /* of the GPU; -1: host memory */

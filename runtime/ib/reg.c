@@ -160,12 +160,14 @@ static void log_locked_limit(const struct rt_ib_dev *d, size_t len)
                  d->name, len, (size_t)limit.rlim_cur >> 10, then);
 }
 
+static bool may_not_write(int err) { return err == EFAULT || err == EACCES || err == EPERM; }
+
 /* 0: registered; 1: registered for reading only, which may be temporary: do not cache it. */
 static int reg_host(const struct rt_ib_dev *d, void *base, size_t len, struct ibv_mr **out)
 {
     struct ibv_mr *mr = reg_as(d->pd, base, len, with_ordering(ACCESS_WRITE));
     int err = errno, answer = 0;
-    if (!mr && (err == EFAULT || err == EACCES || err == EPERM)) {
+    if (!mr && may_not_write(err)) {
         mr = reg_as(d->pd, base, len, with_ordering(ACCESS_READ));
         err = errno;
         answer = 1;
@@ -258,10 +260,35 @@ int rt_ib_reg(const struct rt_ib_rail *r, void *base, size_t len, const struct r
     return 0;
 }
 
+int rt_ib_reg_window(const struct rt_ib_rail *r, void *base, size_t len, struct rt_ib_mr **out)
+{
+    struct rt_ib_dev *d = rt_ib_device(r->device);
+    struct rt_ib_held *h = calloc(1, sizeof *h);
+    if (!h)
+        return -RT_ENOMEM;
+    h->verbs = reg_as(d->pd, base, len, ACCESS_WRITE);
+    if (!h->verbs) {
+        int err = errno;
+        free(h);
+        log_info(IB, "%s cannot register %p+%zu for a window: %s", d->name, base, len,
+                 strerror(err));
+        return may_not_write(err) ? -RT_EPERM : err == ENOMEM ? -RT_ENOMEM : -RT_EINVAL;
+    }
+    h->mr = (struct rt_ib_mr){ .lkey = h->verbs->lkey, .rkey = h->verbs->rkey, .writable = true };
+    h->ordinal = -1;
+    h->device = r->device;
+    h->start = (uintptr_t)base;
+    *out = &h->mr;
+    return 0;
+}
+
 void rt_ib_dereg(struct rt_ib_mr *mr)
 {
     struct rt_ib_held *h = (struct rt_ib_held *)mr;
-    rt_regcache_put(reg.cache, h->reg);
+    if (h->reg)
+        rt_regcache_put(reg.cache, h->reg);
+    else
+        unmake(h);
 }
 
 void rt_ib_reg_close(void)

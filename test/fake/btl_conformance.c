@@ -26,6 +26,7 @@
 enum { CTX_SEQ, CTX_ECHO, CTX_KEY, CTX_PUT, CTX_END };
 
 static struct {
+    int rank;
     struct btl *b;
     struct btl_peer *peer;
     uint32_t sent, received; /* of the numbered messages: tag is the number, src the length */
@@ -44,6 +45,8 @@ static struct {
 static struct blackboard {
     uint32_t len[2]; /* stored last; 0: not published yet */
     char blob[2][1024];
+    uint32_t turn; /* the process that may use the windows below; 2: both have */
+    char window[2][8192];
 } * board;
 
 static char pattern(uint32_t seed, size_t i) { return (char)(seed * 131 + i * 17 + (i >> 8) * 5); }
@@ -398,6 +401,50 @@ static void get_reads_any_piece(void)
     window_close();
 }
 
+static void move(bool put, size_t off, char *buf, size_t len)
+{
+    struct counted_op c = { { counted_done }, 0, 0 };
+    int err;
+    do
+        err = put ? t.b->ops->put(remote, off, NULL, buf, len, &c.op)
+                  : t.b->ops->get(remote, off, NULL, buf, len, &c.op);
+    while (err == -RT_EAGAIN && t.b->ops->progress(t.b) >= 0);
+    CHECK_EQ(err, 0);
+    wait_op(&c);
+}
+
+/* In turn, while the peer makes no call: what is put is in the peer's memory when the put is
+ * done. */
+static void windows_need_no_help(void)
+{
+    char key[BTL_KEY_MAX] = { 0 }, buf[sizeof board->window[0]],
+         *theirs = board->window[1 - t.rank];
+    if (!(t.b->caps.flags & BTL_WINDOW))
+        return;
+    CHECK_EQ(t.b->ops->window_reg(t.b, board->window[t.rank], sizeof buf, &window_mem), 0);
+    CHECK_EQ(t.b->ops->mem_key(window_mem, key), 0);
+    send_now(CTX_KEY, 0, key, t.b->caps.key_len);
+    progress_until(&t.keys_seen, ++t.keys_used);
+    CHECK_EQ(t.b->ops->attach(t.peer, t.key, NULL, &remote), 0);
+    meet();
+    while (rt_load_acquire(&board->turn) < (uint32_t)t.rank)
+        rt_relax();
+    for (uint32_t i = 1; i < NLENGTHS && lengths[i] + i <= sizeof buf; i++) {
+        fill(buf, i, lengths[i]);
+        move(true, i, buf, lengths[i]);
+        CHECK_MSG(filled(theirs + i, i, lengths[i]), "put of %zu bytes is not there", lengths[i]);
+        memset(buf, 0, sizeof buf);
+        move(false, i, buf, lengths[i]);
+        CHECK_MSG(filled(buf, i, lengths[i]), "get of %zu bytes differs", lengths[i]);
+    }
+    rt_store_release(&board->turn, (uint32_t)t.rank + 1);
+    while (rt_load_acquire(&board->turn) < 2)
+        rt_relax();
+    meet();
+    t.b->ops->detach(remote);
+    t.b->ops->mem_dereg(window_mem);
+}
+
 /* Four puts in progress at once, with messages between them. */
 static void puts_and_messages_mix(void)
 {
@@ -519,6 +566,7 @@ static void (*const cases[])(void) = {
     put_is_there_before_the_next_message,
     awaited_puts_are_told,
     get_reads_any_piece,
+    windows_need_no_help,
     puts_and_messages_mix,
     wrong_ranges_are_refused,
     close_with_data_queued,
@@ -527,6 +575,7 @@ static void (*const cases[])(void) = {
 static int run(int rank, void *arg)
 {
     check_failed_case = 0;
+    t.rank = rank;
     if (!open_transport(arg, rank))
         return 1;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

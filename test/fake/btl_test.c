@@ -47,7 +47,8 @@ static void shm_copy(void)
 
 static void shm_cma(void)
 {
-    struct btl_variant v = { "shm-cma", "shm", 2, BTL_PUT | BTL_GET, use_cma, NULL };
+    const uint32_t flags = BTL_PUT | BTL_GET | BTL_WINDOW;
+    struct btl_variant v = { "shm-cma", "shm", 2, flags, use_cma, NULL };
     CHECK_EQ(btl_conformance(&v), 0);
 }
 

@@ -27,7 +27,7 @@ static bool lanes(void)
 
 static void run(const char *name, bool (*prepare)(void))
 {
-    const uint32_t flags = BTL_PUT | BTL_GET | BTL_WHOLE;
+    const uint32_t flags = BTL_PUT | BTL_GET | BTL_WHOLE | BTL_WINDOW;
     struct btl_variant v = { name, "verbs", 2, flags, prepare, NULL };
     CHECK_EQ(btl_conformance(&v), 0);
 }
