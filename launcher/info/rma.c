@@ -43,12 +43,15 @@ static const char *setting(const char *name, char *text, int len)
     return text;
 }
 
-static void show_kinds(struct wm_rma_facts f)
+/* `b` carries messages to the rank; NULL: not known. */
+static void show_kinds(struct wm_rma_facts f, const struct btl *b)
 {
+    bool rdma = b && b->caps.flags & BTL_WINDOW;
     f.force = (uint8_t)cfg.rma_path;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         f.where = (uint8_t)kinds[i].where;
         f.device = kinds[i].device;
+        f.rdma = rdma && f.where != WM_RMA_DYNAMIC && !f.device;
         f.mapped = kinds[i].device && kinds[i].where == WM_RMA_PRIVATE;
         struct wm_rma_choice c = wm_rma_choose(&f);
         if (kinds[i].one_host && !f.same_host)
@@ -58,9 +61,13 @@ static void show_kinds(struct wm_rma_facts f)
     }
 }
 
-static void show_messages(struct btl *open[], int n, int rank)
+static const struct btl *connect_to(struct btl *open[], int n, int rank)
 {
-    const struct btl *b = info_connect(open, n, (struct rt_proc){ 0, (uint32_t)rank });
+    return info_connect(open, n, (struct rt_proc){ 0, (uint32_t)rank });
+}
+
+static void show_messages(const struct btl *b)
+{
     line("messages", b ? b->ops->name : "none", b ? b->ops->help : "the rank is out of reach");
 }
 
@@ -94,8 +101,9 @@ static void show_same_host(struct btl *open[], int n)
     printf("\nTo a rank of the same host, such as rank %d\n", rank);
     line("copies by the system", no ? "no" : "yes",
          no ? no : "process_vm_readv of that rank works");
-    show_kinds((struct wm_rma_facts){ .same_host = true, .readable = !no });
-    show_messages(open, n, rank);
+    const struct btl *b = connect_to(open, n, rank);
+    show_kinds((struct wm_rma_facts){ .same_host = true, .readable = !no }, b);
+    show_messages(b);
     line("target not calling MPI", waits ? "waits" : "served",
          waits ? "where the path is am and no helper thread runs"
                : "where the path is not am: the origin accesses memory and locks");
@@ -103,6 +111,7 @@ static void show_same_host(struct btl *open[], int n)
 
 static void show_other_host(struct btl *open[], int n)
 {
+    const struct btl *b = NULL;
     int rank = 0;
     while (rank < rt_boot.size && rt_boot_local((uint32_t)rank) >= 0)
         rank++;
@@ -110,9 +119,11 @@ static void show_other_host(struct btl *open[], int n)
     if (rank < rt_boot.size)
         printf(", such as rank %d", rank);
     printf("\n");
-    show_kinds((struct wm_rma_facts){ .same_host = false });
     if (rank < rt_boot.size)
-        show_messages(open, n, rank);
+        b = connect_to(open, n, rank);
+    show_kinds((struct wm_rma_facts){ .same_host = false }, b);
+    if (rank < rt_boot.size)
+        show_messages(b);
     line("target not calling MPI", cfg.rma_helper ? "served" : "waits",
          cfg.rma_helper ? "by a helper thread, unless the window has the hint no_locks"
                         : "setting rma_helper");
@@ -130,9 +141,12 @@ static void show(struct btl *open[], int n)
            "  am      messages that the target executes\n"
            "  device  copies by the origin's GPU in mapped memory; all but puts and gets of\n"
            "          contiguous data, and all where the GPUs do not reach each other: as am\n"
+           "  rdma    puts and gets of contiguous data by the transport, if the rank can register\n"
+           "          its memory; all else as am\n"
            "Origin and result buffers may be device memory with each path.\n"
            "\nSettings\n"
-           "  rma_path=%s: am forces messages, cma excludes pointers to other ranks\n"
+           "  rma_path=%s: am forces messages, cma excludes pointers to other ranks,\n"
+           "    rdma does too and has ranks of one host use the transport\n"
            "  shm_large=%s: copy excludes copies by the system\n"
            "  log=mpi:debug prints path and reason when a target is first used\n",
            setting("rma_path", path, sizeof path), setting("shm_large", large, sizeof large));

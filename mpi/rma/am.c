@@ -453,16 +453,23 @@ static int send_cas(struct wm_rma_op *op)
                       (uint32_t)(sizeof msg.m + 2 * n));
 }
 
+/* Starts an operation that needs no message.  -RT_ENOTSUP: it needs one. */
+static int start_apart(struct wm_rma_op *op)
+{
+    bool moves = op->a.what < WM_RMA_DO_ACC;
+    if (op->t->path == WM_PATH_DEVICE)
+        return moves ? wm_rma_map_start(op) : wm_rma_change_start(op);
+    return op->t->path == WM_PATH_RDMA && moves ? wm_rma_net_start(op) : -RT_ENOTSUP;
+}
+
 int wm_rma_send_op(struct wm_rma_op *op)
 {
     struct wm_peer *p = op->t->peer;
     if (p->err)
         return p->err;
-    if (op->t->path == WM_PATH_DEVICE) {
-        int err = op->a.what < WM_RMA_DO_ACC ? wm_rma_map_start(op) : wm_rma_change_start(op);
-        if (err != -RT_ENOTSUP)
-            return err;
-    }
+    int err = start_apart(op);
+    if (err != -RT_ENOTSUP)
+        return err;
     /* no copy of the data is made while the connection is full: the user's buffer holds them */
     if (p->blocked)
         return -RT_EAGAIN;
@@ -563,6 +570,8 @@ void wm_rma_on_answer(struct wm_rma *r, int rank, const struct wm_rma_msg *m, co
         wm_rma_note(t, (int)m->value);
     else if (m->code == WM_RMA_POST)
         t->post_seen = true;
+    else if (m->code == WM_RMA_KEY_GIVEN)
+        wm_rma_net_on_key(r, t, m, data);
     if (!rt_list_empty(&t->queue))
         wm_rma_target_run(r, t);
 }

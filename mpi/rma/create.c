@@ -331,6 +331,7 @@ static void rma_free(struct wm_rma *r)
     wm_rma_targets_free(r);
     wm_rma_origins_free(r);
     wm_rma_map_withdraw(r);
+    wm_rma_net_close(r);
     if (r->taken)
         rt_gpu_give(r->taken);
     rt_share_close(&r->file);

@@ -23,6 +23,7 @@ enum wm_rma_code {
     WM_RMA_UNLOCK, /* id not 0: answer FLUSHED */
     WM_RMA_FLUSH,  /* answer: FLUSHED */
     WM_RMA_COMPLETE,
+    WM_RMA_KEY_ASKED, /* answer: KEY_GIVEN */
     /* To an origin. */
     WM_RMA_DATA,
     WM_RMA_DONE,   /* of operation `id`; value: 0 or -RT_E... */
@@ -30,7 +31,10 @@ enum wm_rma_code {
     WM_RMA_GRANT,
     WM_RMA_FLUSHED, /* value: that of the request */
     WM_RMA_FAILED,  /* of an operation without an answer; value: -RT_E... */
-    WM_RMA_POST
+    WM_RMA_POST,
+    /* The key of the memory follows; count: its bytes, pos: displacement unit.  value: -RT_E...: it
+     * cannot be accessed by RDMA. */
+    WM_RMA_KEY_GIVEN
 };
 
 enum {
@@ -62,6 +66,6 @@ struct wm_rma_msg {
 };
 
 /* Values of the setting rma_path. */
-enum { WM_RMA_FORCE_NONE, WM_RMA_FORCE_AM, WM_RMA_FORCE_CMA };
+enum { WM_RMA_FORCE_NONE, WM_RMA_FORCE_AM, WM_RMA_FORCE_CMA, WM_RMA_FORCE_RDMA };
 
 #endif

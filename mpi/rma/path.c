@@ -4,7 +4,7 @@
 #include "mpi/rma/ctl.h"
 #include "mpi/rma/format.h"
 
-const char *const wm_rma_path_names[] = { "am", "cma", "direct", "device" };
+const char *const wm_rma_path_names[] = { "am", "cma", "direct", "device", "rdma" };
 
 static struct wm_rma_choice choice(enum wm_rma_path path, const char *reason)
 {
@@ -13,11 +13,12 @@ static struct wm_rma_choice choice(enum wm_rma_path path, const char *reason)
 
 struct wm_rma_choice wm_rma_choose(const struct wm_rma_facts *f)
 {
-    bool pointers = f->force != WM_RMA_FORCE_CMA;
+    bool pointers = f->force == WM_RMA_FORCE_NONE;
     if (f->force == WM_RMA_FORCE_AM)
         return choice(WM_PATH_AM, "setting rma_path");
     if (!f->same_host)
-        return choice(WM_PATH_AM, "it is on another host");
+        return f->rdma ? choice(WM_PATH_RDMA, "it is on another host, with RDMA between")
+                       : choice(WM_PATH_AM, "it is on another host");
     if (f->device && f->mapped && pointers)
         return choice(WM_PATH_DEVICE, "it has device memory that can be mapped");
     if (f->device)
@@ -30,6 +31,9 @@ struct wm_rma_choice wm_rma_choose(const struct wm_rma_facts *f)
         return choice(WM_PATH_DIRECT, "its memory is in the node segment");
     if (f->where == WM_RMA_NOWHERE) /* every access is out of range */
         return choice(WM_PATH_DIRECT, "it has no memory");
+    if (f->force == WM_RMA_FORCE_RDMA)
+        return f->rdma ? choice(WM_PATH_RDMA, "setting rma_path")
+                       : choice(WM_PATH_AM, "no RDMA into its memory");
     if (!f->readable)
         return choice(WM_PATH_AM, "its memory cannot be read from here");
     return choice(WM_PATH_CMA, pointers ? "its memory is private to it" : "setting rma_path");

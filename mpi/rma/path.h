@@ -9,8 +9,8 @@
 
 /* How an origin reaches the memory of a target: messages, copies between processes, a pointer,
  * operations of this process's device on mapped device memory (map.c, acc_origin.c; other
- * operations by messages). */
-enum wm_rma_path { WM_PATH_AM, WM_PATH_CMA, WM_PATH_DIRECT, WM_PATH_DEVICE };
+ * operations by messages), puts and gets of the transport (net.c; other operations by messages). */
+enum wm_rma_path { WM_PATH_AM, WM_PATH_CMA, WM_PATH_DIRECT, WM_PATH_DEVICE, WM_PATH_RDMA };
 extern const char *const wm_rma_path_names[];
 
 struct wm_rma_facts {
@@ -20,6 +20,7 @@ struct wm_rma_facts {
     uint8_t where;  /* enum wm_rma_where, if on the same host */
     bool device;    /* it has device memory in the window, if on the same host */
     bool mapped;    /* that memory can be mapped: it has a key */
+    bool rdma;      /* the transport to it accesses memory of windows, and this is no dynamic one */
     bool readable;  /* the system permits process_vm_readv, if on the same host */
 };
 

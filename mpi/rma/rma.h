@@ -45,6 +45,23 @@ struct wm_rma_want {
 #define WM_RMA_SLOTS 32
 #define WM_RMA_NO_SLOT 0xffffu /* the target's data are contiguous */
 
+/* RDMA: memory of a target that the transport accesses (net.c). */
+struct wm_rma_net {
+    uint8_t state; /* enum net_state */
+    unsigned nflying;
+    struct btl_rmem *rmem; /* NULL until the target has given the key */
+    uint64_t nbytes;
+    int64_t unit;
+};
+
+/* The own memory, registered for that. */
+struct wm_rma_memory {
+    struct btl *btl;
+    const struct btl_ops *ops; /* NULL: not registered */
+    struct btl_mem *mem;
+    int err; /* it cannot be registered */
+};
+
 /* A rank of the window as this process knows it as an origin; made when first used. */
 struct wm_rma_target {
     struct wm_rma_target *next;      /* hash chain */
@@ -75,14 +92,15 @@ struct wm_rma_target {
     struct rt_list busy;        /* link in wm_rma.busy while the queue is not empty */
     struct rt_list active;      /* link in wm_rma.active: not flushed */
     struct wm_rma_types *types; /* layouts that the target has: type.c */
-    struct wm_rma_map *maps;    /* DEVICE: map.c */
-    struct wm_rma_map *shown;   /* DEVICE: the mapping that MPI_Win_shared_query returned */
-    uint32_t map_era;           /* rt_gpu_era when `maps` were made */
-    unsigned ncopies;           /* operations of a device on `maps` in progress */
-    bool streamed;              /* so may streams and graphs of the application be */
-    unsigned nfolds;            /* long accumulates that are not complete; others wait */
-    unsigned nchanges;  /* the same of short ones by a device of this process: acc_origin.c */
-    unsigned lend_skip; /* long accumulates before another attempt to lend their data */
+    struct wm_rma_net net;
+    struct wm_rma_map *maps;  /* DEVICE: map.c */
+    struct wm_rma_map *shown; /* DEVICE: the mapping that MPI_Win_shared_query returned */
+    uint32_t map_era;         /* rt_gpu_era when `maps` were made */
+    unsigned ncopies;         /* operations of a device on `maps` in progress */
+    bool streamed;            /* so may streams and graphs of the application be */
+    unsigned nfolds;          /* long accumulates that are not complete; others wait */
+    unsigned nchanges;        /* the same of short ones by a device of this process: acc_origin.c */
+    unsigned lend_skip;       /* long accumulates before another attempt to lend their data */
 };
 
 /* A rank of the window as an origin, as the target knows it; made by its first message. */
@@ -167,6 +185,7 @@ struct wm_rma {
     void *taken;       /* device memory that the library has allocated; NULL */
     struct btl_mem *mem;
     const struct btl_ops *mem_ops;
+    struct wm_rma_memory registered; /* host memory: net.c */
 
     /* Hints. */
     struct wm_info *hints;
@@ -235,7 +254,9 @@ struct wm_rma_op {
     struct rt_req *result_req; /* that carries the result of an accumulate */
     struct rt_req *req;        /* of the request-based forms; NULL */
     bool folds;                /* a long accumulate that a kernel of the target carries out */
-    bool copying;              /* `copy` is in progress: map.c, acc_origin.c */
+    bool flying;               /* a transport has borrowed `net`: net.c */
+    struct btl_op net;
+    bool copying; /* `copy` is in progress: map.c, acc_origin.c */
     struct rt_gpu_op copy;
     struct rt_gpu_stage *stage; /* pinned memory in place of buffers in host memory; NULL */
     struct wm_rma_lent lent;    /* its data, which the target's device reads */
@@ -256,7 +277,7 @@ static inline struct wm_rma_ctl *wm_rma_leader(const struct wm_rma *r)
 /* Whether operations on it go by wm_rma_send_op(); else by wm_rma_execute(). */
 static inline bool wm_rma_sends(const struct wm_rma_target *t)
 {
-    return t->path == WM_PATH_AM || t->path == WM_PATH_DEVICE;
+    return t->path == WM_PATH_AM || t->path == WM_PATH_DEVICE || t->path == WM_PATH_RDMA;
 }
 
 /* create.c */
@@ -464,6 +485,20 @@ void wm_rma_ask(struct wm_rma *r, struct wm_rma_target *t, enum wm_want_kind kin
 void wm_rma_scratch_free(void);
 /* An answer of a target, or its post. */
 void wm_rma_on_answer(struct wm_rma *r, int rank, const struct wm_rma_msg *m, const char *data);
+
+/* net.c: puts and gets by a transport that accesses the target's memory. */
+/* Whether the transport of this peer does so. */
+bool wm_rma_net_offers(const struct wm_peer *p);
+/* Starts a put or get.  0; -RT_ENOTSUP: it has to go by messages; -RT_EAGAIN: call again later; or
+ * -RT_EPEER. */
+int wm_rma_net_start(struct wm_rma_op *op);
+void wm_rma_net_detach(struct wm_rma_target *t);
+/* The target: an origin asks for the key of the memory. */
+void wm_rma_net_on_ask(struct wm_rma *r, struct wm_peer *p);
+void wm_rma_net_close(struct wm_rma *r);
+/* The answer. */
+void wm_rma_net_on_key(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rma_msg *m,
+                       const char *key);
 
 /* type.c: the slot in which the target has this layout; the layout is sent first if the target does
  * not have it.  WM_RMA_NO_SLOT for contiguous layouts; -RT_E... */

@@ -408,6 +408,9 @@ static void dispatch(struct job *j)
     case WM_RMA_FLUSH:
         answer(j, WM_RMA_FLUSHED, j->m->value);
         return;
+    case WM_RMA_KEY_ASKED:
+        wm_rma_net_on_ask(j->r, j->o->peer);
+        return;
     case WM_RMA_COMPLETE:
         j->r->ncompleted++;
         return;
@@ -480,8 +483,9 @@ static void fail_ops(struct rt_list *list, int err)
     rt_list_each_safe (l, tmp, list) {
         struct wm_rma_op *op = rt_container(l, struct wm_rma_op, link);
         op->answered = true;
-        if (op->bulk_req || op->result_req || op->copying)
-            op->err = err; /* the engine ends the message, the device the copy */
+        if (op->bulk_req || op->result_req || op->copying || op->flying)
+            op->err = err; /* the engine ends the message, the device the copy, the transport the
+                            * transfer */
         else
             wm_rma_op_done(op, err);
     }

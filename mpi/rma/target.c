@@ -34,12 +34,22 @@ static bool has_device(const struct wm_rma_target *t)
     return t->ctl && rt_load_acquire(&t->ctl->on_device);
 }
 
+/* Whether the transport to the target may access its memory.  Asked only where that decides,
+ * because it sets up the peer. */
+static bool has_rdma(struct wm_rma *r, struct wm_rma_target *t)
+{
+    bool asked = !t->ctl || cfg.rma_path == WM_RMA_FORCE_RDMA;
+    return asked && r->win->flavor != MPI_WIN_FLAVOR_DYNAMIC && t->rank != r->comm->rank &&
+           wm_rma_target_peer(r, t) == 0 && wm_rma_net_offers(t->peer);
+}
+
 static void reach(struct wm_rma *r, struct wm_rma_target *t)
 {
     char probe;
     struct wm_rma_facts f = { .force = (uint8_t)cfg.rma_path,
                               .same_host = t->ctl != NULL,
-                              .self = t->rank == r->comm->rank };
+                              .self = t->rank == r->comm->rank,
+                              .rdma = has_rdma(r, t) };
     if (f.same_host) {
         f.where = (uint8_t)t->ctl->where;
         f.device = has_device(t);
@@ -121,6 +131,7 @@ void wm_rma_targets_free(struct wm_rma *r)
             next = t->next;
             wm_rma_types_free(t);
             wm_rma_maps_free(t);
+            wm_rma_net_detach(t);
             free(t);
         }
     r->last = NULL;

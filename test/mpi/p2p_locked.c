@@ -1,28 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages longer than the memory that a process may lock, which RDMA would have to register: they
- * arrive all the same.  `p2p_locked [0] [1]`: the ranks with such a limit.  It does not bind
- * processes with CAP_IPC_LOCK, as root has, so that is given up first. */
-#include <linux/capability.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
+ * arrive all the same.  `p2p_locked [0] [1]`: the ranks with such a limit. */
+#include "test/mpi/locked.h"
 #include "test/mpi/mpitest.h"
 
 #define LIMIT (8u << 20) /* the transport's own buffers take 1 to 2 MiB */
 #define LEN (12 << 20)
-
-static void limit(void)
-{
-    struct rlimit r = { LIMIT, LIMIT };
-    struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, 0 };
-    struct __user_cap_data_struct c[2];
-
-    if (syscall(SYS_capget, &h, c) < 0)
-        exit(3);
-    c[0].effective &= ~(1u << CAP_IPC_LOCK);
-    c[0].permitted &= ~(1u << CAP_IPC_LOCK);
-    if (syscall(SYS_capset, &h, c) < 0 || setrlimit(RLIMIT_MEMLOCK, &r) < 0)
-        exit(3);
-}
 
 static unsigned char *make(unsigned seed)
 {
@@ -108,7 +91,7 @@ int main(int argc, char **argv)
     const char *rank = getenv("PMIX_RANK");
     for (int i = 1; i < argc; i++)
         if (rank && !strcmp(argv[i], rank))
-            limit();
+            limit_locked(LIMIT);
     mt_init(argc, argv);
     MT_RUN(long_ones);
     MT_RUN(many);

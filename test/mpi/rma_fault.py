@@ -45,6 +45,13 @@ def owes_an_answer():
               paths=({"WEFT_LOG": "mpi:debug"},))
 
 
+def dies_in_the_middle():
+    """Puts and gets are in progress."""
+    for path in "am", "rdma":
+        survivors("middle", f"middle {GONE}", f"free {GONE}", f"rank 2 by path {path}: setting rma_path",
+                  paths=({"WEFT_RMA_PATH": path, "WEFT_LOG": "mpi:debug"},))
+
+
 def misses_a_fence():
     """The others are in MPI_Win_fence."""
     survivors("fence", f"fence {GONE}")
@@ -68,4 +75,5 @@ def never_notifies():
     survivors("notify", f"notify {GONE}", f"free {GONE}")
 
 
-main([holds_a_lock, holds_lock_all, owes_an_answer, misses_a_fence, never_posts, posts_to_it, never_notifies])
+cases = [globals()[name] for name in sys.argv[1:]]
+main(cases or [holds_a_lock, holds_lock_all, owes_an_answer, dies_in_the_middle, misses_a_fence, never_posts, posts_to_it, never_notifies])

@@ -62,6 +62,9 @@ def forced():
     """The setting rma_path."""
     compare({"WEFT_RMA_PATH": "am"}, ["am setting rma_path"] * 5, "yes", target_not_calling_mpi="waits")
     compare({"WEFT_RMA_PATH": "cma"}, ["cma setting rma_path"] * 5, "yes", target_not_calling_mpi="served")
+    rdma = "rdma setting rma_path"
+    compare({"WEFT_RMA_PATH": "rdma"}, [rdma] * 4 + ["am no RDMA into its memory"], "yes", messages="shm")
+    compare({"WEFT_RMA_PATH": "rdma", "WEFT_BTL": "self,tcp"}, ["am no RDMA into its memory"] * 5, "yes", messages="tcp")
     compare({"WEFT_RMA_PATH": "am", "WEFT_BTL": "self,tcp"}, ["am setting rma_path"] * 5, "yes", messages="tcp")
 
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define N 64
+#define ROUND 200 /* operations of an epoch */
 
 static int rank, size, victim;
 static MPI_Win win;
@@ -48,7 +49,26 @@ static void last_words(void)
     if (is("lock") || is("lock_all"))
         MPI_Win_flush(0, win);
     MPI_Barrier(MPI_COMM_WORLD);
+    if (is("middle"))
+        usleep(200000);
     die();
+}
+
+/* Puts and gets until the victim is dead, many at once. */
+static int exchange(void)
+{
+    static int out[ROUND][N], in[ROUND][N];
+    int rc = MPI_SUCCESS;
+    while (!rc) {
+        for (int i = 0; i < ROUND && !rc; i++) {
+            rc = MPI_Put(out[i], N / 2, MPI_INT, victim, 0, N / 2, MPI_INT, win);
+            if (!rc)
+                rc = MPI_Get(in[i], N / 2, MPI_INT, victim, N / 2, N / 2, MPI_INT, win);
+        }
+        int e = MPI_Win_flush(victim, win);
+        rc = rc ? rc : e;
+    }
+    return rc;
 }
 
 /* A post that fails opens no epoch. */
@@ -88,6 +108,10 @@ static void survive(void)
         MPI_Win_unlock_all(win);
         if (is("post"))
             post();
+    } else if (is("middle")) {
+        MPI_Win_lock_all(0, win);
+        report("middle", exchange());
+        MPI_Win_unlock_all(win);
     } else if (is("notify")) {
         report("notify", MPIX_Notify_wait(0, 1, win));
     } else if (is("fence")) {

@@ -75,6 +75,31 @@ static void device_memory(void)
         }
 }
 
+/* Between hosts where the transport offers it; within a host if it is forced, but not to the own
+ * memory or device memory. */
+static void rdma(void)
+{
+    struct wm_rma_facts far = { .rdma = true };
+    CHECK_EQ(wm_rma_choose(&far).path, WM_PATH_RDMA);
+    CHECK_STR(wm_rma_choose(&far).reason, "it is on another host, with RDMA between");
+    far.force = WM_RMA_FORCE_AM;
+    CHECK_EQ(wm_rma_choose(&far).path, AM);
+    for (int where = WM_RMA_NOWHERE; where <= WM_RMA_DYNAMIC; where++) {
+        struct wm_rma_facts f = { .same_host = true, .where = (uint8_t)where, .readable = true };
+        f.rdma = true;
+        CHECK(wm_rma_choose(&f).path != WM_PATH_RDMA);
+        f.force = WM_RMA_FORCE_RDMA;
+        CHECK_EQ(wm_rma_choose(&f).path, where == WM_RMA_NOWHERE ? PTR : WM_PATH_RDMA);
+        f.device = f.mapped = true;
+        CHECK_EQ(wm_rma_choose(&f).path, AM);
+        f.device = false;
+        f.self = true;
+        CHECK_EQ(wm_rma_choose(&f).path, PTR);
+        f.self = f.rdma = false;
+        CHECK_EQ(wm_rma_choose(&f).path, where == WM_RMA_NOWHERE ? PTR : AM);
+    }
+}
+
 static void reasons(void)
 {
     CHECK_STR(choose(WM_RMA_FORCE_AM, false, false, 0, false).reason, "setting rma_path");
@@ -93,6 +118,7 @@ int main(void)
     RUN(same_host);
     RUN(one_fact_decides);
     RUN(device_memory);
+    RUN(rdma);
     RUN(reasons);
     return check_end();
 }
