@@ -312,10 +312,7 @@ static bool has_spoken(const struct wm_peer *p)
     return !connected || connected(p->eager) || !rt_list_empty(&p->pending);
 }
 
-static bool is_silent(const struct wm_peer *p)
-{
-    return p->proc.ns == 0 && !p->err && !p->is_self && !has_spoken(p);
-}
+static bool is_silent(const struct wm_peer *p) { return !p->err && !p->is_self && !has_spoken(p); }
 
 /* `ranges` is in ascending order: "0-3,7-7". */
 static bool in_ranges(const char *ranges, uint32_t rank)
@@ -330,15 +327,26 @@ static bool in_ranges(const char *ranges, uint32_t rank)
     return false;
 }
 
+/* Makes a connection by a message that changes nothing.  No mpirun can be asked about a process of
+ * another job, but its kernel refuses the connection if the process has ended. */
+static void greet(struct wm_domain *d, struct wm_peer *p)
+{
+    struct wm_last msg = { false };
+    wm_try_ctl(d, p, wm_hdr(WM_LAST, 0, 0, 0), &msg, sizeof msg);
+}
+
 /* The end of a process is otherwise noticed by its connection, or in shared memory.  A process that
  * has sent anything was connected to this one before it ended. */
 void wm_domain_look_for_ended(struct wm_domain *d)
 {
     char *ranges = NULL;
     bool any = false;
-    for (int i = 0; i < WM_PEER_BUCKETS && !any; i++)
-        for (const struct wm_peer *p = d->peers[i]; p && !any; p = p->next)
-            any = is_silent(p);
+    for (int i = 0; i < WM_PEER_BUCKETS; i++)
+        for (struct wm_peer *p = d->peers[i]; p; p = p->next) {
+            any = any || (p->proc.ns == 0 && is_silent(p));
+            if (p->proc.ns && is_silent(p) && wm_recv_names_peer(d, p))
+                greet(d, p);
+        }
     if (!any)
         return;
     rt_unlock_plain(&d->lock);
@@ -349,7 +357,7 @@ void wm_domain_look_for_ended(struct wm_domain *d)
     wm_progress(d); /* may find the connection of a process that has just ended */
     for (int i = 0; i < WM_PEER_BUCKETS; i++)
         for (struct wm_peer *p = d->peers[i]; p; p = p->next)
-            if (is_silent(p) && in_ranges(ranges, p->proc.rank))
+            if (p->proc.ns == 0 && is_silent(p) && in_ranges(ranges, p->proc.rank))
                 on_down(d, p->eager, 0);
     free(ranges);
 }

@@ -395,6 +395,16 @@ static bool waits_for(const struct wm_preq *q, const struct wm_peer *p)
     return q->peer_rank >= 0 && q->comm->peers[q->peer_rank] == p;
 }
 
+bool wm_recv_names_peer(const struct wm_domain *d, const struct wm_peer *p)
+{
+    const struct rt_list *l;
+    for (uint32_t i = 0; i < d->match.nbuckets; i++)
+        rt_list_each (l, &d->match.posted[i])
+            if (waits_for(rt_container(l, struct wm_preq, posted.link), p))
+                return true;
+    return d->hot && waits_for(d->hot, p);
+}
+
 void wm_recv_fail_peer(struct wm_domain *d, const struct wm_peer *p, int err)
 {
     for (uint32_t i = 0; i < d->match.nbuckets; i++) {

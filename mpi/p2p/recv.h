@@ -16,6 +16,8 @@ void wm_on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, const
 void wm_deliver(struct wm_preq *q, struct wm_peer *from, uint32_t kind, const struct wm_key *k,
                 const void *data, size_t len);
 void wm_stored_free(struct wm_domain *d, struct wm_stored *s);
+/* Whether a receive waits for this peer, by its rank. */
+bool wm_recv_names_peer(const struct wm_domain *d, const struct wm_peer *p);
 /* Ends the receives that wait for a lost peer. */
 void wm_recv_fail_peer(struct wm_domain *d, const struct wm_peer *p, int err);
 
