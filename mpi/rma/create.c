@@ -44,6 +44,7 @@ static void peer_down(struct wm_domain *d, struct wm_peer *p)
             wm_rma_peer_gone(r, p);
 }
 
+/* A member may have died since it has sent all its messages of this creation. */
 static void enlist(struct wm_rma *r)
 {
     struct wm_rma **bucket = &by_ctx[r->comm->ctx / 2 % CTX_BUCKETS];
@@ -52,6 +53,11 @@ static void enlist(struct wm_rma *r)
     r->dom->rma = wm_rma_on_recv;
     r->dom->rma_down = peer_down;
     nwindows++;
+    for (int i = 0; i < r->comm->size; i++) {
+        struct wm_peer *p = wm_domain_known(r->dom, wm_group_proc(r->comm->group, i));
+        if (p && p->err)
+            wm_rma_peer_gone(r, p);
+    }
 }
 
 static void delist(struct wm_rma *r)

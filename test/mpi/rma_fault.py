@@ -75,5 +75,13 @@ def never_notifies():
     survivors("notify", f"notify {GONE}", f"free {GONE}")
 
 
+def dies_during_creation():
+    """A member that exchanges no message with it at the end knows its death before the window exists."""
+    hosts = HOSTS[:-1] + ("n0:2,n1:1,n2:1",)
+    j = job(4, "early", program=victim, limit=15, launch=hosts).expect(3)
+    assert j.count(f"complete {GONE}") == 1, j.text
+
+
 cases = [globals()[name] for name in sys.argv[1:]]
-main(cases or [holds_a_lock, holds_lock_all, owes_an_answer, dies_in_the_middle, misses_a_fence, never_posts, posts_to_it, never_notifies])
+main(cases or [holds_a_lock, holds_lock_all, owes_an_answer, dies_in_the_middle, misses_a_fence, never_posts, posts_to_it,
+               never_notifies, dies_during_creation])

@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define N 64
@@ -128,6 +130,70 @@ static void survive(void)
     report("free", MPI_Win_free(&win));
 }
 
+/* ---- a member that dies while the window is created ---- */
+
+/* Ranks of the window's communicator.  In the last agreement, MAKER and OTHER (one host) exchange
+ * messages, then MAKER and VICTIM do: OTHER has none for VICTIM, and a connection to it. */
+enum { MAKER, OTHER, VICTIM, THIRD };
+#define MOMENT_US 1000000 /* the others have sent what they can; OTHER has noticed the death */
+static pid_t victim_pid;
+static bool is_frozen;
+
+/* In place of the C library's: the clock by which OTHER's waits would look for dead members. */
+__attribute__((visibility("default"))) int clock_gettime(clockid_t id, struct timespec *t)
+{
+    static struct timespec frozen;
+    if (id != CLOCK_MONOTONIC_COARSE)
+        return (int)syscall(SYS_clock_gettime, id, t);
+    if (!is_frozen || !frozen.tv_sec)
+        syscall(SYS_clock_gettime, id, &frozen);
+    *t = frozen;
+    return 0;
+}
+
+/* In place of the C library's: MAKER makes the file of the window, and OTHER waits for that. */
+__attribute__((visibility("default"))) int ftruncate(int fd, off_t nbytes)
+{
+    if (victim_pid) {
+        usleep(MOMENT_US);
+        kill(victim_pid, SIGKILL);
+        usleep(MOMENT_US);
+        victim_pid = 0;
+    }
+    return (int)syscall(SYS_ftruncate, fd, nbytes);
+}
+
+static void create_while_one_dies(void)
+{
+    static const int place[] = { MAKER, OTHER, THIRD, VICTIM };
+    MPI_Comm comm;
+    MPI_Group all, one;
+    int me = place[rank], victim_rank = VICTIM, pid = (int)getpid(), x = 0;
+
+    MPI_Comm_split(MPI_COMM_WORLD, 0, me, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    for (int to = MAKER; to <= OTHER; to++)
+        if (me == VICTIM)
+            MPI_Send(&pid, 1, MPI_INT, to, 0, comm);
+        else if (me == to)
+            MPI_Recv(&x, 1, MPI_INT, VICTIM, 0, comm, MPI_STATUS_IGNORE);
+    victim_pid = me == MAKER ? x : 0;
+    is_frozen = me == OTHER;
+    int rc = MPI_Win_allocate(N * sizeof *base, sizeof *base, MPI_INFO_NULL, comm, &base, &win);
+    is_frozen = false;
+    if (me != OTHER)
+        return;
+    if (rc == MPI_SUCCESS) {
+        MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+        MPI_Comm_group(comm, &all);
+        MPI_Group_incl(all, 1, &victim_rank, &one);
+        rc = MPI_Win_start(one, 0, win);
+        MPI_Put(&x, 1, MPI_INT, VICTIM, 0, 1, MPI_INT, win);
+        rc = rc ? rc : MPI_Win_complete(win);
+    }
+    report("complete", rc);
+}
+
 /* What mpirun knows as the last rank. */
 static void stand_in(void)
 {
@@ -141,6 +207,18 @@ static void stand_in(void)
     pause(); /* mpirun ends the job when the others have ended without MPI_Finalize */
 }
 
+/* The lines of rank 1 come before the end of the job. */
+static void leave(void)
+{
+    int x = 0;
+    if (rank == 0 && size > 2)
+        MPI_Recv(&x, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    else if (rank)
+        MPI_Send(&rank, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
+    while (rank)
+        pause();
+}
+
 int main(int argc, char **argv)
 {
     int x;
@@ -151,6 +229,11 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     victim = size - 1;
+    if (is("early")) {
+        create_while_one_dies();
+        leave();
+        _exit(3);
+    }
     if (argc > 2 && !strcmp(argv[2], "create")) {
         base = calloc(N, sizeof *base);
         MPI_Win_create(base, N * sizeof *base, sizeof *base, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
@@ -170,11 +253,6 @@ int main(int argc, char **argv)
     }
     MPI_Barrier(MPI_COMM_WORLD);
     survive();
-    if (rank == 0 && size > 2) /* the other's lines come before the end of the job */
-        MPI_Recv(&x, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    else if (rank)
-        MPI_Send(&rank, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
-    while (rank)
-        pause();
+    leave();
     _exit(3);
 }
