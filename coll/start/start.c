@@ -48,12 +48,9 @@ static int begin(struct coll_task *k)
     } else {
         t->gate_calls += counted;
     }
-    err = rt_unlikely(k->args.mem != RT_MEM_HOST) && may_pass(&k->args)
-              ? t->ops->stage(t, k)
-              : must_begin(t, coll_begin_host(k));
-    if (rt_unlikely(err < 0)) /* not started; may be repeated */
-        t->gate_calls -= counted;
-    return err;
+    return rt_unlikely(k->args.mem != RT_MEM_HOST) && may_pass(&k->args)
+               ? t->ops->stage(t, k)
+               : must_begin(t, coll_begin_host(k));
 }
 
 int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
@@ -65,10 +62,7 @@ int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task 
     k->messages = false;
     k->lost = 0;
     k->copying = false;
-    int err = begin(k);
-    if (err < 0)
-        t->seq--; /* not started: when repeated, it has the number for which the other ranks wait */
-    return err;
+    return begin(k);
 }
 
 void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
