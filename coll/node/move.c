@@ -26,9 +26,10 @@
  * are large and contiguous writes their addresses in place of the first pieces, and the readers
  * copy once, by process_vm_readv, without a shared cache.  Two cores that share no cache pass 2
  * GB/s through shared memory and 13 GB/s directly; two cores that share one 10 to 20 GB/s and 13
- * GB/s (Zen 5).  Each writer decides alone, for each call.  A reader reads the decision with the
- * writer's first step, before that half of the writer's can be used again, and keeps it.  Such a
- * writer stays in the call until its readers have done the step in which they read.  In rooted
+ * GB/s (Zen 5).  Each writer decides alone, for each call; between two ranks by the pace of both
+ * ways (pace.c), and if both are writers rank 1 does as rank 0.  A reader reads the decision with
+ * the writer's first step, before that half of the writer's can be used again, and keeps it.  Such
+ * a writer stays in the call until its readers have done the step in which they read.  In rooted
  * calls readers publish where their data shall be put, and the writer copies a part
  * (reader_share()): with two ranks both work, and in a gather or gatherv each rank writes its own
  * block, so no rank waits for the root to read.  There the root's row, which has no data, holds an
@@ -49,6 +50,7 @@
 #include "coll/node/block.h"
 #include "coll/node/move_plan.h"
 #include "coll/node/move_small.h"
+#include "coll/node/pace.h"
 #include "coll/node/pair.h"
 #include "coll/node/ring.h"
 
@@ -487,7 +489,7 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
 static bool worth_telling(const struct coll_node_plan *p, int64_t s)
 {
     return (s < p->out_pieces && !(p->direct && s == 0)) || (s >= 1 && s + 1 < p->in_pieces) ||
-           s == 1 || s == p->in_pieces;
+           s == 1 || s == p->in_pieces || (s == 0 && p->leads);
 }
 
 static int move_end(struct coll_node *n, struct coll_task *k)
@@ -510,6 +512,7 @@ static int move_end(struct coll_node *n, struct coll_task *k)
         coll_task_lose(k, n->lost);
     n->lost = 0;
     coll_node_end(n);
+    coll_node_populate(n, n->plan.cycle);
     return err < 0 ? err : 1;
 }
 
@@ -530,6 +533,7 @@ static int prepare(struct coll_node *n, const struct coll_args *a, uint64_t e)
     if (rc == 2) {
         n->plan.err = 0;
         n->plan.pieces = -1;
+        n->plan.cycle = 0;
         copy_own(n, a, INT64_MAX);
     }
     if (rc == 1)
@@ -553,6 +557,13 @@ static int move_step(struct coll_task *k)
             n->plan.direct = n->plan.any_direct = false;
             return move_end(n, k);
         }
+    }
+    if (p->follows) {
+        if (!coll_node_at(n, 0, e, 1)) {
+            copy_own(n, &k->args, p->piece);
+            return 0;
+        }
+        coll_move_follow(n);
     }
     while (n->step < p->steps) {
         int64_t s = n->step;

@@ -3,6 +3,7 @@
 
 #include "coll/node/move_plan.h"
 #include "coll/node/move_small.h"
+#include "coll/node/pace.h"
 
 /* Bytes of a piece for ranks with a core each.  Measured at 2 ranks, see coll/tune.def.  On another
  * machine: with slower synchronisation, longer pieces would have fewer steps; with a smaller
@@ -20,10 +21,11 @@
 /* Shorter blocks always go through shared memory.  If many ranks read from many, shared memory has
  * the advantage that data copied in once are still in the cache when many ranks copy them out.
  * Between two ranks with a core each, 16 KiB through shared memory take half as long as directly,
- * 32 KiB two thirds (Zen 3).  Where system calls or streaming through shared memory are slower or
- * faster, another limit would be right: blocks between the two limits lose the difference. */
+ * 32 KiB two thirds (Zen 3); from the second limit on, their pace decides.  Where system calls or
+ * streaming through shared memory are slower or faster, other limits would be right: blocks between
+ * the two lose the difference. */
 #define DIRECT_MIN (16u << 10)
-#define DIRECT_MIN_LONG (64u << 10)
+#define DIRECT_MIN_LONG COLL_NODE_PACED_MIN
 /* If ranks outnumber cores, shared memory keeps the data in a cache, and two copies in user space
  * cost less than process_vm_readv, which looks up every page: measured among 8 ranks on 2 cores
  * (Zen 5), mean of the ranks in us through shared memory and directly: an alltoall of blocks of
@@ -143,23 +145,53 @@ static bool takes_long(const struct coll_node *n, const struct coll_args *a, int
     return found;
 }
 
+/* This rank's blocks move directly. */
+static void go_directly(struct coll_node_plan *p)
+{
+    p->direct = true;
+    p->out_pieces = 1;
+    p->share = p->pair ? 1 : p->share;
+    p->steps = coll_move_most(p->share < 2 ? 2 : 1, p->in_pieces ? p->in_pieces + 1 : 0);
+}
+
+/* Between two ranks the pace decides about blocks that could move directly, each way `longest`
+ * bytes.  Where both have such a block for the other, rank 1 does as rank 0, because a call in
+ * which one streams and the other does not is slower than both ways.  (Broadcasts and reductions
+ * that come here have been decided in ring.c.) */
+static bool decides(struct coll_node *n, const struct coll_args *a, int64_t longest, bool takes)
+{
+    if (n->team->size > 2 || is_sum(a->kind) || a->kind == COLL_BCAST)
+        return true;
+    n->plan.follows = n->team->rank == 1 && takes;
+    return !n->plan.follows && coll_node_pace_begin(n, a->kind, longest);
+}
+
 static void plan_direct(struct coll_node *n, const struct coll_args *a)
 {
     struct coll_node_plan *p = &n->plan;
     const struct coll_team *t = n->team;
     p->share = reader_share(n, a->kind);
     int64_t least = direct_min(n, a->kind);
-    if (coll_move_most(p->out_pieces, p->in_pieces) * p->piece >= least && coll_node_all_read(n))
-        p->direct = p->out_pieces > 0 && gives_addresses(n, a);
-    p->lands = p->share < 2 && takes_long(n, a, least);
+    int64_t longest = coll_move_most(p->out_pieces, p->in_pieces) * p->piece;
+    bool takes = takes_long(n, a, least), direct = false;
+    if (longest >= least && coll_node_all_read(n))
+        direct = p->out_pieces > 0 && gives_addresses(n, a);
+    if (t->size == 2 && !n->crowded && longest >= least)
+        p->cycle = p->places * p->rows * p->cols * p->piece;
+    p->lands = p->share < 2 && takes;
     p->pair = a->kind == COLL_REDUCE && t->size == 2 && a->rtype->contig && !n->crowded &&
               coll_args_bytes(t, a) >= COLL_NODE_PAIR_MIN;
     p->lands = p->lands || (p->pair && t->rank == a->root);
-    if (!p->direct)
-        return;
-    p->out_pieces = 1;
-    p->share = p->pair ? 1 : p->share;
-    p->steps = coll_move_most(p->share < 2 ? 2 : 1, p->in_pieces ? p->in_pieces + 1 : 0);
+    p->leads = t->size == 2 && t->rank == 0 && takes && !coll_is(a->kind, COLL_IS_ROOTED);
+    if (direct && decides(n, a, longest, takes))
+        go_directly(p);
+}
+
+void coll_move_follow(struct coll_node *n)
+{
+    n->plan.follows = false;
+    if (n->prog[0].direct[n->half])
+        go_directly(&n->plan);
 }
 
 void coll_move_plan(struct coll_node *n, const struct coll_args *a)

@@ -9,6 +9,8 @@
 bool coll_node_block_fits(const struct coll_team *t, const struct coll_args *a, int64_t bytes);
 /* Fills n->plan. */
 void coll_move_plan(struct coll_node *n, const struct coll_args *a);
+/* If n->plan.follows: when rank 0 has done its first step, takes over its decision. */
+void coll_move_follow(struct coll_node *n);
 /* Piece i of the block of `from` for `to`. */
 char *coll_move_stage(const struct coll_node *n, int from, int to, int64_t i);
 /* Where this rank builds piece i of a sum that it cannot build in the user's buffer: in the spare

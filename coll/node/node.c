@@ -11,6 +11,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/idle.h"
 #include "runtime/base/log.h"
+#include "runtime/mem/segment.h"
 
 /* Length of a half of the blocks.  The two halves together are about as large as the part of a
  * shared cache that they can keep.  With many ranks a half is longer, so that a step is worth its
@@ -268,6 +269,22 @@ void coll_node_leave_blocks(struct coll_node *n, int64_t pieces, bool only_last)
     n->half ^= (int)(pieces & 1);
     if (pieces > 0)
         n->busy[n->half ^ 1] = e;
+}
+
+/* The pages come at once, with the second call that needs them: one by one, in the first pass
+ * through the halves, they would make a call of 512 KiB twice as long, and its pace with it.  A
+ * program's only call of this length does not wait for pages that it does not use. */
+void coll_node_populate(struct coll_node *n, int64_t len)
+{
+    if (rt_likely(len <= n->populated))
+        return;
+    if (n->asked < len) {
+        n->asked = len;
+        return;
+    }
+    n->populated = len;
+    for (int i = 0; i < 2; i++)
+        rt_node_populate(coll_node_half(n, i), (size_t)len);
 }
 
 char *coll_node_scratch(struct coll_node *n)

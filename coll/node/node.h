@@ -92,14 +92,17 @@ struct coll_node_head {
     uint64_t crowded; /* more ranks than cores, as rank 0 sees it; written before `blocks` */
 };
 
-/* The two transfer modes of a call (ring.c), and the pace of each as a writer has measured it: ns
- * for the bytes of the shortest call that may use both. */
+/* The two transfer modes of a call, and the pace (pace.c) of each as a writer has measured it: ns
+ * for the bytes of the shortest call that may use both; 0: not yet. */
 enum { COLL_NODE_RING, COLL_NODE_DIRECT };
 struct coll_node_pace {
     uint32_t ns[2];
     uint32_t calls; /* since the other mode was tried */
+    uint16_t tries; /* further calls in which it is tried, */
+    uint16_t way;   /* and the mode of the last call */
 };
-#define COLL_NODE_PACES 8 /* one pace for each doubling of the length */
+#define COLL_NODE_PACES 8     /* one pace for each doubling of the length */
+#define COLL_NODE_PACE_ROWS 7 /* and for each kind of call */
 /* Shortest reduction that two ranks share.  Shorter ones gain nothing: 128 KiB are two chunks, and
  * the root alone takes 13.7 us against 14.2 to 15.4 (Zen 4).  Where copies are slower against
  * synchronisation, sharing would win earlier; the loss is at most half of the reduction. */
@@ -114,6 +117,7 @@ struct coll_node_plan {
     int reader;      /* a rank that has a block to read from this rank */
     bool one_writer; /* only the root writes */
     int64_t pieces;  /* of the whole call; -1 if not all ranks know */
+    int64_t cycle;   /* of a long call of two ranks: bytes of a half that such calls use in turn */
     int64_t steps, out_pieces, in_pieces;
     int64_t own_copied; /* bytes copied of this rank's data for itself */
     bool own_done;      /* nothing is left of them */
@@ -121,10 +125,12 @@ struct coll_node_plan {
     bool own_staged;    /* a reduction reads this rank's input from its block, not from the user's
                          * buffer */
     bool reading;       /* the writing part of this step is done */
-    bool direct;        /* this rank's blocks hold addresses */
-    bool pair;          /* a reduction that two ranks may share, see pair.c */
-    bool lands;         /* this rank publishes where others shall put its data */
-    int share;          /* the reader copies share / 2 of data that moves directly */
+    bool direct;        /* this rank's blocks hold addresses, */
+    bool follows; /* or will if those of rank 0 do, which leads: it does its first step even if */
+    bool leads;   /* it wrongly has no block for rank 1 */
+    bool pair;    /* a reduction that two ranks may share, see pair.c */
+    bool lands;   /* this rank publishes where others shall put its data */
+    int share;    /* the reader copies share / 2 of data that moves directly */
     bool any_direct, any_staged; /* how this rank has read blocks so far */
     bool pushed;                 /* this rank has copied its share into a reader's buffer */
     bool pulled;                 /* the reader's share of rank n->next has been copied */
@@ -159,14 +165,14 @@ struct coll_node { /* this rank's view; private memory */
     struct coll_node_plan plan; /* of the call at `turn` + 1 */
     bool gives_void;            /* in that call in pieces this rank's blocks are poisoned, */
     int lost;                   /* or data that it has read: -RT_EREMOTE */
-    struct coll_node_pace paces[3][COLL_NODE_PACES]; /* of broadcast, reduce, allreduce */
+    struct coll_node_pace paces[COLL_NODE_PACE_ROWS][COLL_NODE_PACES]; /* [kinds of calls] */
     struct coll_node_pace *paced; /* the pace that this call measures; NULL: none */
     uint64_t paced_since;         /* rt_now_ns() */
     int64_t paced_bytes;
     int way;                  /* transfer mode of this call */
     bool one_half;            /* this call uses only the half in which it begins */
     uint64_t ring_pos;        /* bytes that have passed through the rings, the same on all ranks */
-    int64_t populated, asked; /* bytes of a half; ring.c */
+    int64_t populated, asked; /* bytes of a half; coll_node_populate() */
     /* Bytes of a line and of a cell for each reader, if the size - 1 readers share them. */
     int64_t line_part, cell_part;
     int64_t step;       /* current step of the call at `turn` + 1 */
@@ -249,6 +255,9 @@ static inline bool coll_node_half_free(struct coll_node *n, int64_t i)
 /* Notes in which halves other ranks may still be at work: in all halves that the call used, or only
  * in that of the last piece.  pieces < 0: their number is not known to all ranks. */
 void coll_node_leave_blocks(struct coll_node *n, int64_t pieces, bool only_last);
+
+/* After a call that moves its blocks through the first `len` bytes of the halves. */
+void coll_node_populate(struct coll_node *n, int64_t len);
 
 /* Bytes [at, at + len) of the packed form of a buffer. */
 struct coll_piece {

@@ -17,13 +17,10 @@
  *
  * Cost: m b + (latency of a piece), where b is that of the slower copy.
  *
- * Two transfer modes.  Cores that share a cache pass 25 to 30 GB/s through a ring.  Cores that
- * share none pass 4 GB/s, and there one copy between processes is faster (move.c, "Direct
- * transfer").  The processors of a virtual machine change between the two cases within seconds, so
- * no topology can decide.  A writer measures the pace of both modes in large calls, uses the faster
- * one and sometimes tries the other.  Each writer decides alone; a reader reads the decision with
- * the first step.  In an allreduce rank 0 decides; in their first step, before there are pieces,
- * rank 0 publishes the mode and rank 1 whether it can use direct transfer.
+ * Two transfer modes: large calls use the one whose pace is better (pace.c).  Each writer decides
+ * alone; a reader reads the decision with the first step.  In an allreduce rank 0 decides; in their
+ * first step, before there are pieces, rank 0 publishes the mode and rank 1 whether it can use
+ * direct transfer.
  *
  * If ranks outnumber cores, flat.c, move.c or block.c runs the call. */
 #include "coll/node/ring.h"
@@ -32,10 +29,9 @@
 #include "coll/node/move.h"
 
 #include "coll/sched.h"
+#include "coll/node/pace.h"
 #include "coll/node/pair.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
-#include "runtime/mem/segment.h"
 
 /* Bytes, measured at 2 ranks (Zen 3).  Longer calls gain more from fewer steps than from concurrent
  * copies.  Where synchronisation is slower, longer pieces would be better for short calls, too. */
@@ -51,64 +47,18 @@
 /* Shorter calls have shorter rings, of few pages, for this many calls. */
 #define RING_CALLS 8
 #define PIECE_MIN 1024
-/* Bytes.  Shorter calls have ended before a copy between processes would begin.  Above it the mode
- * is measured on every machine (pace). */
-#define DIRECT_MIN (64 << 10)
-/* Trying the other mode costs at most this part of the time. */
-#define TRY_EVERY 16
-#define PACE_MAX 1000000u /* ns; a longer time has another cause than the copy */
-
-int coll_node_way = -1;
 
 /* ---- which mode ---- */
-
-/* There is a pace for each doubling of the length. */
-static struct coll_node_pace *pace_of(struct coll_node *n, enum coll_kind kind, int64_t bytes)
-{
-    int i = 0, j = kind == COLL_BCAST ? 0 : kind == COLL_REDUCE ? 1 : 2;
-    while (i < COLL_NODE_PACES - 1 && bytes >= (int64_t)2 * DIRECT_MIN << i)
-        i++;
-    struct coll_node_pace *p = &n->paces[j][i];
-    if (!p->ns[COLL_NODE_RING]) { /* first guess: the paces of cores with a shared cache */
-        p->ns[COLL_NODE_RING] = DIRECT_MIN / 32;
-        p->ns[COLL_NODE_DIRECT] = DIRECT_MIN / 16;
-    }
-    return p;
-}
-
-static int choose_way(struct coll_node_pace *p)
-{
-    int best = p->ns[COLL_NODE_DIRECT] < p->ns[COLL_NODE_RING];
-    if (++p->calls <= (uint64_t)TRY_EVERY * p->ns[!best] / p->ns[best])
-        return best;
-    p->calls = 0;
-    return !best;
-}
-
-/* A call that was slow because a rank came late must not count for much: a pace falls at once, but
- * at most doubles. */
-void coll_node_pace_end(struct coll_node *n)
-{
-    uint32_t *pace = &n->paced->ns[n->way];
-    uint64_t ns = (rt_now_ns() - n->paced_since) * DIRECT_MIN / (uint64_t)n->paced_bytes + 1;
-    uint64_t most = *pace < PACE_MAX / 2 ? 2 * *pace : PACE_MAX;
-    *pace = (uint32_t)(ns < most ? ns : most);
-    n->paced = NULL;
-}
 
 /* At a writer, before its first piece: whether it uses direct transfer. */
 static bool goes_directly(struct coll_node *n, const struct coll_args *a, int64_t bytes)
 {
     bool reduce = a->kind == COLL_REDUCE;
     n->way = COLL_NODE_RING;
-    if (bytes < (reduce ? COLL_NODE_PAIR_MIN : DIRECT_MIN) || (reduce && n->team->size > 2) ||
-        !a->rtype->contig || !coll_node_all_read(n))
+    if (bytes < (reduce ? COLL_NODE_PAIR_MIN : COLL_NODE_PACED_MIN) ||
+        (reduce && n->team->size > 2) || !a->rtype->contig || !coll_node_all_read(n))
         return false;
-    n->paced = pace_of(n, a->kind, bytes);
-    n->paced_bytes = bytes;
-    n->paced_since = rt_now_ns();
-    n->way = coll_node_way < 0 ? choose_way(n->paced) : coll_node_way;
-    return n->way == COLL_NODE_DIRECT;
+    return coll_node_pace_begin(n, a->kind, bytes);
 }
 
 /* ---- pieces ---- */
@@ -130,7 +80,7 @@ static struct flow flow_of(const struct coll_node *n, const struct coll_args *a)
     f.takes = both || root != bcast;
     f.from = both || root ? 0 : a->root;
     f.to = both || root ? n->team->size : a->root + 1;
-    f.first = both && f.bytes >= DIRECT_MIN;
+    f.first = both && f.bytes >= COLL_NODE_PACED_MIN;
     f.piece = f.bytes < LARGE ? PIECE : PIECE_LARGE;
     while (f.piece > PIECE_MIN && f.piece >= 2 * f.bytes)
         f.piece /= 2;
@@ -169,24 +119,6 @@ static bool have_done(struct coll_node *n, const struct flow *f, uint64_t e, int
     }
     n->plan.known = least < before ? 0 : (int64_t)(least - before);
     return n->plan.known >= steps;
-}
-
-/* After a call.  The pages of the rings come at once, with the second call that needs them: one by
- * one, in the first pass through the rings, they would make a call of 512 KiB twice as long, and
- * its pace with it.  A program's only call of this length does not wait for pages that it does not
- * use. */
-static void populate(struct coll_node *n, const struct coll_args *a, const struct flow *f)
-{
-    int64_t len = (a->kind == COLL_BCAST ? 1 : n->team->size) * f->slots * f->piece;
-    if (rt_likely(len <= n->populated))
-        return;
-    if (n->asked < len) {
-        n->asked = len;
-        return;
-    }
-    n->populated = len;
-    for (int i = 0; i < 2; i++)
-        rt_node_populate(coll_node_half(n, i), (size_t)len);
 }
 
 /* Copies piece i of this rank's data into its ring.  False: no room yet. */
@@ -321,7 +253,7 @@ static int begin(struct coll_node *n, const struct coll_task *k, const struct fl
     int rc = coll_node_blocks(n);
     if (rc <= 0 || n->crowded)
         return rc <= 0 ? rc : 2;
-    if (f->bytes >= DIRECT_MIN)
+    if (f->bytes >= COLL_NODE_PACED_MIN)
         coll_node_all_read(n); /* publishes whether this rank can read: the writer needs it */
     n->one_half = true;
     n->gives_void = k->lost;
@@ -442,7 +374,7 @@ static int ring_step(struct coll_task *k)
         return 0;
     n->ring_pos = begins_at(n, &f) + (uint64_t)(f.npieces * f.piece);
     int rc = end(n, k, f.npieces);
-    populate(n, a, &f);
+    coll_node_populate(n, (a->kind == COLL_BCAST ? 1 : n->team->size) * f.slots * f.piece);
     return rc;
 }
 

@@ -6,8 +6,5 @@
 #include "coll/node/node.h"
 
 int coll_node_ring_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k);
-/* At a writer, when a call that measures a pace ends. */
-void coll_node_pace_end(struct coll_node *n);
-extern int coll_node_way; /* for tests: transfer mode of all large calls; -1: the faster one */
 
 #endif

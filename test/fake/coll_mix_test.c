@@ -6,7 +6,7 @@
 #include <string.h>
 #include "coll/begin.h"
 #include "coll/node/node.h"
-#include "coll/node/ring.h"
+#include "coll/node/pace.h"
 #include "coll/sched.h"
 #include "coll/select.h"
 #include "coll/start/start.h"
@@ -106,9 +106,10 @@ static void rooted_on_a_node(void)
 /* The same with direct copies in every large call, between calls that go through rings. */
 static void direct_on_a_node(void)
 {
-    static const int kinds[] = { COLL_BCAST, COLL_REDUCE, COLL_ALLREDUCE, -1 };
+    static const int kinds[] = { COLL_BCAST,   COLL_REDUCE,    COLL_ALLREDUCE, COLL_GATHER,
+                                 COLL_SCATTER, COLL_ALLGATHER, COLL_ALLTOALL,  -1 };
     coll_node_way = COLL_NODE_DIRECT;
-    for (int k = 0; k < 4; k++)
+    for (int k = 0; k < 8; k++)
         for (unsigned seed = 1; seed <= 12 && !check_failed_case; seed++)
             run_program(2 + (int)(seed % 3), true, kinds[k], 8, seed + 200);
     coll_node_way = -1;
@@ -133,6 +134,7 @@ static void crowded_on_a_node(void)
                                  COLL_REDUCE,   COLL_ALLREDUCE, COLL_SCATTER };
     static const struct fake_more more = { .ops = { .peer_read = counted_read } };
     fake_more = &more;
+    coll_node_way = COLL_NODE_DIRECT;
     for (int crowded = 0; crowded < 2; crowded++) {
         rt_idle_configure(crowded ? 64 : 1, 1);
         for (int k = 0; k < 7; k++)
@@ -146,6 +148,7 @@ static void crowded_on_a_node(void)
             }
     }
     fake_more = NULL;
+    coll_node_way = -1;
     rt_idle_configure(1, 1);
 }
 
@@ -215,6 +218,84 @@ static void gatherv_is_written(void)
     CHECK_EQ(nwrites, 2);
     CHECK_EQ(fake_destroy(f), 0);
     fake_more = NULL;
+}
+
+/* Two ranks carry out a call, one step at a time. */
+static void run_two(struct fake *f, const struct coll_args a[2])
+{
+    struct coll_task tasks[2];
+    memset(tasks, 0, sizeof tasks);
+    for (int ended = 0, turn = 0; ended < 3; turn++) {
+        int r = turn % 2;
+        if (!(ended & 1 << r) && step(f, r, &a[r], &tasks[r]))
+            ended |= 1 << r;
+        if (turn > 1000) {
+            CHECK_MSG(false, "%s does not end", coll_kind_names[a->kind]);
+            return;
+        }
+    }
+}
+
+/* Both ways are tried, and two ranks that have long blocks for each other choose alike. */
+static void two_ranks_go_one_way(void)
+{
+    static const struct fake_more more = { .ops = { .peer_read = counted_read } };
+    static char in[2][2 * LONG_BLOCK], out[2][2 * LONG_BLOCK];
+    int ncalls[3] = { 0 };
+    fake_more = &more;
+    struct fake *f = fake_create(2, 1, true, SHM_ROOM);
+    for (int call = 0; call < 64; call++) {
+        struct coll_args a[2];
+        for (int r = 0; r < 2; r++) {
+            memset(in[r], 'a' + (call + r) % 16, sizeof in[r]);
+            a[r] = (struct coll_args){ .kind = call % 2 ? COLL_ALLTOALL : COLL_ALLGATHER,
+                                       .mem = RT_MEM_HOST,
+                                       .sbuf = in[r],
+                                       .rbuf = out[r],
+                                       .scount = LONG_BLOCK,
+                                       .rcount = LONG_BLOCK,
+                                       .stype = &coll_bytes,
+                                       .rtype = &coll_bytes };
+        }
+        nreads = 0;
+        run_two(f, a);
+        CHECK_MSG(nreads == 0 || nreads == 2, "call %d: one rank reads and the other streams",
+                  call);
+        ncalls[nreads < 2 ? nreads : 2]++;
+        for (int r = 0; r < 2; r++)
+            CHECK(!memcmp(out[r] + (ptrdiff_t)!r * LONG_BLOCK, in[!r], LONG_BLOCK));
+    }
+    CHECK(ncalls[0] > 0);
+    CHECK(ncalls[2] > 0);
+    CHECK_EQ(fake_destroy(f), 0);
+    fake_more = NULL;
+}
+
+/* Rank 0 sends nothing although rank 1 expects a long block, which is erroneous: the call ends. */
+static void a_follower_does_not_wait_in_vain(void)
+{
+    static char in[LONG_BLOCK], out[2][LONG_BLOCK];
+    static const int64_t none[2] = { 0, 0 }, from_0[2] = { LONG_BLOCK, 0 },
+                         from_1[2] = { 0, LONG_BLOCK };
+    struct fake *f = fake_create(2, 1, true, SHM_ROOM);
+    for (int call = 0; call < 3; call++) {
+        struct coll_args a[2] = { { .kind = COLL_ALLTOALLV,
+                                    .mem = RT_MEM_HOST,
+                                    .sbuf = in,
+                                    .rbuf = out[0],
+                                    .scounts = none,
+                                    .rcounts = from_1,
+                                    .sdispls = none,
+                                    .rdispls = none,
+                                    .stype = &coll_bytes,
+                                    .rtype = &coll_bytes } };
+        a[1] = a[0];
+        a[1].rbuf = out[1];
+        a[1].scounts = from_0; /* as much for rank 0 */
+        a[1].rcounts = from_0;
+        run_two(f, a);
+    }
+    CHECK_EQ(fake_destroy(f), 0);
 }
 
 /* One step of a broadcast of `nbytes` bytes from rank 0; 1: it has ended. */
@@ -313,6 +394,8 @@ int main(void)
     RUN(direct_on_a_node);
     RUN(crowded_on_a_node);
     RUN(gatherv_is_written);
+    RUN(two_ranks_go_one_way);
+    RUN(a_follower_does_not_wait_in_vain);
     RUN(a_root_runs_ahead);
     RUN(a_root_leaves_first);
     return check_end();

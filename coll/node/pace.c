@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which way is faster: through shared memory or by a copy between processes.  Cores that share a
+ * cache pass 25 to 30 GB/s through shared memory.  Cores that share none pass 4 GB/s, and there one
+ * copy between processes is faster (move.c, "Direct transfer").  The processors of a virtual
+ * machine change between the two cases within seconds, so no topology can decide.  A writer
+ * measures the pace of both ways in its long calls, uses the faster one and sometimes tries the
+ * other.  There is a pace for each kind of call and each doubling of the length. */
+#include "coll/node/pace.h"
+#include "runtime/base/clock.h"
+
+/* The other way is tried in so many calls in a row, because the first ones are slower: system calls
+ * that have not been made for a while take up to three times as long (Zen 5).  At first each way is
+ * used in so many calls. */
+#define TRY_CALLS 8
+/* And this many calls apart if both ways are equally fast: trying costs a 64th part of the time at
+ * most.  With more, changes of the machine would be found later. */
+#define TRY_EVERY (64 * TRY_CALLS)
+/* Part by which a pace rises at most in a call.  A call that an interrupt or a late rank made slow
+ * must not count for much; a single one must not change the way. */
+#define RISE_PART 8
+#define PACE_MAX 1000000u /* ns; a longer time has another cause than the copy */
+
+int coll_node_way = -1;
+
+static struct coll_node_pace *pace_of(struct coll_node *n, enum coll_kind kind, int64_t bytes)
+{
+    static const uint8_t rows[COLL_KINDS] = {
+        [COLL_BCAST] = 0,      [COLL_REDUCE] = 1,   [COLL_ALLREDUCE] = 2, [COLL_GATHER] = 3,
+        [COLL_GATHERV] = 3,    [COLL_SCATTER] = 4,  [COLL_SCATTERV] = 4,  [COLL_ALLGATHER] = 5,
+        [COLL_ALLGATHERV] = 5, [COLL_ALLTOALL] = 6, [COLL_ALLTOALLV] = 6, [COLL_ALLTOALLW] = 6,
+    };
+    int i = 0;
+    while (i < COLL_NODE_PACES - 1 && bytes >= (int64_t)2 * COLL_NODE_PACED_MIN << i)
+        i++;
+    return &n->paces[rows[kind]][i];
+}
+
+static int choose_way(struct coll_node_pace *p)
+{
+    bool known = p->ns[COLL_NODE_RING] && p->ns[COLL_NODE_DIRECT];
+    int best = known && p->ns[COLL_NODE_DIRECT] < p->ns[COLL_NODE_RING];
+    uint64_t most = known ? (uint64_t)TRY_EVERY * p->ns[!best] / p->ns[best] : TRY_CALLS;
+    if (p->tries > 0) {
+        p->tries--;
+    } else if (++p->calls <= most) {
+        p->way = (uint16_t)best;
+    } else {
+        p->way = !best;
+        p->calls = 0;
+        p->tries = TRY_CALLS - 1;
+    }
+    return p->way;
+}
+
+bool coll_node_pace_begin(struct coll_node *n, enum coll_kind kind, int64_t bytes)
+{
+    n->paced = pace_of(n, kind, bytes);
+    n->paced_bytes = bytes;
+    n->paced_since = rt_now_ns();
+    n->way = coll_node_way < 0 ? choose_way(n->paced) : coll_node_way;
+    return n->way == COLL_NODE_DIRECT;
+}
+
+/* A pace falls at once. */
+void coll_node_pace_end(struct coll_node *n)
+{
+    uint32_t *pace = &n->paced->ns[n->way];
+    uint64_t ns = (rt_now_ns() - n->paced_since) * COLL_NODE_PACED_MIN / (uint64_t)n->paced_bytes +
+                  1;
+    uint64_t most = *pace && *pace < PACE_MAX ? *pace + *pace / RISE_PART : PACE_MAX;
+    *pace = (uint32_t)(ns < most ? ns : most);
+    n->paced = NULL;
+}

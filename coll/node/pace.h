@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The choice between the two ways in which a long block moves between ranks with a core each: in
+ * pieces through shared memory, or by one copy between processes. */
+#ifndef COLL_NODE_PACE_H
+#define COLL_NODE_PACE_H
+
+#include "coll/node/node.h"
+
+/* Bytes.  Shorter calls of two ranks have ended before a copy between processes would begin.  From
+ * this length on the pace decides, on every machine. */
+#define COLL_NODE_PACED_MIN (64 << 10)
+
+/* At a writer, when a call with a block of `bytes` bytes for another rank begins: sets n->way, and
+ * measures the call.  Whether the block shall move directly. */
+bool coll_node_pace_begin(struct coll_node *n, enum coll_kind kind, int64_t bytes);
+/* When that call ends; n->paced is set until then.  n->way: how the block has moved. */
+void coll_node_pace_end(struct coll_node *n);
+extern int coll_node_way; /* for tests: transfer mode of all large calls; -1: the faster one */
+
+#endif
