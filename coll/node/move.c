@@ -154,8 +154,11 @@ static void write_mode(struct coll_node *n, const struct coll_args *a, uint64_t 
         struct coll_block d = coll_move_in(t, a, t->rank == a->root ? !a->root : a->root);
         if (coll_move_collects(a->kind))
             give_places(n, a);
-        else
+        else {
+            int64_t len = coll_move_nbytes(d);
             own->land[n->half] = d.l->contig ? (uint64_t)(uintptr_t)d.at : 0;
+            own->room[n->half] = len < COLL_NODE_ROOM_MAX ? (uint32_t)len : COLL_NODE_ROOM_MAX;
+        }
         if (p->pair)
             give_address(n, t->size, 0, coll_input(a));
         if (!p->direct)
@@ -234,14 +237,21 @@ static char *scratch(struct coll_node *n)
     return p;
 }
 
-/* Where a reader wants this rank's block of `len` bytes; at 0: it reads the block. */
-static struct coll_move_place place_at(const struct coll_node *n, enum coll_kind k, int reader,
-                                       int64_t len)
+/* Bytes at the place where a reader wants this rank's block.  Less than the block in erroneous
+ * programs only. */
+static int64_t room_of(const struct coll_node *n, int reader)
+{
+    uint32_t room = n->prog[reader].room[n->half];
+    return room < COLL_NODE_ROOM_MAX ? room : INT64_MAX;
+}
+
+/* That place; at 0: the reader reads the block. */
+static struct coll_move_place place_at(const struct coll_node *n, enum coll_kind k, int reader)
 {
     const struct coll_move_place *to = (const void *)coll_move_stage(n, reader, 0, 0);
     if (coll_move_collects(k))
         return to[n->team->rank];
-    return (struct coll_move_place){ n->prog[reader].land[n->half], len };
+    return (struct coll_move_place){ n->prog[reader].land[n->half], room_of(n, reader) };
 }
 
 /* This rank's part of a reduction shared by two ranks. */
@@ -249,9 +259,10 @@ static void work_pair(struct coll_node *n, const struct coll_args *a)
 {
     struct coll_team *t = n->team;
     int root = a->root, peer = !t->rank;
+    int64_t nbytes = coll_args_bytes(t, a), room = room_of(n, root);
     struct coll_node_pair j = {
         .peer = peer,
-        .nbytes = coll_args_bytes(t, a),
+        .nbytes = nbytes < room ? nbytes : room,
         .elem_nbytes = rt_elem_nbytes(a->rtype->elem),
         .in = coll_input(a),
         .out = t->rank == root ? a->rbuf : NULL,
@@ -304,11 +315,11 @@ static bool push(struct coll_node *n, const struct coll_args *a, uint64_t e)
             continue;
         if (!coll_node_at(n, n->next, e, 1))
             return false;
-        struct coll_move_place to = place_at(n, a->kind, n->next, len);
+        struct coll_move_place to = place_at(n, a->kind, n->next);
         if (!to.at)
             continue;
         p->pushed = true;
-        len = to.nbytes < len ? to.nbytes : len; /* the root expects less: an erroneous program */
+        len = to.nbytes < len ? to.nbytes : len; /* the reader expects less: an erroneous program */
         if (len <= skip)
             continue;
         int err = t->ops->peer_write(t, n->next, to.at + (uint64_t)skip, d.at + skip,

@@ -78,11 +78,13 @@ struct coll_node_prog {
                           * attached */
     uint64_t land[2];    /* for the call that uses half h: where others shall put this rank's data;
                           * or 0; unless each has its own place (move.c) */
+    uint32_t room[2];    /* bytes there, at most COLL_NODE_ROOM_MAX: so many or more */
     uint8_t direct[2];   /* for that call: the rank's blocks hold addresses instead of data */
     uint8_t reads_peers; /* COLL_NODE_READS_...: whether the rank can read all ranks' memory */
     uint64_t lost[2];    /* the last call in half h in which this rank's blocks were poisoned */
 };
 _Static_assert(sizeof(struct coll_node_prog) == RT_CACHE_LINE, "one line");
+#define COLL_NODE_ROOM_MAX UINT32_MAX
 enum { COLL_NODE_READS_UNKNOWN, COLL_NODE_READS_NONE, COLL_NODE_READS_ALL };
 extern const uint64_t coll_node_magic;
 

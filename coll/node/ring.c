@@ -187,6 +187,7 @@ static void take_piece(struct coll_node *n, const struct coll_args *a, const str
 /* What each of two ranks publishes at the beginning of the half. */
 struct here {
     _Alignas(RT_CACHE_LINE) uint64_t in, out; /* addresses */
+    int64_t nbytes;                           /* there; both alike but in erroneous programs */
     uint64_t next;                            /* of rank 0: chunks taken */
 };
 
@@ -209,7 +210,7 @@ static int agree(struct coll_node *n, const struct coll_args *a, const struct fl
         if (rt_unlikely(n->gives_void))
             coll_node_say_void(n, e);
         *here_of(n, rank) = (struct here){ (uint64_t)(uintptr_t)coll_input(a),
-                                           (uint64_t)(uintptr_t)a->rbuf, 0 };
+                                           (uint64_t)(uintptr_t)a->rbuf, f->bytes, 0 };
         coll_node_publish(n, e, 1);
         n->plan.told = true;
     }
@@ -228,9 +229,10 @@ static int work_both(struct coll_node *n, const struct coll_args *a)
 {
     struct coll_team *t = n->team;
     const struct here *other = here_of(n, !t->rank);
+    int64_t nbytes = coll_args_bytes(t, a);
     struct coll_node_pair j = {
         .peer = !t->rank,
-        .nbytes = coll_args_bytes(t, a),
+        .nbytes = nbytes < other->nbytes ? nbytes : other->nbytes,
         .elem_nbytes = rt_elem_nbytes(a->rtype->elem),
         .in = coll_input(a),
         .out = a->rbuf,

@@ -173,6 +173,7 @@ static int step(struct fake *f, int rank, const struct coll_args *a, struct coll
 }
 
 #define LONG_BLOCK (100 << 10)
+#define PAIR_BLOCK (COLL_NODE_PAIR_MIN + 8191)
 
 /* In a gatherv of long blocks each writer copies its own block to its place, and the root none. */
 static void gatherv_is_written(void)
@@ -234,6 +235,56 @@ static void run_two(struct fake *f, const struct coll_args a[2])
             return;
         }
     }
+}
+
+/* One call in which a rank has a byte more than the other expects, which is erroneous: nothing is
+ * written behind the other's buffer. */
+static void room_is_kept(struct fake *f, enum coll_kind kind, int64_t expected)
+{
+    static const struct rt_op sum = { .code = RT_OP_SUM, .commutes = true };
+    static const struct rt_layout numbers = {
+        .size = 1, .extent = 1, .true_extent = 1, .contig = true, .elem = RT_ELEM_I8
+    };
+    static char in[2 * PAIR_BLOCK], out[PAIR_BLOCK + 1];
+    bool adds = coll_is(kind, COLL_IS_REDUCTION);
+    struct coll_args a[2] = { { .kind = kind,
+                                .mem = RT_MEM_HOST,
+                                .op = &sum,
+                                .sbuf = in,
+                                .rbuf = kind == COLL_SCATTER ? COLL_IN_PLACE : in + PAIR_BLOCK,
+                                .scount = PAIR_BLOCK,
+                                .rcount = PAIR_BLOCK,
+                                .stype = &numbers,
+                                .rtype = &numbers } };
+    a[1] = a[0];
+    a[!adds].rbuf = out; /* rank 1 is the first to continue an allreduce, and then writes it all */
+    a[!adds].rcount = expected;
+    memset(in, 1, sizeof in);
+    memset(out, '#', sizeof out);
+    run_two(f, a);
+    CHECK_EQ(out[expected], '#');
+    for (int64_t i = 0; i < expected && (!adds || expected == PAIR_BLOCK); i += 1000)
+        CHECK_EQ(out[i], 1 + adds);
+}
+
+static void writers_stay_within_the_room(void)
+{
+    static const struct fake_more more = { .ops = { .peer_read = counted_read,
+                                                    .peer_write = counted_write } };
+    static const enum coll_kind kinds[] = { COLL_SCATTER, COLL_BCAST, COLL_ALLREDUCE };
+    fake_more = &more;
+    coll_node_way = COLL_NODE_DIRECT;
+    for (int k = 0; k < 3; k++) {
+        struct fake *f = fake_create(2, 1, true, SHM_ROOM);
+        nwrites = 0;
+        for (int call = 0; call < 3;
+             call++) /* in the first one the ranks test what they can read */
+            room_is_kept(f, kinds[k], PAIR_BLOCK - (call == 2));
+        CHECK(nwrites >= 2);
+        CHECK_EQ(fake_destroy(f), 0);
+    }
+    coll_node_way = -1;
+    fake_more = NULL;
 }
 
 /* Both ways are tried, and two ranks that have long blocks for each other choose alike. */
@@ -394,6 +445,7 @@ int main(void)
     RUN(direct_on_a_node);
     RUN(crowded_on_a_node);
     RUN(gatherv_is_written);
+    RUN(writers_stay_within_the_room);
     RUN(two_ranks_go_one_way);
     RUN(a_follower_does_not_wait_in_vain);
     RUN(a_root_runs_ahead);
