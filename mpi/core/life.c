@@ -213,6 +213,8 @@ static int grant(int required)
  * another, and this call is one of them, so no other thread is inside. */
 bool wm_life_threads(void)
 {
+    if (rt_threaded) /* for good */
+        return true;
     pthread_mutex_lock(&mutex);
     bool mine = life.alone && pthread_equal(life.owner, pthread_self());
     if (!rt_threaded && (mine || wm_state.users == 1))
@@ -310,10 +312,10 @@ static void report_leaks(const char *call)
 
 static void rest(const char *call)
 {
-    rt_io_fini();
     for (int i = 0; i < WM_RESTS; i++)
         if (wm_life_at_rest[i])
             wm_life_at_rest[i]();
+    rt_io_fini(); /* the threads that have ended above start jobs */
     wm_session_rest();
     wm_domain_rest(wm_main_domain); /* completes what other processes still wait for */
     wm_comm_rest();

@@ -39,8 +39,8 @@ extern void (*wm_life_at_rest[WM_RESTS])(void);
  * thread, at any time. */
 bool wm_life_has_gpu(void);
 
-/* Called inside MPI, while locks are off: switches them on, because the library is about to start a
- * thread of its own.  False: the application's threads may be inside without locks. */
+/* Called inside MPI, without the domain's lock: switches locks on if they are off, because the
+ * library is about to start a thread of its own.  False: the application's threads may be inside without locks. */
 bool wm_life_threads(void);
 
 /* Ends this process, a child of fork() that has called MPI (WM_FORKED), and prints why; the process

@@ -226,9 +226,7 @@ static int step_together(struct coll_task *k)
  * are on.  Functions of the user are called by the user's threads. */
 bool wm_iop_may_be_a_job(const struct wm_iop *op)
 {
-    if (op->view->rep)
-        return false;
-    return op->where.kind == WM_MEMORY_HOST || wm_life_threads();
+    return !op->view->rep && (op->where.kind == WM_MEMORY_HOST || rt_threaded);
 }
 
 /* Under the lock, as launch(). */
@@ -264,6 +262,8 @@ static int no_memory(void) { return wm_err(MPI_ERR_NO_MEM, "no memory for an acc
 static void start_job(struct io_work *w)
 {
     w->job.run = run_job;
+    if (w->op.where.kind != WM_MEMORY_HOST)
+        wm_life_threads();
     if (w->op.nbytes && wm_iop_may_be_a_job(&w->op) && rt_io_submit(&w->job) >= 0)
         return;
     run_job(&w->job);
@@ -365,6 +365,8 @@ int wm_io_run_all(const struct wm_access *a, MPI_Status *status)
 static int start_joint(struct wm_file *f, struct wm_type *type, struct io_work *w, bool write,
                        int err, MPI_Request *request)
 {
+    if (w->op.where.kind != WM_MEMORY_HOST)
+        wm_life_threads();
     wm_file_lock(f);
     struct io_req *q = make_req(f, type, w);
     if (q) {
