@@ -30,8 +30,9 @@ int wm_life_enter(int required, int *provided);
 void wm_life_leave(const char *call);
 
 /* Called when the library goes to rest, before the domain does; set by mpi/stream, which may have
- * work on devices then, and by mpi/rma, which may have a thread.  NULL: nothing to do. */
-enum wm_rest { WM_REST_STREAM, WM_REST_RMA, WM_RESTS };
+ * work on devices then, and by mpi/rma and mpi/io, which may have a thread.  NULL: nothing to
+ * do. */
+enum wm_rest { WM_REST_STREAM, WM_REST_RMA, WM_REST_IO, WM_RESTS };
 extern void (*wm_life_at_rest[WM_RESTS])(void);
 
 /* Whether an NVIDIA device and its driver are present and the settings do not disable them.  Loads
@@ -40,7 +41,8 @@ extern void (*wm_life_at_rest[WM_RESTS])(void);
 bool wm_life_has_gpu(void);
 
 /* Called inside MPI, without the domain's lock: switches locks on if they are off, because the
- * library is about to start a thread of its own.  False: the application's threads may be inside without locks. */
+ * library is about to start a thread of its own.  False: the application's threads may be inside
+ * without locks. */
 bool wm_life_threads(void);
 
 /* Ends this process, a child of fork() that has called MPI (WM_FORKED), and prints why; the process

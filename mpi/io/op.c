@@ -12,6 +12,7 @@
 #include "mpi/base/status.h"
 #include "mpi/io/cop.h"
 #include "mpi/io/datarep.h"
+#include "mpi/io/helper.h"
 #include "mpi/io/refuse.h"
 #include "mpi/io/shared.h"
 #include "mpi/p2p/device.h"
@@ -158,7 +159,8 @@ struct io_work {
     struct rt_io_job job; /* of one rank */
     int err;
     bool together;
-    struct wm_cop cop; /* if so */
+    bool helped;       /* by helper.c, until it has ended */
+    struct wm_cop cop; /* if together */
 };
 
 static void req_release(struct rt_req *r)
@@ -218,6 +220,8 @@ static int step_together(struct coll_task *k)
     struct io_work *w = ((struct io_req *)k)->work;
     if (!wm_cop_advance(&w->cop))
         return 0;
+    if (w->helped)
+        wm_io_helper_end();
     k->req.status.len = w->op.moved;
     return w->cop.err ? -RT_EIO : 1; /* req_error() has the error */
 }
@@ -241,7 +245,7 @@ static struct io_req *make_req(struct wm_file *f, struct wm_type *type, struct i
     q->type = type;
     q->work = w;
     w->file = f;
-    w->together = false;
+    w->together = w->helped = false;
     q->task.step = step;
     q->task.cleanup = NULL;
     q->task.req.notify = req_done;
@@ -254,6 +258,15 @@ static void launch(struct io_req *q)
     struct wm_domain *d = q->work->file->comm->dom;
     if (!coll_task_advance(&q->task))
         wm_domain_add_task(d, &q->task);
+}
+
+/* The same with a thread that advances the operation beside the program. */
+static void launch_helped(struct io_req *q, bool may)
+{
+    if (coll_task_advance(&q->task))
+        return;
+    q->work->helped = may && wm_io_helper_begin();
+    wm_domain_add_task(q->work->file->comm->dom, &q->task);
 }
 
 static int no_memory(void) { return wm_err(MPI_ERR_NO_MEM, "no memory for an access to a file"); }
@@ -365,8 +378,7 @@ int wm_io_run_all(const struct wm_access *a, MPI_Status *status)
 static int start_joint(struct wm_file *f, struct wm_type *type, struct io_work *w, bool write,
                        int err, MPI_Request *request)
 {
-    if (w->op.where.kind != WM_MEMORY_HOST)
-        wm_life_threads();
+    bool may = wm_life_threads(); /* not under the lock, which is off until then */
     wm_file_lock(f);
     struct io_req *q = make_req(f, type, w);
     if (q) {
@@ -377,7 +389,7 @@ static int start_joint(struct wm_file *f, struct wm_type *type, struct io_work *
         else
             *request = wm_req_handle(&q->task.req);
         wm_cop_init(&w->cop, f, err ? NULL : &w->op, write, err);
-        launch(q);
+        launch_helped(q, may);
     }
     wm_file_unlock(f);
     return q ? err : -1;

@@ -223,13 +223,30 @@ static void follow(struct wm_domain *d, struct wm_wait *w)
     set_awake(d, &s);
 }
 
+static void count(struct wm_domain *d, struct wm_wait *w)
+{
+    d->nawake += !w->counted;
+    w->counted = true;
+}
+
+static void sleep_once(struct wm_domain *d, struct wm_wait *w)
+{
+    if (d->watcher)
+        follow(d, w);
+    else
+        watch(d, w);
+}
+
+void wm_domain_sleep(struct wm_domain *d, struct wm_wait *w)
+{
+    count(d, w);
+    sleep_once(d, w);
+}
+
 void wm_domain_idle(struct wm_domain *d, struct wm_wait *w)
 {
     bool awake = rt_gpu_nactive;
-    if (!w->counted) {
-        w->counted = true;
-        d->nawake++;
-    }
+    count(d, w);
     int nawake = d->nawake;
     rt_unlock(&d->lock);
     enum rt_idle_advice advice = rt_idle_step(&w->idle, nawake);
@@ -238,10 +255,7 @@ void wm_domain_idle(struct wm_domain *d, struct wm_wait *w)
     rt_lock(&d->lock);
     if (rt_likely(advice == RT_IDLE_POLL) || awake)
         return;
-    if (d->watcher)
-        follow(d, w);
-    else
-        watch(d, w);
+    sleep_once(d, w);
 }
 
 void wm_domain_left(struct wm_domain *d, struct wm_wait *w)

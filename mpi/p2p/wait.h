@@ -29,6 +29,7 @@ void wm_domain_until(struct wm_domain *d, bool (*ready)(void *arg), void *arg);
 /* One idle step between polls, for a caller's own loop, which ends with wm_domain_left().  Lock as
  * above. */
 void wm_domain_idle(struct wm_domain *d, struct wm_wait *w);
+void wm_domain_sleep(struct wm_domain *d, struct wm_wait *w); /* without polls: at once */
 void wm_domain_left(struct wm_domain *d, struct wm_wait *w);
 /* The descriptors that wake a sleeper beside its bell, at most WM_BTL_MAX.  Each transport prepares
  * for the sleep and may shorten it.  -1: one of them has work already.  Under the lock; one

@@ -85,8 +85,8 @@ def properties():
 
 
 def through_aggregators():
-    """The others wait in an access through aggregators."""
-    for call in ("write_all", "nonblocking"):
+    """The others wait in an access through aggregators, or compute beside it."""
+    for call in ("write_all", "nonblocking", "beside"):
         survives(call, 1)
 
 
@@ -95,6 +95,7 @@ def several_hosts():
     for call in ("open", "close", "set_size", "set_view", "write_all", "nonblocking"):
         for dead in (1, 3, 2, 0):
             survives(call, dead, 4, launch=HOSTS)
+    survives("beside", 3, 4, launch=HOSTS)
     for dead in (0, 1, 2):
         survives("open", dead, 3, launch=HOSTS)
 

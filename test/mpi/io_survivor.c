@@ -52,7 +52,7 @@ static int open_file(MPI_Comm comm)
 {
     MPI_Info info = MPI_INFO_NULL;
     int rc;
-    if (is("write_all") || is("nonblocking")) { /* through aggregators */
+    if (is("write_all") || is("nonblocking") || is("beside")) { /* through aggregators */
         MPI_Info_create(&info);
         MPI_Info_set(info, "romio_cb_write", "enable");
     }
@@ -85,12 +85,14 @@ static int run_many(void)
     return rc;
 }
 
-/* Two operations are in progress: both fail. */
+/* Two operations are in progress: both fail, also if the ranks compute when one of them dies. */
 static int run_nonblocking(char *buf)
 {
     MPI_Request r[2] = { MPI_REQUEST_NULL, MPI_REQUEST_NULL };
     int rc = MPI_File_iwrite_all(file, buf, N, MPI_BYTE, &r[0]);
     int second = MPI_File_iwrite_all(file, buf, N, MPI_BYTE, &r[1]);
+    if (is("beside"))
+        usleep(300000);
     rc = rc ? rc : MPI_Wait(&r[0], MPI_STATUS_IGNORE);
     second = second ? second : MPI_Wait(&r[1], MPI_STATUS_IGNORE);
     return rc == second ? rc : MPI_ERR_OTHER;
@@ -113,7 +115,7 @@ static int run(char *buf)
         return MPI_File_write_at_all(file, mine, buf, N, MPI_BYTE, s);
     if (is("write_all"))
         return MPI_File_write_all(file, buf, N, MPI_BYTE, s);
-    if (is("nonblocking"))
+    if (is("nonblocking") || is("beside"))
         return run_nonblocking(buf);
     if (is("write_ordered"))
         return MPI_File_write_ordered(file, buf, N, MPI_BYTE, s);
