@@ -307,6 +307,23 @@ static bool is_reach(int i, int j, const void *arg)
     return (i == j) == r->same && info_gpus()->access[j][i] == r->access;
 }
 
+/* Which copies go through pinned memory, as text. */
+static const char *through_host(enum rt_gpu_link link, char *text, size_t len)
+{
+    size_t upto = link == RT_GPU_LINK_LOCAL  ? info_by_host()
+                  : link == RT_GPU_LINK_HOST ? SIZE_MAX
+                                             : 0;
+    char often[32], alone[32];
+    text[0] = '\0';
+    if (upto == SIZE_MAX)
+        snprintf(text, len, "through pinned memory: ");
+    else if (upto)
+        snprintf(text, len, "up to %s, or %s if alone, through pinned memory, then ",
+                 info_bytes(RT_GPU_BY_HOST, often, sizeof often),
+                 info_bytes(upto, alone, sizeof alone));
+    return text;
+}
+
 void info_gpu_paths(void)
 {
     static const struct {
@@ -316,7 +333,7 @@ void info_gpu_paths(void)
                  { { false, true }, RT_GPU_LINK_PEER },
                  { { false, false }, RT_GPU_LINK_HOST } };
     const struct info_gpus *g = info_gpus();
-    char pairs[256], points[256];
+    char pairs[256], points[256], text[96];
     if (!g->n) {
         printf("\nDevice buffers: none; %s\n", g->why);
         return;
@@ -325,7 +342,7 @@ void info_gpu_paths(void)
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         pairs_of(is_reach, &rows[r].reach, pairs, sizeof pairs);
         if (pairs[0])
-            printf("  %-17s %s%s\n", pairs, rows[r].reach.access ? "" : "through pinned memory: ",
+            printf("  %-17s %s%s\n", pairs, through_host(rows[r].link, text, sizeof text),
                    info_switch_points(rows[r].link, points, sizeof points));
         if (pairs[0] && rows[r].reach.access) {
             printf("  %-17s done by %s\n", "", info_sides(false, points, sizeof points));

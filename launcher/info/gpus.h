@@ -50,6 +50,9 @@ extern const char *const info_path_names[];
 /* Predicted time between devices over `link`; staged paths are cut into pieces as by the message
  * engine. */
 double info_predict_us(enum info_path path, enum rt_gpu_link link, size_t len);
+/* The longest copy within a device that ranks share that goes through pinned memory if no others
+ * wait; SIZE_MAX: all. */
+size_t info_by_host(void);
 /* The methods of copying, as text, with the length up to which each is used. */
 const char *info_switch_points(enum rt_gpu_link link, char *text, size_t len);
 /* Which process copies between devices, by length, for buffers in large pages and others. */

@@ -29,14 +29,30 @@ const char *const info_path_names[] = {
 /* The method for a copy of this length. */
 static enum rt_gpu_way way_of(enum rt_gpu_link link, size_t len)
 {
-    bool kernels = rt_gpu_images[0].name != NULL && !cfg.gpu_engines;
-    /* on a device that ranks share, their contexts run in turn, so there is no polling kernel */
-    bool linger = kernels && cfg.gpu_linger_us > 0 && link != RT_GPU_LINK_LOCAL;
-    return rt_gpu_choose(link, len, linger, kernels);
+    /* ranks that share a device launch no kernels for copies */
+    bool kernels = rt_gpu_images[0].name != NULL && !cfg.gpu_engines && link != RT_GPU_LINK_LOCAL;
+    return rt_gpu_choose(link, len, kernels && cfg.gpu_linger_us > 0, kernels);
+}
+
+size_t info_by_host(void)
+{
+    return cfg.gpu_engines ? SIZE_MAX : info_gpus()->dev[0].mps ? 0 : RT_GPU_BY_HOST_ALONE;
+}
+
+/* On a device that ranks share: into pinned memory and out of it, or when the process's turn
+ * comes. */
+static double shared_ns(size_t len)
+{
+    if (len <= info_by_host())
+        return 2.0 * (double)rt_gpu_cost_ns(RT_GPU_WAY_ENGINE, RT_GPU_LINK_HOST, len);
+    return (double)rt_gpu_cost_ns(RT_GPU_WAY_ENGINE, RT_GPU_LINK_LOCAL, len) +
+           (info_by_host() ? RT_GPU_TURN_NS : 0);
 }
 
 static double copy_ns(enum rt_gpu_link link, size_t len)
 {
+    if (link == RT_GPU_LINK_LOCAL)
+        return shared_ns(len);
     return (double)rt_gpu_cost_ns(way_of(link, len), link, len);
 }
 

@@ -5,12 +5,6 @@
  * Copies to and from the host by copy engines wait for neither.  Under the domain's lock. */
 #include "runtime/gpu/copy.h"
 
-/* On a device that several processes use.  While others wait, one turn carries several copies: two
- * ranks reach 17 GB/s both ways with messages of 128 KiB; with longer ones copies within the device
- * are faster.  A copy alone takes 16 us and 80 us a MiB by the host, else 150 us.  With shorter
- * turns both would be smaller. */
-#define UPTO RT_GPU_BY_HOST
-#define UPTO_ALONE (2u << 20)
 /* The driver sends a short copy from the host in one piece through the compute engine, where it
  * waits for its turn as well, but two rows by a copy engine.  They are apart in host memory, since
  * the driver takes adjacent ones for one piece. */
@@ -66,9 +60,14 @@ static bool is_alone(const struct move_state *m, const struct rt_gpu_op *op)
     return !m->nlarge && op->link.next == op->link.prev && !move_is_busy(m, MOVE_ENGINE);
 }
 
+/* On a device that several processes use.  A copy alone takes 14 us and 40 us a MiB by the host,
+ * 150 us in a turn.  While others wait, one turn carries several copies, 5.3 us each one way and
+ * 15.4 both ways; by the host 32 KiB take 5.2 and 8.3, 128 KiB 7.4 and 13.1 (osu_bw and osu_bibw,
+ * H200, driver 580).  With shorter turns both would be smaller. */
 static bool is_for_host(const struct move_state *m, const struct rt_gpu_op *op)
 {
-    return m->no_kernels || (m->g->in_turns && op->len <= (is_alone(m, op) ? UPTO_ALONE : UPTO));
+    return m->no_kernels ||
+           (m->g->in_turns && op->len <= (is_alone(m, op) ? RT_GPU_BY_HOST_ALONE : RT_GPU_BY_HOST));
 }
 
 /* The stream orders the pieces, so one buffer is enough. */

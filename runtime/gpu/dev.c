@@ -190,6 +190,7 @@ static int describe(cu_device d, int ordinal, struct rt_gpu_info *out)
     i.nsm = attribute_of(d, CU_DEV_MULTIPROCESSORS);
     i.unified_managed = attribute_of(d, CU_DEV_CONCURRENT_MANAGED) != 0;
     i.exclusive = attribute_of(d, CU_DEV_COMPUTE_MODE) == CU_COMPUTE_EXCLUSIVE_PROCESS;
+    i.mps = attribute_of(d, CU_DEV_MPS) != 0;
     *out = i;
     return 0;
 }
@@ -538,11 +539,10 @@ unsigned rt_gpu_most_blocks(const struct rt_gpu *g, unsigned per_sm)
     return limit && limit < n ? limit : n;
 }
 
-/* Under MPS the kernels of all processes run at the same time. */
 void rt_gpu_set_shared(struct rt_gpu *g)
 {
     g->shared = true;
-    g->in_turns = !attribute_of(g->device, CU_DEV_MPS);
+    g->in_turns = !g->info.mps;
 }
 
 bool rt_gpu_can_access(int ordinal, int peer)

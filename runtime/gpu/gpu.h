@@ -151,6 +151,7 @@ struct rt_gpu_info {
     size_t mem_nbytes;
     bool unified_managed; /* the CPU may access managed memory while kernels run */
     bool exclusive;       /* compute mode: one process at a time */
+    bool mps;             /* processes use it at the same time; without MPS, in turns */
 };
 const struct rt_gpu_info *rt_gpu_info(const struct rt_gpu *g);
 /* Most blocks of a kernel, of which per_sm would run on each multiprocessor; the setting
@@ -166,10 +167,13 @@ const char *rt_gpu_why_not(void); /* why there is no driver or no device, as tex
 /* The device's primary context as struct rt_gpu, for tools and for memory without a context.
  * -RT_ENOENT, -RT_ENOMEM, -RT_EGPU, logged. */
 int rt_gpu_primary(int ordinal, struct rt_gpu **out);
-/* Several processes use this device: no polling kernel, because contexts take turns, and copies
- * within it of up to RT_GPU_BY_HOST bytes go through pinned memory. */
+/* Several processes use this device: no polling kernel, because contexts take turns, and, without
+ * MPS, copies within it of up to RT_GPU_BY_HOST bytes, or RT_GPU_BY_HOST_ALONE if no others wait,
+ * go through pinned memory: bounce.c. */
 void rt_gpu_set_shared(struct rt_gpu *g);
-#define RT_GPU_BY_HOST (128u << 10)
+#define RT_GPU_BY_HOST (64u << 10)
+#define RT_GPU_BY_HOST_ALONE (2u << 20)
+#define RT_GPU_TURN_NS 140000u /* H200, driver 580; for predictions */
 /* Whether one device can access the memory of another; ordinals of this process. */
 bool rt_gpu_can_access(int ordinal, int peer);
 

@@ -108,7 +108,7 @@ static void many(void)
 {
     together(8, true);
     together(5001, true);
-    together(131072, true);
+    together(65536, true);
 }
 
 int main(int argc, char **argv)
