@@ -41,12 +41,13 @@ static void lane_completed(struct verbs_lane *l, uint32_t number, const struct i
         l->mark_tail++;
         if (l->index == 0)
             l->peer->tx.left = m->stage;
-        if (m->sbuf)
-            verbs_sbuf_give(l->rail, m->sbuf);
         if (m->arms && m->arms == l->peer->sleep.number && l->peer->sleep.state == VERBS_ARMING)
             l->peer->sleep.state = VERBS_ARMED;
+        struct verbs_sbuf *sbuf = m->sbuf;
         if (m->xfer)
             verbs_xfer_landed(l, m, failed ? -RT_EPEER : 0);
+        if (sbuf) /* a get has taken its data from there */
+            verbs_sbuf_give(l->rail, sbuf);
     }
 }
 

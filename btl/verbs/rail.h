@@ -18,7 +18,7 @@ struct verbs_area {
     void *bufs;        /* malloc'ed descriptions of the area's buffers, or NULL */
 };
 
-struct verbs_sbuf { /* buffer that holds a message for SEND */
+struct verbs_sbuf { /* buffer that holds a message for SEND, or a short put or get */
     struct verbs_sbuf *next;
     uint32_t lkey;
     char *data;

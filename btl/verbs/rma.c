@@ -154,12 +154,25 @@ int verbs_attach(struct btl_peer *p, const void *key, const struct rt_gpu_ptr *n
 
 void verbs_detach(struct btl_rmem *r) { free((struct verbs_rmem *)r); }
 
+/* One is kept for the next transfer: a program that waits for each of its puts needs no other. */
+static struct verbs_xfer *xfer_new(struct verbs *v)
+{
+    struct verbs_xfer *x = v->spare_xfer;
+    if (!x)
+        return calloc(1, sizeof *x);
+    v->spare_xfer = NULL;
+    memset(x, 0, sizeof *x);
+    return x;
+}
+
 static void xfer_free(struct verbs_xfer *x)
 {
+    struct verbs *v = verbs_of(x->peer);
     for (int i = 0; i < VERBS_RAILS; i++)
         if (x->mr[i])
             rt_ib_dereg(x->mr[i]);
-    free(x);
+    free(v->spare_xfer);
+    v->spare_xfer = x;
 }
 
 static void finish(struct verbs_xfer *x)
@@ -251,6 +264,8 @@ void verbs_xfer_landed(struct verbs_lane *l, const struct verbs_mark *m, int err
     struct verbs_xfer *x = m->xfer;
     l->rma_bytes -= m->nbytes;
     x->flying--;
+    if (x->get && m->sbuf && x->op && !err)
+        memcpy(x->local, m->sbuf->data, x->len);
     if (err && !x->err)
         x->err = err;
     if (landed(x))
@@ -294,30 +309,59 @@ static int need_mr(struct verbs_xfer *x, const struct verbs_rail *r)
     return x->get && !mr_of(x, r->index)->writable ? -RT_EINVAL : 0;
 }
 
-/* The request contains the data, which lie in host memory, so they need no registration. */
-static bool fits_inline(const struct verbs_xfer *x, const struct verbs_lane *l)
+/* Short data in host memory are not registered, which costs more than a copy, above all where
+ * registrations are not kept (runtime/mem/regcache.h). */
+static bool is_short(const struct verbs_xfer *x)
 {
-    return !x->get && !x->mem && x->len <= l->max_inline;
+    return !x->mem && x->len <= verbs_of(x->peer)->base.caps.eager_max;
+}
+
+/* Finds the memory of a piece for a request: inside the request, in a buffer, or the user's.  0;
+ * -RT_EAGAIN: no buffer is free; -RT_ENOTSUP: not on this rail. */
+static int prepare_piece(struct verbs_xfer *x, struct verbs_lane *l, struct ibv_send_wr *wr,
+                         struct verbs_mark *mark)
+{
+    struct ibv_sge *sge = wr->sg_list;
+    sge->addr = (uintptr_t)x->local + x->pos;
+    if (!is_short(x)) {
+        if (need_mr(x, l->rail) < 0)
+            return -RT_ENOTSUP;
+        sge->lkey = mr_of(x, l->rail->index)->lkey;
+        return 0;
+    }
+    if (!x->get && x->len <= l->max_inline) {
+        wr->send_flags = IBV_SEND_INLINE;
+        return 0;
+    }
+    mark->sbuf = verbs_sbuf_take(l->rail);
+    if (!mark->sbuf)
+        return -RT_EAGAIN;
+    if (!x->get)
+        memcpy(mark->sbuf->data, x->local, x->len);
+    sge->addr = (uintptr_t)mark->sbuf->data;
+    sge->lkey = mark->sbuf->lkey;
+    return 0;
 }
 
 static int post_piece(struct verbs_xfer *x, struct verbs_lane *l)
 {
     size_t n = piece_of(x);
-    bool inside = fits_inline(x, l);
-    if (!inside && need_mr(x, l->rail) < 0) { /* the first rail has registered it, otherwise the
-                                               * transfer would not exist */
-        x->no_rails |= (uint8_t)(1u << l->rail->index);
-        return 0;
-    }
-    uint32_t lkey = inside ? 0 : mr_of(x, l->rail->index)->lkey;
     struct verbs_mark mark = { .xfer = x, .nbytes = (uint32_t)n };
-    struct ibv_sge sge = { (uintptr_t)x->local + x->pos, (uint32_t)n, lkey };
+    struct ibv_sge sge = { .length = (uint32_t)n };
     struct ibv_send_wr wr = { .opcode = x->get ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
                               .sg_list = &sge,
                               .num_sge = 1,
-                              .send_flags = inside ? IBV_SEND_INLINE : 0,
                               .wr.rdma = { x->remote + x->pos, x->rkey[l->remote_rail] } };
-    int err = verbs_lane_post(l, &wr, &mark);
+    int err = prepare_piece(x, l, &wr, &mark);
+    if (err == -RT_ENOTSUP) { /* the first rail has registered it, otherwise the transfer would not
+                               * exist */
+        x->no_rails |= (uint8_t)(1u << l->rail->index);
+        return 0;
+    }
+    if (!err)
+        err = verbs_lane_post(l, &wr, &mark);
+    if (err && mark.sbuf)
+        verbs_sbuf_give(l->rail, mark.sbuf);
     if (err)
         return err;
     l->rma_bytes += (uint32_t)n;
@@ -411,7 +455,7 @@ static int start(struct btl_rmem *rmem, size_t off, struct btl_mem *m, void *loc
     int err = usable(p);
     if (err < 0)
         return err;
-    struct verbs_xfer *x = calloc(1, sizeof *x);
+    struct verbs_xfer *x = xfer_new(verbs_of(p));
     if (!x)
         return -RT_ENOMEM;
     x->peer = p;
@@ -424,8 +468,7 @@ static int start(struct btl_rmem *rmem, size_t off, struct btl_mem *m, void *loc
     x->order = get ? x->mem && x->mem->mr[0] && x->mem->mr[0]->gpu : (r->key.len & KEY_ORDER) != 0;
     memcpy(x->rkey, r->key.rkey, sizeof x->rkey);
     struct verbs_lane *l = lane_for(x);
-    l = l ? l : &p->lanes[0];
-    err = len && !fits_inline(x, l) ? need_mr(x, l->rail) : 0;
+    err = len && !is_short(x) ? need_mr(x, l ? l->rail : p->lanes[0].rail) : 0;
     if (err < 0) {
         xfer_free(x);
         return err;

@@ -310,6 +310,7 @@ static void verbs_close(struct btl *b)
         close(v->sleep_fd);
     verbs_rails_close(v);
     free(v->lanes);
+    free(v->spare_xfer);
     free(v);
 }
 

@@ -25,6 +25,7 @@
 
 struct verbs_lane;
 struct verbs_peer;
+struct verbs_xfer;
 struct verbs_alive;
 struct verbs_cm;
 
@@ -46,6 +47,7 @@ struct verbs {
     struct rt_list work, rings, asking, held;
     bool holding;        /* between verbs_hold() and verbs_release() */
     struct rt_list mems; /* all memory registered by the engine */
+    struct verbs_xfer *spare_xfer;
     int nrings;
     uint32_t polls;
     uint64_t alive_ns; /* when keep_alive() next looks at peers */
