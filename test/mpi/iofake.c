@@ -60,10 +60,29 @@ static bool fails(enum io_fake_call call)
 {
     long n = __atomic_fetch_add(&io_fake.ncalls[call], 1, __ATOMIC_SEQ_CST),
          at = io_fake.fail_at[call];
+    bool moves = call == FAKE_READ || call == FAKE_WRITE;
+    if (moves && io_fake.interrupt_each && n % io_fake.interrupt_each == 0) {
+        errno = EINTR;
+        return true;
+    }
     if (at < 0 || n < at || (n > at && io_fake.once))
         return false;
     errno = io_fake.error;
     return true;
+}
+
+/* preadv(2) or pwritev(2) that may be short. */
+static ssize_t move(long call, int fd, const struct iovec *iov, int n, off_t off)
+{
+    struct iovec part;
+    int first = 0;
+    if (!io_fake.most)
+        return syscall(call, fd, iov, n, off, 0);
+    while (first < n - 1 && !iov[first].iov_len)
+        first++;
+    part = iov[first];
+    part.iov_len = part.iov_len < io_fake.most ? part.iov_len : io_fake.most;
+    return syscall(call, fd, &part, 1, off, 0);
 }
 
 static void note_targets(const struct iovec *iov, int n, off_t off)
@@ -79,18 +98,20 @@ static void note_targets(const struct iovec *iov, int n, off_t off)
 
 ssize_t pwritev(int fd, const struct iovec *iov, int n, off_t off)
 {
-    if (is_ours(fd)) {
-        if (fails(FAKE_WRITE))
-            return -1;
-        if (io_fake.lustre)
-            note_targets(iov, n, off);
-    }
-    return syscall(SYS_pwritev, fd, iov, n, off, 0);
+    if (!is_ours(fd))
+        return syscall(SYS_pwritev, fd, iov, n, off, 0);
+    if (fails(FAKE_WRITE))
+        return -1;
+    if (io_fake.lustre)
+        note_targets(iov, n, off);
+    return move(SYS_pwritev, fd, iov, n, off);
 }
 
 ssize_t preadv(int fd, const struct iovec *iov, int n, off_t off)
 {
-    return is_ours(fd) && fails(FAKE_READ) ? -1 : syscall(SYS_preadv, fd, iov, n, off, 0);
+    if (!is_ours(fd))
+        return syscall(SYS_preadv, fd, iov, n, off, 0);
+    return fails(FAKE_READ) ? -1 : move(SYS_preadv, fd, iov, n, off);
 }
 
 int fsync(int fd) { return is_ours(fd) && fails(FAKE_SYNC) ? -1 : (int)syscall(SYS_fsync, fd); }

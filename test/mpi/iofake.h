@@ -6,6 +6,7 @@
 #define TEST_MPI_IOFAKE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum io_fake_call {
@@ -25,6 +26,8 @@ struct io_fake {
     int error;
     bool once;
     long ncalls[FAKE_CALLS];
+    long interrupt_each; /* every such read and write is interrupted (EINTR); 0: none */
+    size_t most;         /* bytes that a read or write moves; 0: all */
     /* Lustre: stripes of the folder, and what a new file was asked to have. */
     bool lustre;
     unsigned stripe_nbytes, nstripes;
