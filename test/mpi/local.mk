@@ -50,7 +50,7 @@ test_mpi_fault_victim_LDADD = libmpi_abi.la
 test_mpi_fault_stdio_LDADD = libmpi_abi.la -lpthread
 # Every program over several hosts, which this one plays; its cores are shared, so ranks do not poll.
 check-played: all
-	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS)
+	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS) $(check_DATA)
 	@set -f; $(run_tests) --launch='--rsh @srcdir@/test/launch/rsh_here -H n0:8,n1:8,n2:8 --map-by node --set spin_us=0' \
 		$(RUNTESTS) $(or $(TESTS),mpi/*)
 .PHONY: check-played
