@@ -8,7 +8,8 @@ mpirun_SOURCES = $(both_sources) \
 	launcher/options/assign.h launcher/options/assign.c launcher/mpirun/main.c launcher/mpirun/loop.h launcher/mpirun/loop.c \
 	launcher/mpirun/forward.h launcher/mpirun/forward.c launcher/mpirun/job_end.h launcher/mpirun/job_end.c launcher/mpirun/head.h \
 	launcher/mpirun/head_state.h launcher/mpirun/head.c launcher/mpirun/head_frames.c launcher/mpirun/names.h \
-	launcher/mpirun/names.c launcher/mpirun/family.h launcher/mpirun/family_state.h launcher/mpirun/family.c launcher/mpirun/member.c
+	launcher/mpirun/names.c launcher/mpirun/family.h launcher/mpirun/family_state.h launcher/mpirun/family.c \
+	launcher/mpirun/spawns.c launcher/mpirun/member.c
 mpirun_LDADD = libweft_rt.la
 
 # The agent on each host of a job over several hosts.  It lies beside mpirun.

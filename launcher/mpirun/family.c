@@ -28,10 +28,6 @@
 #define OWN 1 /* number of the job of the first mpirun itself */
 /* Between SIGTERM and SIGKILL for an adopted process, as for ranks. */
 #define GRACE_NS 400000000
-/* How long a spawn waits for the slots of a job that is ending.  A job ends within milliseconds, or
- * within a second on a machine with far more processes than cores; a job that was only disconnected
- * may run on, and then the error is late by this. */
-#define ENDING_NS 5000000000u
 
 static void take_frames(struct launch_job *job, struct member *m);
 
@@ -54,7 +50,7 @@ static void send_to_node(struct launch_job *job, uint32_t node, struct frame_out
     frame_out_fini(o);
 }
 
-static void answer(struct launch_job *job, const struct asker *to, int err,
+void family_answer(struct launch_job *job, const struct asker *to, int err,
                    const struct launch_list *words)
 {
     struct frame_out o = { 0 };
@@ -222,107 +218,6 @@ static void fall(struct launch_job *job, int number, int code)
 
 /* ---- requests ---- */
 
-/* A job that has been disconnected from all others is usually about to end. */
-static bool is_ending(const struct family *f, const struct member *m)
-{
-    for (int i = 0; i < f->nedges; i++)
-        if (f->edges[i].a == m->number || f->edges[i].b == m->number)
-            return m->ending;
-    return m->met || m->ending;
-}
-
-static bool will_slots_be_free(const struct family *f)
-{
-    const struct member *m = f->members;
-    while (m && !is_ending(f, m))
-        m = m->next;
-    return m != NULL;
-}
-
-/* -RT_EAGAIN: there are too few slots, and `may_wait` is set. */
-static int start_member(struct launch_job *job, const struct asker *from,
-                        const struct launch_list *words, bool may_wait)
-{
-    struct family *f = job->family;
-    if (job->ending || (from->via && from->via->ending))
-        return -RT_ESPAWN;
-    struct member *m = calloc(1, sizeof *m);
-    if (!m)
-        return -RT_ENOMEM;
-    m->number = f->njobs + 1;
-    m->asker = *from;
-    int err = member_start(job, m, words, may_wait);
-    if (err) {
-        free(m);
-        return err;
-    }
-    f->njobs++;
-    m->next = f->members;
-    f->members = m;
-    return 0;
-}
-
-static void free_waiting(struct waiting *w)
-{
-    launch_list_fini(&w->words);
-    free(w);
-}
-
-static int wait_for_slots(struct family *f, const struct asker *from,
-                          const struct launch_list *words)
-{
-    struct waiting *w = calloc(1, sizeof *w), **p = &f->waiting;
-    int err = w ? 0 : -RT_ENOMEM;
-    for (int i = 0; i < words->n && !err; i++)
-        err = launch_list_add(&w->words, words->v[i]) ? -RT_ENOMEM : 0;
-    if (err) {
-        if (w)
-            free_waiting(w);
-        return err;
-    }
-    w->asker = *from;
-    w->until_ns = rt_now_ns() + ENDING_NS;
-    while (*p)
-        p = &(*p)->next;
-    *p = w;
-    return 0;
-}
-
-static void spawn(struct launch_job *job, const struct asker *from, const struct launch_list *words)
-{
-    int err = start_member(job, from, words, will_slots_be_free(job->family));
-    if (err == -RT_EAGAIN)
-        err = wait_for_slots(job->family, from, words);
-    if (err)
-        answer(job, from, err, NULL);
-}
-
-/* Spawns that wait for slots: tried again when a job has ended, and at the end of their time. */
-static void spawn_waiting(struct launch_job *job)
-{
-    struct family *f = job->family;
-    struct waiting **p = &f->waiting;
-    bool again = f->slots_freed;
-    f->slots_freed = false;
-    while (*p) {
-        struct waiting *w = *p;
-        bool late = rt_now_ns() >= w->until_ns;
-        int err = -RT_EAGAIN;
-        if (again || late || w->asker.gone)
-            err = w->asker.gone
-                      ? -RT_ESPAWN
-                      : start_member(job, &w->asker, &w->words, !late && will_slots_be_free(f));
-        if (err == -RT_EAGAIN) {
-            p = &w->next;
-            continue;
-        }
-        if (err)
-            answer(job, &w->asker, err, NULL);
-        *p = w->next;
-        free_waiting(w);
-    }
-}
-
 /* Passes a request on to the first mpirun. */
 static void pass_on(struct launch_job *job, const struct asker *from,
                     const struct launch_list *words)
@@ -333,7 +228,7 @@ static void pass_on(struct launch_job *job, const struct asker *from,
 
     if (!p || f->up.broken) {
         free(p);
-        answer(job, from, -RT_ENOTSUP, NULL);
+        family_answer(job, from, -RT_ENOTSUP, NULL);
         return;
     }
     *p = (struct passed){ .next = f->passed, .number = ++f->npassed, .asker = *from };
@@ -383,7 +278,7 @@ static void ask(struct launch_job *job, const struct asker *from, const struct l
 
     if (!from->via && asks_for_ended(words)) {
         err = ended_ranks(job, &result);
-        answer(job, from, err, &result);
+        family_answer(job, from, err, &result);
         launch_list_fini(&result);
         return;
     }
@@ -392,7 +287,7 @@ static void ask(struct launch_job *job, const struct asker *from, const struct l
         return;
     }
     if (!strcmp(words->v[0], "spawn")) {
-        spawn(job, from, words);
+        spawns_ask(job, from, words);
         return;
     }
     bool linking = words->n == 3 && !strcmp(words->v[0], "publish");
@@ -404,7 +299,7 @@ static void ask(struct launch_job *job, const struct asker *from, const struct l
     } else {
         err = names_ask(&f->names, own, words, &result);
     }
-    answer(job, from, err, &result);
+    family_answer(job, from, err, &result);
     launch_list_fini(&result);
 }
 
@@ -433,9 +328,7 @@ static void forget(struct family *f, struct member *m)
 {
     for (struct member *other = f->members; other; other = other->next)
         other->asker.gone |= other->asker.via == m;
-    for (struct waiting *w = f->waiting; w; w = w->next)
-        w->asker.gone |= w->asker.via == m;
-    f->slots_freed = true;
+    spawns_forget(f, m);
     for (int i = 0; i < f->nedges;)
         if (f->edges[i].a == m->number || f->edges[i].b == m->number)
             f->edges[i] = f->edges[--f->nedges];
@@ -463,7 +356,7 @@ bool family_exited(struct launch_job *job, pid_t pid, int status)
     take_frames(job, m);
     *p = m->next;
     if (!m->up) {
-        answer(job, &m->asker, start_error(code), NULL);
+        family_answer(job, &m->asker, start_error(code), NULL);
     } else {
         if (!m->met) /* otherwise no rank waits; PMIx keeps 2.5 KB of each notice */
             notice(job, &m->asker, m->nspace, code);
@@ -515,7 +408,7 @@ static void on_up(struct launch_job *job, struct member *m, struct frame *f)
     launch_list_fini(&words);
     if (!err)
         err = launch_list_add(&words, nspace);
-    answer(job, &m->asker, err ? -RT_ENOMEM : 0, &words);
+    family_answer(job, &m->asker, err ? -RT_ENOMEM : 0, &words);
     launch_list_fini(&words);
 }
 
@@ -565,7 +458,7 @@ static void on_answer(struct launch_job *job, struct frame *f)
     if (frame_in_ok(&f->in) && *p) {
         struct passed *passed = *p;
         *p = passed->next;
-        answer(job, &passed->asker, err, &words);
+        family_answer(job, &passed->asker, err, &words);
         free(passed);
     }
     launch_list_fini(&words);
@@ -726,7 +619,7 @@ void family_step(struct launch_job *job)
         f->own_failed = true;
         fall(job, OWN, job->exit_code);
     }
-    spawn_waiting(job);
+    spawns_step(job);
 }
 
 void family_end_all(struct launch_job *job, bool now)
@@ -750,7 +643,7 @@ void family_signal(struct launch_job *job, int sig)
 uint64_t family_step_at_ns(const struct launch_job *job)
 {
     const struct family *f = job->family;
-    uint64_t at = f->waiting ? f->waiting->until_ns : 0; /* the first waits longest */
+    uint64_t at = spawns_step_at_ns(f);
     for (const struct member *m = f->members; m; m = m->next)
         if (m->kill_at_ns && (!at || m->kill_at_ns < at))
             at = m->kill_at_ns;
@@ -771,11 +664,7 @@ void family_fini(struct launch_job *job)
         f->members = m->next;
         forget(f, m);
     }
-    while (f->waiting) {
-        struct waiting *w = f->waiting;
-        f->waiting = w->next;
-        free_waiting(w);
-    }
+    spawns_fini(f);
     while (f->passed) {
         struct passed *p = f->passed;
         f->passed = p->next;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The state of a family (family.h), shared by its two files: family.c, and member.c, which starts
- * the mpirun of a member. */
+/* The state of a family (family.h), shared by its files: family.c; spawns.c, spawns that may have
+ * to wait for slots; member.c, which starts the mpirun of a member. */
 #ifndef LAUNCHER_MPIRUN_FAMILY_STATE_H
 #define LAUNCHER_MPIRUN_FAMILY_STATE_H
 
@@ -9,6 +9,7 @@
 #include "runtime/boot/frame.h"
 
 struct member;
+struct waiting; /* a spawn that waits for slots */
 
 /* The sender of a request, to which the answer goes: a rank of this host, the agent of another
  * host, or the mpirun of a member. */
@@ -50,14 +51,6 @@ struct passed {
     struct asker asker;
 };
 
-/* A spawn for which there are too few slots while a job is ending. */
-struct waiting {
-    struct waiting *next;
-    struct asker asker;
-    struct launch_list words;
-    uint64_t until_ns; /* then too few slots are an error */
-};
-
 struct family {
     struct member *members;
     struct waiting *waiting; /* in the order of their arrival */
@@ -72,6 +65,21 @@ struct family {
     struct passed *passed;
     uint32_t npassed;
 };
+
+/* Sends the answer to a request. */
+void family_answer(struct launch_job *job, const struct asker *to, int err,
+                   const struct launch_list *words);
+
+/* Starts a job for the request `words`, and answers it if that fails; the member's own messages
+ * answer it otherwise. */
+void spawns_ask(struct launch_job *job, const struct asker *from, const struct launch_list *words);
+/* Tries waiting spawns again. */
+void spawns_step(struct launch_job *job);
+/* Time at which spawns_step() must be called; 0: at no time. */
+uint64_t spawns_step_at_ns(const struct family *f);
+/* The member has ended: its slots are free, and its requests need no answer. */
+void spawns_forget(struct family *f, const struct member *m);
+void spawns_fini(struct family *f);
 
 /* member.c: starts the mpirun of a new job for the request `words`.  Returns 0, or -RT_E... after a
  * message; with `may_wait`, -RT_EAGAIN without a message if there are too few slots. */
