@@ -66,6 +66,9 @@
  * scans would gain, too. */
 #define SLICES_MIN (512 << 10)
 
+/* Bytes of a reduction that come from another process by one system call. */
+#define PULL (128 << 10)
+
 /* ---- the parts of a step ---- */
 
 static bool is_sum(enum coll_kind k) { return coll_is(k, COLL_IS_REDUCTION); }
@@ -405,6 +408,21 @@ static void add_all(struct coll_node *n, const struct coll_args *a, struct coll_
     p->acc = out;
 }
 
+/* Piece i of a rank that gives its address; with it come the next pieces.  They are read into the
+ * result's place, if no input is there. */
+static const char *pulled_piece(struct coll_node *n, int from, struct coll_block d,
+                                struct coll_piece pc, int64_t i, char *out)
+{
+    struct coll_node_plan *p = &n->plan;
+    int64_t batch = coll_move_most(1, PULL / p->piece), left = coll_move_nbytes(d) - pc.at;
+    bool lands = d.l->contig && !p->own_staged && p->acc != out;
+    char *to = lands ? out : scratch(n);
+    if (to && i % batch == 0)
+        pull(n, from, to, address_of(n, from) + (uint64_t)pc.at,
+             left < batch * p->piece ? left : batch * p->piece);
+    return to && !lands ? to + i % batch * p->piece : to;
+}
+
 /* Adds piece i of one rank, in rank order. */
 static void add_piece(struct coll_node *n, const struct coll_args *a, int from, struct coll_block d,
                       struct coll_piece pc, int64_t i)
@@ -417,13 +435,10 @@ static void add_piece(struct coll_node *n, const struct coll_args *a, int from, 
         p->acc = in;
         return;
     }
-    if (from != n->team->rank && n->direct[from]) {
-        char *to = p->acc == out ? scratch(n) : out;
-        if (!to)
-            return;
-        pull(n, from, to, address_of(n, from) + (uint64_t)pc.at, pc.len);
-        in = to;
-    }
+    if (from != n->team->rank && n->direct[from])
+        in = pulled_piece(n, from, d, pc, i, out);
+    if (!in)
+        return;
     if (!p->acc) {
         p->acc = in;
         return;
@@ -496,11 +511,15 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
     return true;
 }
 
-/* Whether another rank may wait for this rank's step s. */
-static bool worth_telling(const struct coll_node_plan *p, int64_t s)
+/* Whether another rank may wait for this rank's step s.  A writer that gave its address waits for
+ * the last step only. */
+static bool worth_telling(const struct coll_node *n, int64_t s)
 {
-    return (s < p->out_pieces && !(p->direct && s == 0)) || (s >= 1 && s + 1 < p->in_pieces) ||
-           s == 1 || s == p->in_pieces || (s == 0 && p->leads);
+    const struct coll_node_plan *p = &n->plan;
+    bool by_piece = n->team->size > 2 || !p->any_direct;
+    return (s < p->out_pieces && !(p->direct && s == 0)) ||
+           (by_piece && s >= 1 && s + 1 < p->in_pieces) || s == 1 || s == p->in_pieces ||
+           (s == 0 && p->leads);
 }
 
 static int move_end(struct coll_node *n, struct coll_task *k)
@@ -596,7 +615,7 @@ static int move_step(struct coll_task *k)
         p->reading = false;
         n->next = 0;
         n->step++;
-        if ((n->step < p->steps || p->direct) && worth_telling(p, s))
+        if ((n->step < p->steps || p->direct) && worth_telling(n, s))
             coll_node_publish(n, e, s + 1);
     }
     copy_own(n, &k->args, INT64_MAX);

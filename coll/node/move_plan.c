@@ -9,9 +9,6 @@
  * machine: with slower synchronisation, longer pieces would have fewer steps; with a smaller
  * first-level cache, shorter ones would stay in it. */
 #define PIECE (16u << 10)
-/* The same for a reduction whose pieces may come from another process's memory, with a system call
- * each. */
-#define PIECE_REDUCE (128u << 10)
 /* Bytes.  Consecutive pieces and calls use this much of each half in turn: a line that a reader
  * still has in its private cache costs the writer an invalidation (ring.c).  With a private cache
  * much larger than this, some lines are still there, and the writer waits for them. */
@@ -156,11 +153,11 @@ static void go_directly(struct coll_node_plan *p)
 
 /* Between two ranks the pace decides about blocks that could move directly, each way `longest`
  * bytes.  Where both have such a block for the other, rank 1 does as rank 0, because a call in
- * which one streams and the other does not is slower than both ways.  (Broadcasts and reductions
+ * which one streams and the other does not is slower than both ways.  (Broadcasts and reduces
  * that come here have been decided in ring.c.) */
 static bool decides(struct coll_node *n, const struct coll_args *a, int64_t longest, bool takes)
 {
-    if (n->team->size > 2 || is_sum(a->kind) || a->kind == COLL_BCAST)
+    if (n->team->size > 2 || a->kind == COLL_REDUCE || a->kind == COLL_BCAST)
         return true;
     n->plan.follows = n->team->rank == 1 && takes;
     return !n->plan.follows && coll_node_pace_begin(n, a->kind, longest);
@@ -205,11 +202,7 @@ void coll_move_plan(struct coll_node *n, const struct coll_args *a)
                                   .one_writer = sh.rows == 1,
                                   .own_copied = p->own_copied,
                                   .own_done = p->own_done };
-    int64_t wanted = t->size == 2 && is_sum(a->kind) &&
-                             coll_args_bytes(t, a) >= 2 * direct_min(n, a->kind)
-                         ? PIECE_REDUCE
-                         : PIECE;
-    p->piece = n->crowded || piece < wanted ? piece : wanted;
+    p->piece = n->crowded || piece < PIECE ? piece : PIECE;
     p->rows = sh.rows + sh.spare;
     p->places = coll_move_most(1, CYCLE / (p->rows * p->cols * p->piece));
     for (int i = 0; i < t->size; i++) {

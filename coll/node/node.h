@@ -104,7 +104,7 @@ struct coll_node_pace {
     uint16_t way;   /* and the mode of the last call */
 };
 #define COLL_NODE_PACES 8     /* one pace for each doubling of the length */
-#define COLL_NODE_PACE_ROWS 7 /* and for each kind of call */
+#define COLL_NODE_PACE_ROWS 8 /* and for each kind of call */
 /* Shortest reduction that two ranks share.  Shorter ones gain nothing: 128 KiB are two chunks, and
  * the root alone takes 13.7 us against 14.2 to 15.4 (Zen 4).  Where copies are slower against
  * synchronisation, sharing would win earlier; the loss is at most half of the reduction. */

@@ -25,9 +25,13 @@ int coll_node_way = -1;
 static struct coll_node_pace *pace_of(struct coll_node *n, enum coll_kind kind, int64_t bytes)
 {
     static const uint8_t rows[COLL_KINDS] = {
-        [COLL_BCAST] = 0,      [COLL_REDUCE] = 1,   [COLL_ALLREDUCE] = 2, [COLL_GATHER] = 3,
-        [COLL_GATHERV] = 3,    [COLL_SCATTER] = 4,  [COLL_SCATTERV] = 4,  [COLL_ALLGATHER] = 5,
-        [COLL_ALLGATHERV] = 5, [COLL_ALLTOALL] = 6, [COLL_ALLTOALLV] = 6, [COLL_ALLTOALLW] = 6,
+        [COLL_BCAST] = 0,          [COLL_REDUCE] = 1,
+        [COLL_ALLREDUCE] = 2,      [COLL_GATHER] = 3,
+        [COLL_GATHERV] = 3,        [COLL_SCATTER] = 4,
+        [COLL_SCATTERV] = 4,       [COLL_ALLGATHER] = 5,
+        [COLL_REDUCE_SCATTER] = 7, [COLL_REDUCE_SCATTER_BLOCK] = 7,
+        [COLL_ALLGATHERV] = 5,     [COLL_ALLTOALL] = 6,
+        [COLL_ALLTOALLV] = 6,      [COLL_ALLTOALLW] = 6,
     };
     int i = 0;
     while (i < COLL_NODE_PACES - 1 && bytes >= (int64_t)2 * COLL_NODE_PACED_MIN << i)

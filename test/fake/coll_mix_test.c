@@ -106,10 +106,13 @@ static void rooted_on_a_node(void)
 /* The same with direct copies in every large call, between calls that go through rings. */
 static void direct_on_a_node(void)
 {
-    static const int kinds[] = { COLL_BCAST,   COLL_REDUCE,    COLL_ALLREDUCE, COLL_GATHER,
-                                 COLL_SCATTER, COLL_ALLGATHER, COLL_ALLTOALL,  -1 };
+    static const int kinds[] = { COLL_BCAST,          COLL_REDUCE,
+                                 COLL_ALLREDUCE,      COLL_GATHER,
+                                 COLL_SCATTER,        COLL_ALLGATHER,
+                                 COLL_ALLTOALL,       COLL_REDUCE_SCATTER_BLOCK,
+                                 COLL_REDUCE_SCATTER, -1 };
     coll_node_way = COLL_NODE_DIRECT;
-    for (int k = 0; k < 8; k++)
+    for (int k = 0; k < 10; k++)
         for (unsigned seed = 1; seed <= 12 && !check_failed_case; seed++)
             run_program(2 + (int)(seed % 3), true, kinds[k], 8, seed + 200);
     coll_node_way = -1;
