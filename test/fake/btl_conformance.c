@@ -17,6 +17,7 @@
 
 #include <stddef.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define TIMEOUT_S 60
 #define LEN_MAX (1u << 16)
@@ -413,6 +414,13 @@ static void move(bool put, size_t off, char *buf, size_t len)
     wait_op(&c);
 }
 
+/* Sleeps, because a kernel that emulates the device needs processors. */
+static void await_turn(uint32_t turn)
+{
+    while (rt_load_acquire(&board->turn) < turn && !check_failed_case)
+        usleep(1000);
+}
+
 /* In turn, while the peer makes no call: what is put is in the peer's memory when the put is
  * done. */
 static void windows_need_no_help(void)
@@ -427,8 +435,7 @@ static void windows_need_no_help(void)
     progress_until(&t.keys_seen, ++t.keys_used);
     CHECK_EQ(t.b->ops->attach(t.peer, t.key, NULL, &remote), 0);
     meet();
-    while (rt_load_acquire(&board->turn) < (uint32_t)t.rank)
-        rt_relax();
+    await_turn((uint32_t)t.rank);
     for (uint32_t i = 1; i < NLENGTHS && lengths[i] + i <= sizeof buf; i++) {
         fill(buf, i, lengths[i]);
         move(true, i, buf, lengths[i]);
@@ -438,8 +445,7 @@ static void windows_need_no_help(void)
         CHECK_MSG(filled(buf, i, lengths[i]), "get of %zu bytes differs", lengths[i]);
     }
     rt_store_release(&board->turn, (uint32_t)t.rank + 1);
-    while (rt_load_acquire(&board->turn) < 2)
-        rt_relax();
+    await_turn(2);
     meet();
     t.b->ops->detach(remote);
     t.b->ops->mem_dereg(window_mem);
