@@ -2,27 +2,31 @@
 /* Copies within a device through pinned host memory.  The driver copies within a device by a kernel
  * of its own, which waits where the kernels of the application fill the device, and, on a device
  * that several processes use, until it is this process's turn (140 us a turn, H200, driver 580).
- * Copies to and from the host by copy engines wait for neither.  Under the domain's lock. */
+ * Copies to and from the host by copy engines wait for neither.  Under the domain's lock.
+ *
+ * The driver sends a short copy from the host in one piece through the compute engine, where it
+ * waits for its turn as well, but two rows by a copy engine. */
 #include "runtime/gpu/copy.h"
 
-/* The driver sends a short copy from the host in one piece through the compute engine, where it
- * waits for its turn as well, but two rows by a copy engine.  They are apart in host memory, since
- * the driver takes adjacent ones for one piece. */
+/* 64 KiB in one piece do not wait, 8 B do; lengths between were not measured. */
+#define SHORT (64u << 10)
+/* Rows in a buffer are apart, as they were measured for all lengths; adjacent ones for 8 B only. */
 #define GAP 64u
 #define PIECE (RT_GPU_STAGE_LARGE - 4096) /* leaves room for gaps */
 
 enum where { TO_HOST, FROM_HOST };
 
-static cu_result two_rows(cu_ptr host, cu_ptr device, size_t len, enum where where, cu_stream s)
+static cu_result two_rows(cu_ptr host, size_t gap, cu_ptr device, size_t len, enum where where,
+                          cu_stream s)
 {
     bool out = where == TO_HOST;
     size_t width = len / 2;
     const struct cu_copy2d c = { .src_type = CU_MEMORY_UNIFIED,
                                  .src_device = out ? device : host,
-                                 .src_pitch = out ? width : width + GAP,
+                                 .src_pitch = out ? width : width + gap,
                                  .dst_type = CU_MEMORY_UNIFIED,
                                  .dst_device = out ? host : device,
-                                 .dst_pitch = out ? width + GAP : width,
+                                 .dst_pitch = out ? width + gap : width,
                                  .width = width,
                                  .height = 2 };
 
@@ -31,14 +35,17 @@ static cu_result two_rows(cu_ptr host, cu_ptr device, size_t len, enum where whe
 
 /* The last two bytes of an odd length go once more, in rows of their own.  A single byte has no two
  * rows, and waits. */
-static cu_result copy_half(cu_ptr host, cu_ptr device, size_t len, enum where where, cu_stream s)
+static cu_result copy_half(cu_ptr host, size_t gap, cu_ptr device, size_t len, enum where where,
+                           cu_stream s)
 {
     if (len == 1)
         return where == TO_HOST ? rt_cuda.memcpy_async(host, device, 1, s)
                                 : rt_cuda.memcpy_async(device, host, 1, s);
-    cu_result r = two_rows(host, device, len, where, s);
-    if (r == CU_OK && len % 2)
-        r = two_rows(host + len + 2 * GAP, device + len - 2, 2, where, s);
+    cu_result r = two_rows(host, gap, device, len, where, s);
+    if (r == CU_OK && len % 2) {
+        cu_ptr last = gap ? host + len + 2 * gap : host + len - 2;
+        r = two_rows(last, gap, device + len - 2, 2, where, s);
+    }
     return r;
 }
 
@@ -75,6 +82,10 @@ bool move_bounce(struct move_state *m, const struct rt_gpu_op *op, cu_stream s, 
 {
     cu_ptr dst = (cu_ptr)(uintptr_t)op->dst, src = (cu_ptr)(uintptr_t)op->src;
 
+    if (rt_unlikely(m->g->in_turns) && op->len < SHORT && move_is_from_host(m, op)) {
+        *r = copy_half(src, 0, dst, op->len, FROM_HOST, s);
+        return true;
+    }
     if (rt_likely(!is_for_host(m, op)) || move_link(m, op->dst, op->src) != RT_GPU_LINK_LOCAL)
         return false;
     const struct rt_gpu_stage *b = buffer_of(m, s);
@@ -84,9 +95,9 @@ bool move_bounce(struct move_state *m, const struct rt_gpu_op *op, cu_stream s, 
     *r = CU_OK;
     for (size_t at = 0, n; at < op->len && *r == CU_OK; at += n) {
         n = op->len - at < PIECE ? op->len - at : PIECE;
-        *r = copy_half(host, src + at, n, TO_HOST, s);
+        *r = copy_half(host, GAP, src + at, n, TO_HOST, s);
         if (*r == CU_OK)
-            *r = copy_half(host, dst + at, n, FROM_HOST, s);
+            *r = copy_half(host, GAP, dst + at, n, FROM_HOST, s);
     }
     return true;
 }

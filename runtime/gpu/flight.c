@@ -289,6 +289,11 @@ static enum way way_of(struct move_state *m, const struct rt_gpu_op *op)
     return src == HOST ? FROM_HOST : src == ELSEWHERE ? FROM_PEER : DEVICES;
 }
 
+bool move_is_from_host(struct move_state *m, const struct rt_gpu_op *op)
+{
+    return way_of(m, op) == FROM_HOST;
+}
+
 /* A stream's store of a word behind a copy from a peer makes the copy 6 us longer (H200, driver
  * 580); querying an event costs the host 1.5 us each time, where reading a word is free. */
 static void choose_end(const struct move_state *m, struct move_flight *f, enum way w)

@@ -104,6 +104,30 @@ static void together(size_t n, bool by_host)
               "%d messages of %zu bytes: %ld copies by the compute engine", MANY, n, turns);
 }
 
+/* Host memory to the device. */
+static void from_host(void)
+{
+    static const size_t n[] = { 2, 3, 8, 4096, 4097, 32768, 65536, 1 << 20 };
+    for (int kind = GT_HOST; kind <= GT_PINNED; kind++) {
+        unsigned char *host = gt_alloc((enum gt_kind)kind, 0, 1 << 20, 0);
+        for (int i = 0; i < 16; i++) {
+            size_t len = n[i / 2];
+            gt_fill(host, len, (uint64_t)i);
+            gt_set(in, GT_POISON, len + 1);
+            mt_sync();
+            long turns = counted("turn");
+            OK(MPI_Sendrecv(host, (int)len, MPI_BYTE, mt_peer, 1, in, (int)len, MPI_BYTE, mt_peer,
+                            1, mt_comm, MPI_STATUS_IGNORE));
+            turns = counted("turn") - turns;
+            CHECK_MSG(!seen || mps || !turns,
+                      "%zu bytes of %s memory: %ld copies by the compute engine", len,
+                      gt_kind_names[kind], turns);
+            check(len, (uint64_t)i);
+        }
+        gt_free(host);
+    }
+}
+
 static void many(void)
 {
     together(8, true);
@@ -128,6 +152,7 @@ int main(int argc, char **argv)
         MT_RUN(alone);
         MT_RUN(the_others);
         MT_RUN(many);
+        MT_RUN(from_host);
     }
     gt_free(out);
     gt_free(in);

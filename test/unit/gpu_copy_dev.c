@@ -384,7 +384,7 @@ static cu_result memcpy_2d_async(const struct cu_copy2d *c, cu_stream s)
 {
     CHECK(c->src_type == CU_MEMORY_UNIFIED && c->dst_type == CU_MEMORY_UNIFIED);
     CHECK(c->width > 0 && c->height > 1);
-    CHECK(c->src_pitch > c->width || c->dst_pitch > c->width);
+    CHECK(c->src_pitch >= c->width && c->dst_pitch >= c->width);
     cu_result r = CU_OK;
     for (size_t y = 0; y < c->height && r == CU_OK; y++)
         r = memcpy_async(c->dst_device + y * c->dst_pitch, c->src_device + y * c->src_pitch,

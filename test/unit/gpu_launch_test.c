@@ -563,6 +563,28 @@ static void through_the_host_in_turns(void)
     finish(g);
 }
 
+/* Of copies from the host, short ones are two rows. */
+static void from_host_in_turns(void)
+{
+    static const size_t each[] = { 1, 2, 3, 4095, 65534, 65535, 65536, 100000 };
+    struct rt_gpu *g = start();
+    g->shared = g->in_turns = true;
+    for (int i = 0; i < 8; i++) {
+        size_t n = each[i];
+        bool rows = n > 1 && n < 65536;
+        char *to = here + 64;
+        to[-1] = to[n] = 7;
+        dev.ncopies = dev.nrows = 0;
+        ops[0].done = is_done;
+        rt_gpu_copy(g, to, host + i, n, &ops[0]);
+        dev_settle();
+        CHECK_MSG(!memcmp(to, host + i, n) && to[-1] == 7 && to[n] == 7, "%zu bytes", n);
+        CHECK_MSG(dev.ncopies == 1 + (rows && n % 2), "%zu bytes: %d copies", n, dev.ncopies);
+        CHECK_MSG(dev.nrows == (rows ? dev.ncopies : 0), "%zu bytes: %d by rows", n, dev.nrows);
+    }
+    finish(g);
+}
+
 /* In pieces that leave room in the buffer. */
 static void through_the_host_when_told(void)
 {
@@ -630,6 +652,7 @@ int main(void)
     RUN(batches_recalled_at_random);
     RUN(engines_when_told);
     RUN(through_the_host_in_turns);
+    RUN(from_host_in_turns);
     RUN(through_the_host_when_told);
     RUN(crowds_in_turns);
     RUN(ends_are_queried_once);

@@ -153,8 +153,7 @@ static void wait_for_room(const struct fake_op *op)
     pthread_mutex_lock(&fake.lock);
     int dst = op->nparams ? -1 : device_of(op->dst), src = device_of(op->src);
     bool within = dst >= 0 && dst == src;
-    bool rows = op->height > 1 && (op->dst_pitch > op->len || op->src_pitch > op->len);
-    bool inlined = dst >= 0 && src < 0 && !rows && op->len * op->height <= INLINE_NBYTES;
+    bool inlined = dst >= 0 && src < 0 && op->height == 1 && op->len < INLINE_NBYTES;
     pthread_mutex_unlock(&fake.lock);
     if (within || inlined)
         fake_fails("turn");
