@@ -15,9 +15,10 @@
 /* And this many calls apart if both ways are equally fast: trying costs a 64th part of the time at
  * most.  With more, changes of the machine would be found later. */
 #define TRY_EVERY (64 * TRY_CALLS)
-/* Part by which a pace rises at most in a call.  A call that an interrupt or a late rank made slow
- * must not count for much; a single one must not change the way. */
-#define RISE_PART 8
+/* Part by which a pace rises at most in a call.  A call that interrupts or a late rank made slow
+ * must not count for much: two such calls in a row must not change the way.  When the processors
+ * have moved, the way changes after some 60 calls. */
+#define RISE_PART 64
 #define PACE_MAX 1000000u /* ns; a longer time has another cause than the copy */
 
 int coll_node_way = -1;
