@@ -13,6 +13,7 @@
 #include "mpi/io/helper.h"
 #include "mpi/core/life.h"
 #include "mpi/p2p/wait.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/boot/boot.h"
 #include <errno.h>
@@ -23,10 +24,10 @@
 #include <unistd.h>
 
 /* Naps between looks at what the program does.  The first one is longer than a short operation of
- * two ranks (50 to 100 us); each further one is twice as long, up to a time in which the wake-ups
- * of the thread cost nothing. */
+ * two ranks (40 to 60 us); each further one is twice as long, up to a time in which the wake-ups
+ * of the thread cost short operations in a row 1 to 3 %. */
 #define NAP_FIRST_NS 200000
-#define NAP_MOST_NS 4000000
+#define NAP_MOST_NS 1600000
 
 static struct {
     pthread_t thread;
@@ -34,10 +35,10 @@ static struct {
     bool runs;
     /* under the domain's lock */
     bool stop;
-    bool armed;             /* the timer; or the thread is not in a nap */
-    long nap_ns;            /* the last nap */
-    unsigned nops;          /* in progress */
-    unsigned nevents, seen; /* begins and ends; at the last look */
+    bool armed;        /* the timer; or the thread is not in a nap */
+    long nap_ns;       /* the last nap */
+    unsigned nops;     /* in progress */
+    uint64_t event_ns; /* the last begin or end */
 } helper;
 
 static void arm(long ns)
@@ -71,10 +72,9 @@ static void serve(struct wm_domain *d)
 /* At the end of a nap. */
 static void look(struct wm_domain *d)
 {
-    bool quiet = helper.seen == helper.nevents;
+    bool quiet = rt_now_ns() - helper.event_ns > NAP_FIRST_NS / 2;
     if (quiet && !is_served(d))
         serve(d);
-    helper.seen = helper.nevents;
     helper.armed = helper.nops || !quiet;
     helper.nap_ns *= helper.nap_ns < NAP_MOST_NS ? 2 : 1;
     if (helper.armed && !helper.stop)
@@ -153,11 +153,10 @@ bool wm_io_helper_begin(void)
     if (!helper.runs && !start())
         return false;
     helper.nops++;
-    helper.nevents++;
+    helper.event_ns = rt_now_ns();
     if (helper.armed)
         return true;
     helper.armed = true;
-    helper.seen = helper.nevents;
     helper.nap_ns = NAP_FIRST_NS;
     arm(helper.nap_ns);
     return true;
@@ -166,5 +165,5 @@ bool wm_io_helper_begin(void)
 void wm_io_helper_end(void)
 {
     helper.nops--;
-    helper.nevents++;
+    helper.event_ns = rt_now_ns();
 }
