@@ -21,7 +21,10 @@
  * A rank whose memory others cannot map (not exportable, or its device cannot access theirs) vetoes
  * short calls.  On long calls it votes yes and sets `apart` in its descriptor.  Then all ranks send
  * messages between devices, with the staging buffers and pipelines of point-to-point messages
- * (mpi/p2p/pieces.c), and no rank stages whole buffers in host memory. */
+ * (mpi/p2p/pieces.c), and no rank stages whole buffers in host memory.
+ *
+ * A rank that could not start a call (out of memory) may repeat the call if it has made no other
+ * since; its vote stays, and the call was vetoed. */
 #include "coll/gpu/gate.h"
 
 #include <stdlib.h>
@@ -93,6 +96,10 @@ static bool vote(struct coll_gpu_call *c)
 {
     struct coll_board *b = &c->gate->board;
     uint64_t before = b->own->voted[COLL_BOARD_CALLS];
+    if (c->on.number <= before) { /* repeated after it could not start: vetoed */
+        c->voted = true;
+        return true;
+    }
     int may = c->device && c->on.number == before + 1 ? coll_board_enter(&c->on) : -RT_ENOTSUP;
     if (c->on.number != before + 1 || may == 0)
         return false;
@@ -208,17 +215,31 @@ int coll_gpu_over(struct coll_gpu_call *c, int err)
 
 static int begin_here(struct coll_task *k)
 {
-    int err = k->args.mem != RT_MEM_HOST ? k->team->ops->stage(k->team, k) : coll_begin_host(k);
-    if (rt_unlikely(err == -RT_ENOMEM))
-        coll_cannot_take_part();
-    return err;
+    return k->args.mem != RT_MEM_HOST ? k->team->ops->stage(k->team, k) : coll_begin_host(k);
+}
+
+/* A decided call could not start because of memory.  If it is this rank's last call, its numbers
+ * are returned, so that it may be repeated; the vote stays. */
+static void unspend(struct coll_gpu *g, const struct coll_task *k, uint64_t number)
+{
+    struct coll_team *t = k->team;
+    if (t->gate_calls != number || t->seq != k->seq + 1)
+        return;
+    t->gate_calls--;
+    t->seq--;
+    g->redo = k->messages ? number : 0;
 }
 
 int coll_gpu_stage(struct coll_gpu_call *c)
 {
+    struct coll_gpu *g = c->gate;
     struct coll_task *k = c->task;
+    uint64_t number = c->on.number;
+    bool once = c->on.row == COLL_BOARD_CALLS && !c->booked;
     call_give(c);
     int err = begin_here(k);
+    if (err < 0 && once)
+        unspend(g, k, number);
     return err < 0 ? err : k->step(k);
 }
 
@@ -289,7 +310,11 @@ static struct coll_gpu_call *take_or_abort(struct coll_task *k, uint64_t number)
 int coll_gpu_start(struct coll_task *k)
 {
     struct coll_gpu *g = k->team->gpu;
-    struct coll_gpu_call *c = take_or_abort(k, ++k->team->gate_calls);
+    uint64_t number = k->team->gate_calls + 1;
+    struct coll_gpu_call *c = take_or_abort(k, number);
+    k->team->gate_calls = number;
+    if (rt_unlikely(number == g->redo))
+        k->messages = true; /* the same as on the other ranks */
     begin_call(c);
     k->alg = c->device ? &coll_gpu_alg : NULL;
     bool alone = !g->first;
@@ -297,7 +322,10 @@ int coll_gpu_start(struct coll_task *k)
     /* vetoed without waiting: errors are those of the host call */
     if (alone && vote(c) && !c->on.yes) {
         call_give(c);
-        return begin_here(k);
+        int err = begin_here(k);
+        k->team->gate_calls -= err < 0;
+        g->redo = err < 0 ? g->redo : 0;
+        return err;
     }
     *g->last = c;
     g->last = &c->next;

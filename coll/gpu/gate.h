@@ -131,6 +131,8 @@ struct coll_gpu {            /* this rank's view; private memory */
     /* Back-off after a rank's memory could not be mapped: device calls for which this rank will not
      * try again, and the last such number.  A later call may use other memory. */
     unsigned far, far_last;
+    uint64_t redo; /* a call that could not start while the others had begun to use messages; or
+                    * 0 */
 };
 
 /* ---- for coll/start ---- */
@@ -156,7 +158,8 @@ static inline bool coll_gpu_pass(struct coll_team *t, const struct coll_args *a)
     struct coll_gpu *g = t->gpu;
     if (rt_unlikely(a->mem != RT_MEM_HOST || g->first))
         return false;
-    if (rt_unlikely(rt_load_relaxed(&g->board.head->used)) && coll_gpu_has_nothing(t, a))
+    if (rt_unlikely(rt_load_relaxed(&g->board.head->used)) &&
+        (g->redo || coll_gpu_has_nothing(t, a)))
         return false;
     coll_board_veto(&g->board, COLL_BOARD_CALLS, ++t->gate_calls);
     return true;

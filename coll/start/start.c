@@ -48,9 +48,12 @@ static int begin(struct coll_task *k)
     } else {
         t->gate_calls += counted;
     }
-    return rt_unlikely(k->args.mem != RT_MEM_HOST) && may_pass(&k->args)
-               ? t->ops->stage(t, k)
-               : must_begin(t, coll_begin_host(k));
+    err = rt_unlikely(k->args.mem != RT_MEM_HOST) && may_pass(&k->args)
+              ? t->ops->stage(t, k)
+              : must_begin(t, coll_begin_host(k));
+    if (rt_unlikely(err < 0)) /* not started; may be repeated */
+        t->gate_calls -= counted;
+    return err;
 }
 
 int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
@@ -62,7 +65,10 @@ int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task 
     k->messages = false;
     k->lost = 0;
     k->copying = false;
-    return begin(k);
+    int err = begin(k);
+    if (err < 0)
+        t->seq--; /* not started: when repeated, it has the number for which the other ranks wait */
+    return err;
 }
 
 void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_task *k)

@@ -6,7 +6,8 @@
 #include "coll/coll.h"
 
 /* Selects and starts an algorithm; coll_task_advance() completes the task's req.  The caller owns
- * the task.  0, or -RT_E... if the call could not start; it counts as a call. */
+ * the task.  0 or -RT_E...: a failure (out of memory) has no effects, and the call may be
+ * repeated. */
 int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task *task);
 /* The same for a persistent call.  coll_prepare() copies the arguments; all ranks create their
  * persistent calls in the same order.  coll_restart() starts the call; ranks may start their calls

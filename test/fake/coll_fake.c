@@ -70,10 +70,13 @@ struct fake {
     int err;
     bool tolerant;
     int loser;     /* whose input is poisoned; -1: none */
+    bool repeats;  /* after -RT_ENOMEM */
     bool blocking; /* no call is in the background */
 };
 
 void fake_blocking(struct fake *f) { f->blocking = true; }
+
+void fake_repeat(struct fake *f) { f->repeats = true; }
 
 void fake_tolerate(struct fake *f) { f->tolerant = true; }
 
@@ -515,6 +518,8 @@ static bool rank_turn(struct fake *f, struct rank *k, const struct coll_args *ar
     bool moved = rt_gpu_nactive > 0; /* one of its tasks may end what another waits for */
     while (k->next < ncalls && k->next < k->first + window) {
         int err = start(f, k, args, k->next);
+        if (err == -RT_ENOMEM && f->repeats)
+            return true;
         if (err < 0) {
             f->err = err;
             return true;
@@ -529,6 +534,10 @@ static bool rank_turn(struct fake *f, struct rank *k, const struct coll_args *ar
         if (t->req.done)
             continue;
         moved |= coll_task_advance(t);
+        if (t->req.done && t->req.err == -RT_ENOMEM && f->repeats) {
+            k->next = i;
+            return true;
+        }
         k->errors += t->req.done && t->req.err < 0;
         if (t->req.done && t->req.err < 0 && !f->tolerant)
             f->err = t->req.err;

@@ -38,6 +38,8 @@ void fake_tolerate(struct fake *f);
 int fake_errors(const struct fake *f, int rank);
 /* The input of that rank is poisoned in calls that it starts from now on; -1: of no rank. */
 void fake_lose(struct fake *f, int rank);
+/* A call that fails for lack of memory is repeated; with a window of 1. */
+void fake_repeat(struct fake *f);
 /* No call is in the background from now on. */
 void fake_blocking(struct fake *f);
 /* The cost of the last run over several hosts, if messages between hosts take time and everything

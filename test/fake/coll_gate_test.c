@@ -61,6 +61,10 @@ static void run_program(int size, int kind, int persistent, unsigned seed)
     struct fake *f = dev.now = fake_create(size, seed, true, SHM_ROOM);
     int window = 1 + (int)fake_random(f, 2 * COLL_BOARD_NCALLS);
     coll_gpu_way = (enum coll_gpu_way)(seed % COLL_GPU_WAYS);
+    if (dev.odds.no_memory) {
+        fake_repeat(f);
+        window = 1;
+    }
     for (int i = 0; i < NCALLS; i++) {
         cases[i] = random_case(f, size, kind);
         cases[i].in_place &= persistent < 2; /* in place changes the input */
@@ -143,6 +147,14 @@ static void what_cannot_be_reached(void)
     }
     CHECK_MSG(dev.nstaged < ndevice / 2, "%d of %d calls went through host memory", dev.nstaged,
               ndevice);
+}
+
+/* Ranks that could not start a call, even after they have voted, repeat it. */
+static void repeated(void)
+{
+    dev.odds = (struct fake_odds){ .host = 8, .no_describe = 4, .no_attach = 8, .no_memory = 20 };
+    for (unsigned seed = 1; seed <= 24 && !check_failed_case; seed++)
+        run_program(2 + (int)(seed % 5), -1, 0, seed);
 }
 
 /* The owner of the flag lines, even without devices, knows when the others have voted. */
@@ -239,31 +251,28 @@ static void failures(void)
     }
 }
 
-/* A rank that has no memory for its vote, or for the call in host memory after its veto, ends the
- * job: the others would wait for it. */
-static void no_memory_to_take_part(void)
+/* A rank that has no memory for its vote ends the job: the others would wait for it. */
+static void no_memory_to_vote(void)
 {
     struct coll_case c = { .kind = COLL_ALLREDUCE, .size = 2, .count = 7 };
     struct coll_args args[2];
     struct coll_task task = { 0 };
     struct coll_buffers *b = coll_case_make(&c, args);
+    struct fake *f = dev.now = fake_create(2, 1, true, SHM_ROOM);
+    int status = 0;
     args[0].mem = RT_MEM_CUDA;
-    for (int voted = 0; voted < 2; voted++) {
-        dev.odds = (struct fake_odds){ .no_describe = 64, .no_memory = voted ? 64 : 0 };
-        struct fake *f = dev.now = fake_create(2, 1, true, SHM_ROOM);
-        int status = 1 << 8;
-        pid_t pid = voted || nomem_works() ? fork() : -1;
-        if (pid == 0) {
-            while (!voted && rt_reserve_take(1))
-                continue;
-            nomem_arm(!voted);
-            _exit(coll_start(fake_team(f, 0), &args[0], &task) < 0 ? 2 : 3);
-        }
-        if (pid > 0)
-            CHECK_EQ(waitpid(pid, &status, 0), pid);
-        CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 1, "status 0x%x", (unsigned)status);
-        CHECK_EQ(fake_destroy(f), 0);
+    pid_t pid = nomem_works() ? fork() : -1;
+    if (pid == 0) {
+        while (rt_reserve_take(1))
+            continue;
+        nomem_arm(1);
+        _exit(coll_start(fake_team(f, 0), &args[0], &task) < 0 ? 2 : 3);
     }
+    if (pid > 0) {
+        CHECK_EQ(waitpid(pid, &status, 0), pid);
+        CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 1, "status 0x%x", (unsigned)status);
+    }
+    CHECK_EQ(fake_destroy(f), 0);
     coll_case_free(&c, b);
 }
 
@@ -276,10 +285,11 @@ int main(void)
     RUN(hosts_and_devices);
     RUN(what_cannot_be_mapped);
     RUN(what_cannot_be_reached);
+    RUN(repeated);
     RUN(owner_without_devices);
     RUN(nothing_persistent);
     RUN(rooted);
     RUN(failures);
-    RUN(no_memory_to_take_part);
+    RUN(no_memory_to_vote);
     return check_end();
 }

@@ -96,7 +96,7 @@ static cu_result none_left(cu_ptr *p, size_t nbytes)
     return CU_ERROR_OUT_OF_MEMORY;
 }
 
-/* The call has not started then. */
+/* The call has not started then, and is staged or repeated. */
 static void no_memory(void)
 {
     struct coll_case c = { .kind = COLL_ALLREDUCE, .size = 2, .count = 1100001 };
