@@ -49,15 +49,19 @@ static cu_result copy_half(cu_ptr host, size_t gap, cu_ptr device, size_t len, e
     return r;
 }
 
-/* The buffer of an engine stream, made when first needed; NULL: no memory. */
+/* The buffer of an engine stream; NULL: no memory.  All are made when the first is needed, because
+ * the streams take turns. */
 static struct rt_gpu_stage *buffer_of(struct move_state *m, cu_stream s)
 {
     int i = 0;
 
     while (m->g->engine[i] != s)
         i++;
-    if (!m->bounce[i] && rt_gpu_stage_take(m->g, true, RT_GPU_STAGE_LARGE, &m->bounce[i]) < 0)
-        m->bounce[i] = NULL;
+    if (rt_likely(m->bounce[i]))
+        return m->bounce[i];
+    for (int j = 0; j < RT_GPU_ENGINES; j++)
+        if (!m->bounce[j] && rt_gpu_stage_take(m->g, true, RT_GPU_STAGE_LARGE, &m->bounce[j]) < 0)
+            m->bounce[j] = NULL;
     return m->bounce[i];
 }
 

@@ -321,6 +321,22 @@ static void on_alarm(int sig)
     kill(getpid(), SIGKILL);
 }
 
+/* Meetings after the death.  In the first ones the device gets the buffers for copies beside other
+ * processes, which it keeps (runtime/gpu/bounce.c); what a later one makes must go with it. */
+static void meet_again(const char *port, bool first)
+{
+    enum { AGAIN = 3 };
+    int idle = 0;
+    for (int i = 0; i < AGAIN; i++) {
+        idle = alive();
+        meet(port, first);
+        exchange(GT_VMM, 100000, 2);
+        OK(MPI_Comm_disconnect(&inter));
+    }
+    if (first)
+        CHECK_EQ(alive(), idle);
+}
+
 static void die(const char *port, bool collective)
 {
     meet(port, false);
@@ -335,18 +351,13 @@ static void die(const char *port, bool collective)
 
 static void survive(const char *port, bool collective)
 {
-    int idle;
     meet(port, true);
     exchange(GT_VMM, 1000, 1);
     int err = until_it_fails(collective);
     CHECK(err || (me && !collective));
     OK(MPI_Barrier(MPI_COMM_WORLD));
     OK(MPI_Comm_disconnect(&inter));
-    idle = alive();
-    meet(port, true);
-    exchange(GT_VMM, 100000, 2);
-    OK(MPI_Comm_disconnect(&inter));
-    CHECK_EQ(alive(), idle);
+    meet_again(port, true);
 }
 
 static int part(char **argv, int argc)
@@ -360,9 +371,7 @@ static int part(char **argv, int argc)
         find(argv[2], port);
         if (!strcmp(argv[1], "die"))
             die(port, collective);
-        meet(port, false);
-        exchange(GT_VMM, 100000, 2);
-        OK(MPI_Comm_disconnect(&inter));
+        meet_again(port, false);
     }
     if (*port && !strcmp(argv[1], "accept"))
         OK(MPI_Close_port(port));
