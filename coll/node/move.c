@@ -132,7 +132,7 @@ static uint64_t *pair_counter(const struct coll_node *n, int leaf)
     return (uint64_t *)(void *)(coll_move_stage(n, leaf, 0, 0) + RT_CACHE_LINE);
 }
 
-/* Publishes where each rank shall put its block, in the root's row, which has no data. */
+/* The root publishes the place of each rank's block in its own row, which carries no data. */
 static void give_places(const struct coll_node *n, const struct coll_args *a)
 {
     struct coll_move_place *to = (void *)coll_move_stage(n, n->team->rank, 0, 0);

@@ -378,7 +378,7 @@ int wm_io_run_all(const struct wm_access *a, MPI_Status *status)
 static int start_joint(struct wm_file *f, struct wm_type *type, struct io_work *w, bool write,
                        int err, MPI_Request *request)
 {
-    bool may = wm_life_threads(); /* not under the lock, which is off until then */
+    bool may = wm_life_threads(); /* takes a mutex: before the domain's lock */
     wm_file_lock(f);
     struct io_req *q = make_req(f, type, w);
     if (q) {

@@ -65,7 +65,7 @@ static struct rt_gpu_stage *buffer_of(struct move_state *m, cu_stream s)
     return m->bounce[i];
 }
 
-/* Whether op, which is in its flight, is the only copy by engines. */
+/* Whether op is the only copy by engines.  Its flight contains it already. */
 static bool is_alone(const struct move_state *m, const struct rt_gpu_op *op)
 {
     return !m->nlarge && op->link.next == op->link.prev && !move_is_busy(m, MOVE_ENGINE);

@@ -234,7 +234,7 @@ int move_flights_poll(struct move_state *m);
 void move_flights_look(struct move_state *m);
 enum rt_gpu_link move_link(struct move_state *m, const void *dst, const void *src);
 bool move_is_from_host(struct move_state *m, const struct rt_gpu_op *op);
-/* bounce.c.  Puts op, which is in its flight, into the stream as copies through pinned memory, if
+/* bounce.c.  Enqueues op, which its flight contains, as copies through pinned memory, if
  * that is its way: *r is the driver's answer.  With the context current. */
 bool move_bounce(struct move_state *m, const struct rt_gpu_op *op, cu_stream s, cu_result *r);
 

@@ -421,8 +421,8 @@ static void await_turn(uint32_t turn)
         usleep(1000);
 }
 
-/* In turn, while the peer makes no call: what is put is in the peer's memory when the put is
- * done. */
+/* The ranks take turns; the other one makes no call.  The peer's memory has the data when the put
+ * is done. */
 static void windows_need_no_help(void)
 {
     char key[BTL_KEY_MAX] = { 0 }, buf[sizeof board->window[0]],

@@ -240,8 +240,8 @@ static void run_two(struct fake *f, const struct coll_args a[2])
     }
 }
 
-/* One call in which a rank has a byte more than the other expects, which is erroneous: nothing is
- * written behind the other's buffer. */
+/* An erroneous call: a rank sends one byte more than the other expects.  Nothing behind the other's
+ * buffer is written. */
 static void room_is_kept(struct fake *f, enum coll_kind kind, int64_t expected)
 {
     static const struct rt_op sum = { .code = RT_OP_SUM, .commutes = true };
@@ -325,7 +325,7 @@ static void two_ranks_go_one_way(void)
     fake_more = NULL;
 }
 
-/* Rank 0 sends nothing although rank 1 expects a long block, which is erroneous: the call ends. */
+/* An erroneous call: rank 0 sends nothing, and rank 1 expects a long block.  The call ends. */
 static void a_follower_does_not_wait_in_vain(void)
 {
     static char in[LONG_BLOCK], out[2][LONG_BLOCK];

@@ -70,7 +70,7 @@ static void alone(void)
     }
 }
 
-/* A single byte, and a long message, which is faster within the device. */
+/* Messages that still take a turn: one byte, and a long message, for which a turn is faster. */
 static void the_others(void)
 {
     static const size_t n[] = { 1, LONGEST };

@@ -6,6 +6,7 @@
 
 #include <linux/capability.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,6 +23,15 @@ static inline void limit_locked(size_t nbytes)
     c[0].permitted &= ~(1u << CAP_IPC_LOCK);
     if (syscall(SYS_capset, &h, c) < 0 || setrlimit(RLIMIT_MEMLOCK, &r) < 0)
         exit(3);
+}
+
+/* The ranks that the arguments name; before MPI_Init. */
+static inline void limit_locked_of(int argc, char **argv, size_t nbytes)
+{
+    const char *rank = getenv("PMIX_RANK");
+    for (int i = 1; i < argc; i++)
+        if (rank && !strcmp(argv[i], rank))
+            limit_locked(nbytes);
 }
 
 #endif

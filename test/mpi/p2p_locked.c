@@ -88,10 +88,7 @@ static void gaps_and_truncation(void)
 
 int main(int argc, char **argv)
 {
-    const char *rank = getenv("PMIX_RANK");
-    for (int i = 1; i < argc; i++)
-        if (rank && !strcmp(argv[i], rank))
-            limit_locked(LIMIT);
+    limit_locked_of(argc, argv, LIMIT);
     mt_init(argc, argv);
     MT_RUN(long_ones);
     MT_RUN(many);
