@@ -97,6 +97,7 @@ static void watch(struct rt_req *r, void (*notify)(struct rt_req *, void *), str
     }
     r->notify = notify;
     r->arg = p;
+    r->flags |= RT_REQ_INNER;
 }
 
 static struct wm_type *hold(struct wm_type *t)

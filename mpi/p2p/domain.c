@@ -294,14 +294,21 @@ int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **o
 
 int wm_domain_create(struct wm_domain **out) { return wm_domain_create_over(btl_all, out); }
 
-/* What other processes still wait for: queued messages and started rendezvous. */
+/* A process with which something is unfinished, preferably one that may still do its part: queued
+ * messages, started rendezvous, and receives whose requests were freed. */
 static const struct wm_peer *unfinished(const struct wm_domain *d)
 {
+    const struct wm_peer *found = NULL;
     for (int i = 0; i < WM_PEER_BUCKETS; i++)
-        for (const struct wm_peer *p = d->peers[i]; p; p = p->next)
-            if (!p->err && (!rt_list_empty(&p->pending) || !rt_list_empty(&p->rndv)))
+        for (const struct wm_peer *p = d->peers[i]; p; p = p->next) {
+            if (p->err || (rt_list_empty(&p->pending) && rt_list_empty(&p->rndv)))
+                continue;
+            if (!wm_peer_is_last(p))
                 return p;
-    return NULL;
+            found = p;
+        }
+    const struct wm_peer *sender = wm_recv_freed(d);
+    return sender ? sender : found;
 }
 
 /* A receive or a probe alone makes no connection.  A process without any communication with this
@@ -391,15 +398,16 @@ static void say_last(struct wm_domain *d, bool last)
 }
 
 /* A correct program has completed its requests, so only control messages and freed requests are
- * left here; the peers take them at their next MPI call, however late.  An incorrect program must
- * not hang: a peer that is in MPI_Finalize itself, or has gone, takes nothing more after DRAIN_NS
- * without an event. */
+ * left here; the peers do their part at their next MPI calls, however late.  An incorrect program
+ * must not hang: a peer that is in MPI_Finalize itself, or has gone, takes nothing more after
+ * DRAIN_NS without an event. */
 static void drain(struct wm_domain *d)
 {
     struct wm_wait wait = { 0 };
     uint64_t last = rt_now_ns();
     const struct wm_peer *p;
     say_last(d, true);
+    wm_progress(d); /* delivers what this process has sent to itself */
     while ((p = unfinished(d))) {
         if (wm_progress(d)) {
             wait.idle = (struct rt_idle){ 0 };
@@ -407,8 +415,8 @@ static void drain(struct wm_domain *d)
         } else if (rt_now_ns() - last > DRAIN_NS && wm_peer_is_last(p)) {
             log_warn(
                 MPI,
-                "MPI_Finalize leaves a message to or from rank %u unfinished: a send without a "
-                "matching receive, or a request that was never completed",
+                "MPI_Finalize leaves a message to or from rank %u unfinished: a send or a freed "
+                "receive without its match, or a request that was never completed",
                 p->proc.rank);
             break;
         } else {

@@ -48,6 +48,7 @@ static int persistent_start(struct rt_req *r)
     }
     inner->notify = inner_done;
     inner->arg = q;
+    inner->flags |= RT_REQ_INNER;
     q->active = inner;
     return 0;
 }

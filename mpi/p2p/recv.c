@@ -405,6 +405,41 @@ bool wm_recv_names_peer(const struct wm_domain *d, const struct wm_peer *p)
     return d->hot && waits_for(d->hot, p);
 }
 
+/* The user has freed the request before its message has come. */
+static bool is_freed(const struct wm_preq *q)
+{
+    const struct rt_req *held = q->r.flags & RT_REQ_INNER ? q->r.arg : &q->r;
+    return !q->coll && held->flags & RT_REQ_DETACHED;
+}
+
+/* The process that is to send to a receive: of any source, one that still may. */
+static struct wm_peer *sender_of(const struct wm_preq *q)
+{
+    struct wm_peer *p, *found = NULL;
+    int first = q->peer_rank >= 0 ? q->peer_rank : 0;
+    int end = q->peer_rank >= 0 ? first + 1 : q->comm->remote->size;
+    for (int i = first; i < end && !(found && !wm_peer_is_last(found)); i++)
+        if (wm_comm_peer(q->comm, i, &p) >= 0 && !p->is_self && !p->err)
+            found = p;
+    return found;
+}
+
+struct wm_peer *wm_recv_freed(const struct wm_domain *d)
+{
+    struct wm_peer *found = NULL;
+    for (uint32_t i = 0; d->match.nposted_all && i < d->match.nbuckets; i++) {
+        const struct rt_list *l;
+        rt_list_each (l, &d->match.posted[i]) {
+            const struct wm_preq *q = rt_container(l, struct wm_preq, posted.link);
+            struct wm_peer *p = is_freed(q) ? sender_of(q) : NULL;
+            found = p ? p : found;
+            if (p && !wm_peer_is_last(p))
+                return p;
+        }
+    }
+    return found;
+}
+
 void wm_recv_fail_peer(struct wm_domain *d, const struct wm_peer *p, int err)
 {
     for (uint32_t i = 0; i < d->match.nbuckets; i++) {

@@ -18,6 +18,9 @@ void wm_deliver(struct wm_preq *q, struct wm_peer *from, uint32_t kind, const st
 void wm_stored_free(struct wm_domain *d, struct wm_stored *s);
 /* Whether a receive waits for this peer, by its rank. */
 bool wm_recv_names_peer(const struct wm_domain *d, const struct wm_peer *p);
+/* The sender of a receive whose request the user has freed and whose message has not come: one that
+ * may still send, else one that is in MPI_Finalize; NULL: no such receive, or no sender is left. */
+struct wm_peer *wm_recv_freed(const struct wm_domain *d);
 /* Ends the receives that wait for a lost peer. */
 void wm_recv_fail_peer(struct wm_domain *d, const struct wm_peer *p, int err);
 

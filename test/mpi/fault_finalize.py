@@ -10,6 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from faultlib import builddir, job, main
 
 late = os.path.join(builddir, "test/mpi/p2p_late")
+freed = os.path.join(builddir, "test/mpi/p2p_freed")
 
 
 def never_received():
@@ -18,4 +19,10 @@ def never_received():
                                                    "MPI_Finalize leaves a message")
 
 
-main([never_received])
+def never_sent():
+    """Receives without a send, their requests freed: a warning, no hang."""
+    job(3, "unsent", program=freed, limit=10).expect(lambda status: 0 <= status < 128,
+                                                     "MPI_Finalize leaves a message")
+
+
+main([never_received, never_sent])

@@ -2,7 +2,7 @@
 # MPI programs, linked as a user would link them: against libmpi_abi alone.
 check_PROGRAMS += test/mpi/init test/mpi/p2p_modes test/mpi/p2p_persist test/mpi/p2p_sendrecv \
 	test/mpi/p2p_probe test/mpi/p2p_wait test/mpi/p2p_cancel test/mpi/p2p_order test/mpi/p2p_traffic test/mpi/p2p_flow test/mpi/p2p_locked \
-	test/mpi/p2p_huge test/mpi/p2p_late test/mpi/comm_make test/mpi/comm_group test/mpi/comm_attr \
+	test/mpi/p2p_huge test/mpi/p2p_late test/mpi/p2p_freed test/mpi/comm_make test/mpi/comm_group test/mpi/comm_attr \
 	test/mpi/coll_move test/mpi/coll_reduce test/mpi/coll_nb test/mpi/coll_persist test/mpi/coll_hosts \
 	test/mpi/thread_multi \
 	test/mpi/dyn_names test/mpi/dyn_spawn test/mpi/oversub test/mpi/fault_victim test/mpi/fault_nocma test/mpi/fault_stdio
@@ -25,6 +25,7 @@ test_mpi_p2p_traffic_LDADD = libmpi_abi.la
 test_mpi_p2p_flow_LDADD = libmpi_abi.la
 test_mpi_p2p_huge_LDADD = libmpi_abi.la
 test_mpi_p2p_late_LDADD = libmpi_abi.la
+test_mpi_p2p_freed_LDADD = libmpi_abi.la
 test_mpi_comm_make_LDADD = libmpi_abi.la
 test_mpi_comm_group_LDADD = libmpi_abi.la
 test_mpi_comm_attr_LDADD = libmpi_abi.la
