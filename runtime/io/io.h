@@ -31,6 +31,8 @@ struct rt_io_sys {
     int (*statfs)(int fd, struct statfs *st);
     ssize_t (*getxattr)(int fd, const char *name, void *value, size_t nbytes);
     int (*ioctl)(int fd, unsigned long request, void *arg);
+    /* process_vm_readv(2) of this process by itself: memory that cannot be had ends it early. */
+    ssize_t (*copy)(const struct iovec *to, int n, const struct iovec *from);
 };
 extern const struct rt_io_sys rt_io_system; /* the calls of the system */
 extern const struct rt_io_sys *rt_io_sys;   /* the table in use */
@@ -65,6 +67,26 @@ int rt_io_write(int fd, const void *buf, int64_t len, int64_t off);
 int64_t rt_io_readv(int fd, struct iovec *iov, int n, int64_t off);
 int rt_io_writev(int fd, struct iovec *iov, int n, int64_t off);
 
+/* ---- many short pieces: pieces.c ---- */
+
+struct rt_io_fs;
+struct rt_io_batch;
+/* A write of pieces that do not overlap, in ascending order.  No other byte of the file is touched,
+ * in a way that another process could see either. */
+struct rt_io_pieces {
+    int fd;
+    const struct rt_io_fs *fs;
+    int64_t from, to; /* all pieces are in [from, to) of the file */
+    int64_t end;      /* >= to: the length that the file is going to have at least */
+    bool packed; /* the data of the pieces are one after another in memory, lent until the end */
+    struct rt_io_batch *batch; /* used by pieces.c.  NULL: each piece is a call */
+};
+/* `n`: about how many pieces follow; decides whether each piece is a call. */
+void rt_io_pieces_begin(struct rt_io_pieces *p, int64_t n);
+/* 0 or -RT_E..., perhaps of an earlier piece.  rt_io_pieces_end() is called after an error, too. */
+int rt_io_pieces_put(struct rt_io_pieces *p, int64_t off, const char *data, int64_t len);
+int rt_io_pieces_end(struct rt_io_pieces *p);
+
 /* ---- job threads: pool.c ---- */
 
 /* A function that a thread runs because it may block in system calls.  Lent until `done`. */
@@ -80,7 +102,6 @@ void rt_io_fini(void);
 
 /* ---- GPUDirect Storage: gds.c ---- */
 
-struct rt_io_fs;
 /* A file as libcufile knows it; zero at first. */
 struct rt_io_gds {
     void *handle; /* NULL: not registered */

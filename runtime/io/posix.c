@@ -20,6 +20,11 @@ static int sys_lock(int fd, int cmd, struct flock *range) { return fcntl(fd, cmd
 static int sys_stat(int fd, struct stat *st) { return fstat(fd, st); }
 static int sys_ioctl(int fd, unsigned long request, void *arg) { return ioctl(fd, request, arg); }
 
+static ssize_t sys_copy(const struct iovec *to, int n, const struct iovec *from)
+{
+    return process_vm_readv(getpid(), to, (unsigned long)n, from, 1, 0);
+}
+
 const struct rt_io_sys rt_io_system = { .open = sys_open,
                                         .close = close,
                                         .unlink = unlink,
@@ -32,7 +37,8 @@ const struct rt_io_sys rt_io_system = { .open = sys_open,
                                         .allocate = fallocate,
                                         .statfs = fstatfs,
                                         .getxattr = fgetxattr,
-                                        .ioctl = sys_ioctl };
+                                        .ioctl = sys_ioctl,
+                                        .copy = sys_copy };
 const struct rt_io_sys *rt_io_sys = &rt_io_system;
 
 int rt_io_error(int err)
