@@ -5,7 +5,8 @@
  *   fine memory         data are packed into an image of IMAGE bytes, or unpacked from it.
  * Short runs are read with the gaps between them if those are shorter than GAP, up to SIEVE bytes
  * at once (data sieving), and the runs are copied out.  Writing never touches a byte that is not
- * the user's: other ranks, handles and jobs may be writing there, so each short run is a call.
+ * the user's: other ranks, handles and jobs may be writing there.  Short runs close together go
+ * by a mapping of the file (runtime/io/pieces.c), any other is a call.
  *
  * No state but buffers; job threads run this beside the program.  Only atomic mode takes locks: an
  * access then locks the file from its first to its last byte. */
@@ -72,6 +73,18 @@ static bool worth_sieving(const struct wm_view *v, int64_t pos, int64_t len)
     return n > 1 && got / n < COARSE && (hull - got) / (n - 1) < GAP;
 }
 
+/* About how many runs there are, if the first are like the others; 0: they are long, or they go
+ * back and forth. */
+static int64_t count_short(const struct wm_view *v, int64_t pos, int64_t len)
+{
+    struct rt_run run[RUNS];
+    int n;
+    if (v->file->contig || !v->facts.ordered)
+        return 0;
+    int64_t got = rt_layout_runs(v->file, pos, len, run, RUNS, &n);
+    return got / n < COARSE ? len / (got / n) : 0;
+}
+
 /* One call for a run of the file. */
 static int64_t move_run(const struct wm_iop *op, char *image, int64_t off, int64_t len)
 {
@@ -81,7 +94,7 @@ static int64_t move_run(const struct wm_iop *op, char *image, int64_t off, int64
     return err < 0 ? err : len;
 }
 
-static int64_t move_runs(const struct wm_iop *op, char *image, int64_t pos, int64_t len)
+static int64_t read_runs(const struct wm_iop *op, char *image, int64_t pos, int64_t len)
 {
     const struct wm_view *v = op->view;
     struct rt_run run[RUNS];
@@ -90,7 +103,7 @@ static int64_t move_runs(const struct wm_iop *op, char *image, int64_t pos, int6
         int n;
         rt_layout_runs(v->file, pos + done, len - done, run, RUNS, &n);
         for (int i = 0; i < n; i++) {
-            int64_t got = move_run(op, image + done, v->disp + run[i].off, run[i].len);
+            int64_t got = rt_io_read(op->file->fd, image + done, run[i].len, v->disp + run[i].off);
             if (got < 0)
                 return got;
             done += got;
@@ -99,6 +112,29 @@ static int64_t move_runs(const struct wm_iop *op, char *image, int64_t pos, int6
         }
     }
     return done;
+}
+
+static int64_t write_runs(const struct wm_iop *op, const char *image, int64_t pos, int64_t len)
+{
+    const struct wm_view *v = op->view;
+    struct rt_io_pieces p = { .fd = op->file->fd, .fs = &op->file->fs, .packed = true };
+    struct rt_run run[RUNS];
+    int64_t done = 0, first;
+    int err = 0;
+    wm_view_hull(v, pos, len, &p.from, &p.to);
+    wm_view_hull(v, op->pos, op->nbytes, &first, &p.end);
+    p.end = p.end > p.to ? p.end : p.to;
+    rt_io_pieces_begin(&p, count_short(v, pos, len));
+    while (done < len && !err) {
+        int n;
+        rt_layout_runs(v->file, pos + done, len - done, run, RUNS, &n);
+        for (int i = 0; i < n && !err; i++) {
+            err = rt_io_pieces_put(&p, v->disp + run[i].off, image + done, run[i].len);
+            done += run[i].len;
+        }
+    }
+    int last = rt_io_pieces_end(&p);
+    return err ? err : last ? last : len;
 }
 
 /* Reads [from, to) of the file to `image`.  Returns how many positions of the view lie before the
@@ -166,7 +202,7 @@ int64_t wm_indep_move(const struct wm_iop *op, struct wm_rooms *r, char *image, 
         return move_run(op, image, op->view->disp + pos, len);
     if (!op->write && r && worth_sieving(op->view, pos, len))
         return sieve(op, r, image, pos, len);
-    return move_runs(op, image, pos, len);
+    return op->write ? write_runs(op, image, pos, len) : read_runs(op, image, pos, len);
 }
 
 /* One run of the file, with a vector of runs of memory. */

@@ -113,9 +113,9 @@ static bool window_of(const struct wm_cop *c, int i, struct wm_window *w)
     int64_t from, to, nth = 2 * (int64_t)i + o->round % 2;
     wm_plan_window(&c->plan, i, o->round, &from, &to);
     char *image = (char *)rt_node_at(o->off) + sizeof *b + nth * window_size(b->cap);
-    *w = (struct wm_window){
-        c->file->fd, from, to, INT64_MAX, c->plan.unit, image, (uint64_t *)(void *)(image + b->cap)
-    };
+    *w = (struct wm_window){ c->file->fd,  &c->file->fs, c->plan.high,
+                             from,         to,           INT64_MAX,
+                             c->plan.unit, image,        (uint64_t *)(void *)(image + b->cap) };
     return from < to;
 }
 

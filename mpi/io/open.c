@@ -96,17 +96,24 @@ static void destroy_object(struct wm_file *f)
     rt_slab_free(&wm_file_slab, f);
 }
 
-static int open_fd(struct wm_file *f, bool first)
+/* A descriptor, or -RT_E... */
+static int try_open(const struct wm_file *f, bool first, int flags)
 {
-    int flags = f->amode & MPI_MODE_RDONLY   ? O_RDONLY
-                : f->amode & MPI_MODE_WRONLY ? O_WRONLY
-                                             : O_RDWR;
     mode_t perm = f->hints->file_perm >= 0 ? (mode_t)f->hints->file_perm : 0666;
     if (first && f->amode & MPI_MODE_EXCL)
         flags |= O_EXCL;
-    f->fd = first && f->amode & MPI_MODE_CREATE
-                ? rt_io_create(f->name, flags, perm, &f->hints->stripes)
-                : rt_io_open(f->name, flags, perm);
+    return first && f->amode & MPI_MODE_CREATE
+               ? rt_io_create(f->name, flags, perm, &f->hints->stripes)
+               : rt_io_open(f->name, flags, perm);
+}
+
+/* A file that is only written is open for reading too, if that is permitted: only such a descriptor
+ * can be mapped (runtime/io/pieces.c). */
+static int open_fd(struct wm_file *f, bool first)
+{
+    f->fd = try_open(f, first, f->amode & MPI_MODE_RDONLY ? O_RDONLY : O_RDWR);
+    if (f->fd == -RT_EACCESS && f->amode & MPI_MODE_WRONLY)
+        f->fd = try_open(f, first, O_WRONLY);
     return f->fd < 0 ? wm_file_err(f, f->fd, "could not open") : MPI_SUCCESS;
 }
 

@@ -219,9 +219,8 @@ static void collect(struct wm_cop *c, const struct turn *t, struct wm_window *w)
     struct wm_exchange *x = c->file->exchange;
     int64_t n;
     uint64_t *marks = (uint64_t *)(void *)x->marks.p;
-    *w = (struct wm_window){
-        c->file->fd, t->from, t->to, INT64_MAX, c->plan.unit, x->image.p, marks
-    };
+    *w = (struct wm_window){ c->file->fd, &c->file->fs, c->plan.high, t->from, t->to,
+                             INT64_MAX,   c->plan.unit, x->image.p,   marks };
     wm_window_clear(w);
     for (int i = 0; i < size_of(c); i++) {
         if (!t->theirs[i].nbytes)

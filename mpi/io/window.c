@@ -216,17 +216,31 @@ int64_t wm_window_fetch(const struct wm_window *w, const struct wm_view *v, int6
     return len;
 }
 
+/* Runs of marks. */
+static int64_t count_runs(const struct wm_window *w)
+{
+    int64_t n = 0, nwords = ((w->to - w->from) / w->unit + 63) / 64;
+    uint64_t before = 0; /* the last bit of the word before */
+    for (int64_t i = 0; i < nwords; i++) {
+        n += __builtin_popcountll(w->marks[i] & ~(w->marks[i] << 1 | before));
+        before = w->marks[i] >> 63;
+    }
+    return n;
+}
+
 int wm_window_write(const struct wm_window *w)
 {
+    struct rt_io_pieces p = { w->fd, w->fs, w->from, w->to, w->high, false, NULL };
     int64_t len = w->to - w->from, at = seek(w, 0, true);
-    while (at < len) {
+    int err = 0;
+    rt_io_pieces_begin(&p, count_runs(w));
+    while (at < len && !err) {
         int64_t end = seek(w, at, false);
-        int err = rt_io_write(w->fd, w->image + at, end - at, w->from + at);
-        if (err < 0)
-            return err;
+        err = rt_io_pieces_put(&p, w->from + at, w->image + at, end - at);
         at = seek(w, end, true);
     }
-    return 0;
+    int last = rt_io_pieces_end(&p);
+    return err ? err : last;
 }
 
 int wm_window_read(struct wm_window *w)

@@ -26,6 +26,8 @@ int wm_pieces_put(const struct wm_view *v, int64_t pos, int64_t len, struct wm_r
 
 struct wm_window {
     int fd;
+    const struct rt_io_fs *fs;
+    int64_t high;     /* of all windows of the access */
     int64_t from, to; /* of the file */
     int64_t end;      /* after wm_window_read(): the end of the file, or more */
     int64_t unit;     /* power of two; divides `from`, `to` and all pieces */

@@ -2,7 +2,7 @@
 # Files: chapter 14.
 EXTRA_DIST += test/mpi/iotest.h test/mpi/io_fault.py test/mpi/io_jobs.py test/mpi/io_full.py test/mpi/io_man.py
 check_PROGRAMS += test/mpi/io_basic test/mpi/io_model test/mpi/io_large test/mpi/io_shared test/mpi/io_atomic test/mpi/io_datarep \
-	test/mpi/io_collective test/mpi/io_outstanding test/mpi/io_victim test/mpi/io_survivor test/mpi/io_stripes test/mpi/io_errors test/mpi/io_jobs test/mpi/io_full test/mpi/io_cores test/mpi/io_nomem test/mpi/io_gaps test/mpi/io_beside
+	test/mpi/io_collective test/mpi/io_outstanding test/mpi/io_victim test/mpi/io_survivor test/mpi/io_stripes test/mpi/io_errors test/mpi/io_jobs test/mpi/io_full test/mpi/io_cores test/mpi/io_nomem test/mpi/io_gaps test/mpi/io_holes test/mpi/io_beside
 test_mpi_io_basic_LDADD = libmpi_abi.la
 test_mpi_io_model_LDADD = libmpi_abi.la
 test_mpi_io_shared_LDADD = libmpi_abi.la
@@ -21,6 +21,7 @@ test_mpi_io_jobs_LDADD = libmpi_abi.la
 test_mpi_io_full_LDADD = libmpi_abi.la
 test_mpi_io_cores_LDADD = libmpi_abi.la
 test_mpi_io_gaps_LDADD = libmpi_abi.la
+test_mpi_io_holes_LDADD = libmpi_abi.la
 test_mpi_io_beside_LDADD = libmpi_abi.la
 test_mpi_io_nomem_SOURCES = test/mpi/io_nomem.c test/mpi/nomem_alloc.c test/mpi/nomem_alloc.h test/mpi/nomem_walk.h test/mpi/iotest.h test/mpi/mpitest.h
 test_mpi_io_nomem_LDADD = libmpi_abi.la

@@ -8,6 +8,23 @@
 
 static unsigned char first[LEN], back[LEN], large[MANY];
 
+/* Short pieces with holes, 4 MiB from the first to the last byte. */
+static void fine(MPI_File f)
+{
+    MPI_Datatype spread;
+    MPI_Status st;
+    MPI_Offset at = (MPI_Offset)mt_size * LEN;
+    MPI_Type_vector(32768, 64, 128, MPI_BYTE, &spread);
+    MPI_Type_commit(&spread);
+    OK(MPI_File_set_view(f, at + (MPI_Offset)mt_rank * (4 << 20), MPI_BYTE, spread, "native",
+                         MPI_INFO_NULL));
+    FAILS(MPI_File_write_at_all(f, 0, large, 32768 * 64, MPI_BYTE, &st), MPI_ERR_NO_SPACE);
+    MPI_Type_free(&spread);
+    OK(MPI_File_set_view(f, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+    OK(MPI_File_read_at_all(f, (MPI_Offset)mt_rank * LEN, back, LEN, MPI_BYTE, &st));
+    CHECK(!memcmp(back, first, LEN));
+}
+
 /* The file system holds 3 MiB: LEN of each rank fits, MANY of one does not. */
 static void full(const char *hint)
 {
@@ -31,6 +48,8 @@ static void full(const char *hint)
     MPI_Barrier(mt_comm);
     OK(MPI_File_set_size(f, (MPI_Offset)mt_size * LEN)); /* room again */
     OK(MPI_File_write_at_all(f, (MPI_Offset)mt_rank * LEN, first, LEN, MPI_BYTE, &st));
+    MPI_Barrier(mt_comm);
+    fine(f);
     OK(MPI_File_close(&f));
 }
 

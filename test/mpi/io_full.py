@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Files on a full disk and on a read-only file system (io_full.c): a tmpfs of 3 MiB, mounted in namespaces of its
-own; and without room in the node segment.  A quota cannot be set on a file system of this kind; io_errors.c has its error."""
+own; without room in the node segment; and where the system refuses process_vm_readv.  A quota cannot be set on a file system of this kind; io_errors.c has its error."""
 
 import os
 import shlex
@@ -11,7 +11,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from faultlib import Skip, builddir, main, mpirun
+from faultlib import Job, Skip, builddir, main, mpirun, nocma
 
 program = os.path.join(builddir, "test/mpi/io_full")
 
@@ -54,4 +54,12 @@ def no_rings():
     assert "no shared memory for messages" in text, text
 
 
-main([full, read_only, no_segment, no_rings])
+def copies_refused():
+    """Short pieces with holes are written by calls (io_holes.c)."""
+    if Job([nocma, "true"]).status == 77:
+        raise Skip("no seccomp")
+    with tempfile.TemporaryDirectory() as d:
+        Job([mpirun, "-n", "3", nocma, os.path.join(builddir, "test/mpi/io_holes"), d], limit=60).expect(0)
+
+
+main([full, read_only, no_segment, no_rings, copies_refused])
