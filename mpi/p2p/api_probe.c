@@ -39,6 +39,8 @@ static int prepare(struct wm_comm *c, int source, int tag)
     if (source < 0)
         return MPI_SUCCESS;
     int err = wm_comm_peer(c, source, &p);
+    if (err >= 0 && p->proc.ns)
+        p->probed = true;
     if (err >= 0 && p->err && !find(c, source, tag))
         err = p->err;
     return err < 0 ? wm_err_rt(err, "could not look for a message from rank %d", source)

@@ -351,7 +351,7 @@ void wm_domain_look_for_ended(struct wm_domain *d)
     for (int i = 0; i < WM_PEER_BUCKETS; i++)
         for (struct wm_peer *p = d->peers[i]; p; p = p->next) {
             any = any || (p->proc.ns == 0 && is_silent(p));
-            if (p->proc.ns && is_silent(p) && wm_recv_names_peer(d, p))
+            if (p->proc.ns && is_silent(p) && (p->probed || wm_recv_names_peer(d, p)))
                 greet(d, p);
         }
     if (!any)

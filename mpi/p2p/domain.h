@@ -42,6 +42,7 @@ struct wm_peer {
     bool is_self;        /* this process */
     bool is_last;        /* of another host: it is in MPI_Finalize */
     bool dev_looked;     /* `dev` has been set up, or found impossible */
+    bool probed;         /* of another job: a probe has named it */
     /* Back-off: messages to skip before the next attempt, because one has failed: a put of the peer
      * into this process's device memory; a mapping of the peer's device memory here.  Counts and
      * not flags, because success depends on the two devices and on what else is mapped. */

@@ -87,7 +87,7 @@ def many_clients():
 
 
 def client_dies():
-    texts = together((2, "survive"), (2, "die"), status={1: 137})
+    texts = together((4, "survive"), (2, "die"), status={1: 137})
     assert "lost contact" in texts[0] and "of job" in texts[0], texts[0]
 
 

@@ -3,7 +3,7 @@
  *     accept FILE N     opens a port, writes its name to FILE, and accepts N times
  *     connect FILE N    waits for FILE and connects N times
  *     die FILE          connects, and rank 0 kills itself
- *     survive FILE      accepts, receives from the dead, and gets an error
+ *     survive FILE      accepts, receives from or probes the dead, and gets an error
  *     part FILE         connects, and rank 0 kills itself in a collective of the merged group
  *     left FILE         accepts, and gets an error in that collective
  *     wrong FILE        connects with another secret, which the acceptor refuses
@@ -73,11 +73,18 @@ static void meet(bool accepts, int n)
 static void survive(void)
 {
     MPI_Comm c;
-    int x, err;
+    int x, err, flag;
     OK(MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &c));
     OK(MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN));
     /* The other ranks never had a connection with the process that died. */
-    err = MPI_Recv(&x, 1, MPI_INT, 0, 1, c, MPI_STATUS_IGNORE);
+    if (rank < 2)
+        err = MPI_Recv(&x, 1, MPI_INT, 0, 1, c, MPI_STATUS_IGNORE);
+    else if (rank == 2)
+        err = MPI_Probe(0, 1, c, MPI_STATUS_IGNORE);
+    else
+        do
+            err = MPI_Iprobe(0, 1, c, &flag, MPI_STATUS_IGNORE);
+        while (err == MPI_SUCCESS);
     CHECK(err != MPI_SUCCESS);
 }
 
