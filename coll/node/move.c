@@ -22,6 +22,13 @@
  * that the two copies run at the same time and in a private cache.  If ranks outnumber cores,
  * pieces are as large as fits, because each step costs every rank a turn on its core.
  *
+ * Swaps.  For the same reason, if ranks that outnumber the cores have blocks for each other, two
+ * ranks share two places, one in each half, so that pieces are more than twice as long.  Piece s of
+ * the lower rank lies in the half of its number, that of the higher rank in the other.  In step s a
+ * rank takes piece s - 1 of each other rank out and puts its piece s for that rank in the same
+ * place.  Its piece s - 2, which was there before, the other rank had taken when it had done s
+ * steps, which is what the rank waits for.  Both halves are in use from the first step on.
+ *
  * Direct transfer.  Where the system lets processes read each other's memory, a rank whose blocks
  * are large and contiguous writes their addresses in place of the first pieces, and the readers
  * copy once, by process_vm_readv, without a shared cache.  Two cores that share no cache pass 2
@@ -205,6 +212,39 @@ static bool write_piece(struct coll_node *n, const struct coll_args *a, uint64_t
     for (int i = own ? 0 : 1; i < (gives ? t->size : 1); i++) {
         int to = (t->rank + i) % t->size;
         stage_in(n, coll_move_out(t, a, to), to, s);
+    }
+    return true;
+}
+
+/* Call it with a rank's first piece. */
+static void note_void(struct coll_node *n, int from, uint64_t e)
+{
+    if (rt_unlikely(coll_node_is_void(n, from, e)))
+        n->lost = -RT_EREMOTE;
+}
+
+/* Step s of a call that swaps.  False: not yet done for all ranks. */
+static bool swap_pieces(struct coll_node *n, const struct coll_args *a, uint64_t e, int64_t s)
+{
+    const struct coll_team *t = n->team;
+    int64_t len = n->plan.piece;
+    if (s == 0 && (!coll_node_half_free(n, 0) || !coll_node_half_free(n, 1)))
+        return false;
+    if (s == 0)
+        write_mode(n, a, e);
+    for (; n->next < t->size - 1; n->next++) {
+        int rank = t->rank, other = (rank + 1 + n->next) % t->size;
+        struct coll_block in = coll_move_in(t, a, other), out = coll_move_out(t, a, other);
+        struct coll_piece taken = coll_piece_of(coll_move_nbytes(in), len, s - 1);
+        bool takes = s > 0 && taken.len > 0, puts = coll_move_nbytes(out) > s * len;
+        if ((takes || (s > 1 && puts)) && !coll_node_at(n, other, e, s))
+            return false;
+        if (takes && s == 1)
+            note_void(n, other, e);
+        if (takes)
+            coll_piece_out(in.at, in.n, in.l, taken, coll_move_stage(n, other, rank, s - 1));
+        if (puts)
+            stage_in(n, out, other, s);
     }
     return true;
 }
@@ -447,13 +487,6 @@ static void add_piece(struct coll_node *n, const struct coll_args *a, int from, 
     p->acc = out;
 }
 
-/* Call it with a rank's first piece. */
-static void note_void(struct coll_node *n, int from, uint64_t e)
-{
-    if (rt_unlikely(coll_node_is_void(n, from, e)))
-        n->lost = -RT_EREMOTE;
-}
-
 /* Takes piece i of all other ranks' blocks out.  False: not all are there yet. */
 static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t e, int64_t i)
 {
@@ -598,7 +631,7 @@ static int move_step(struct coll_task *k)
     while (n->step < p->steps) {
         int64_t s = n->step;
         if (!p->reading) {
-            if (!write_piece(n, &k->args, e, s))
+            if (!(p->swaps ? swap_pieces : write_piece)(n, &k->args, e, s))
                 return 0;
             if (s == 0 && p->out_pieces > 0 && !p->direct && has_own(k))
                 coll_node_publish(n, e, 1); /* the readers can begin before what follows */
@@ -608,7 +641,7 @@ static int move_step(struct coll_task *k)
         }
         if (s == 1 && p->direct && p->share < 2 && !push(n, &k->args, e))
             return 0;
-        if (s > 0 && !read_piece(n, &k->args, e, s - 1))
+        if (s > 0 && !p->swaps && !read_piece(n, &k->args, e, s - 1))
             return 0;
         if (s == 1 && p->hears_all && n->seen < e - 1)
             n->seen = e - 1; /* all have started e, so all have finished e - 1 */

@@ -56,10 +56,10 @@ static int64_t places_of(enum coll_kind k, int size)
     return (sh.rows + sh.spare) * (int64_t)sh.cols;
 }
 
-static int64_t longest_piece(enum coll_kind k, int size)
+static int64_t longest_piece(enum coll_kind k, int size, bool swaps)
 {
-    int64_t len = (int64_t)coll_node_half_len(size) / places_of(k, size);
-    return len & ~(int64_t)(RT_CACHE_LINE - 1);
+    int64_t places = swaps ? size * (size - 1) / 2 : places_of(k, size);
+    return (int64_t)coll_node_half_len(size) / places & ~(int64_t)(RT_CACHE_LINE - 1);
 }
 
 /* A call without data is half of a barrier among the ranks of a host (coll/hier/local.c).  The
@@ -85,6 +85,17 @@ static int64_t pieces_of(const struct coll_team *t, const struct coll_args *a, i
     if (known == COLL_BYTES_SUM)
         return coll_pieces(a->rcount * a->rtype->size, piece);
     return coll_pieces(coll_args_bytes(t, a), piece);
+}
+
+/* Whether each rank may have long blocks for each other one, and the longest pieces are best.  8
+ * ranks on 2 cores (Zen 5), alltoall of blocks of 1 MiB, time over that with a place for each
+ * direction in each half: 0.83; 64 KiB 0.75; 4 ranks, 1 MiB 0.87. */
+static bool swaps(const struct coll_node *n, const struct coll_args *a)
+{
+    int size = n->team->size;
+    return n->crowded && size > 2 && coll_shape(a->kind, COLL_SEND) >= COLL_SIDE_ROW &&
+           coll_shape(a->kind, COLL_RECV) >= COLL_SIDE_ROW &&
+           pieces_of(n->team, a, longest_piece(a->kind, size, false)) != 1;
 }
 
 /* The shortest block that moves directly. */
@@ -196,12 +207,14 @@ void coll_move_plan(struct coll_node *n, const struct coll_args *a)
     const struct coll_team *t = n->team;
     struct shape sh = shape_of(a->kind, t->size);
     struct coll_node_plan *p = &n->plan;
-    int64_t piece = longest_piece(a->kind, t->size), own = 0;
+    bool in_turn = swaps(n, a);
+    int64_t piece = longest_piece(a->kind, t->size, in_turn), own = 0;
     int heard = 0;
     *p = (struct coll_node_plan){ .cols = sh.cols,
                                   .one_writer = sh.rows == 1,
                                   .own_copied = p->own_copied,
-                                  .own_done = p->own_done };
+                                  .own_done = p->own_done,
+                                  .swaps = in_turn };
     p->piece = n->crowded || piece < PIECE ? piece : PIECE;
     p->rows = sh.rows + sh.spare;
     p->places = coll_move_most(1, CYCLE / (p->rows * p->cols * p->piece));
@@ -221,7 +234,7 @@ void coll_move_plan(struct coll_node *n, const struct coll_args *a)
     p->hears_all = heard == t->size - 1;
     p->in_pieces = coll_move_most(p->in_pieces, own);
     p->steps = coll_move_most(p->out_pieces, p->in_pieces ? p->in_pieces + 1 : 0);
-    p->pieces = n->one_half ? 1 : pieces_of(t, a, p->piece);
+    p->pieces = n->one_half ? 1 : in_turn ? -1 : pieces_of(t, a, p->piece);
     /* In place, results may overwrite this rank's input before it is read. */
     p->own_staged = own && coll_move_nbytes(coll_move_out(t, a, t->rank)) &&
                     (!a->rtype->contig || (a->sbuf == COLL_IN_PLACE && t->rank > 0));
@@ -231,6 +244,10 @@ void coll_move_plan(struct coll_node *n, const struct coll_args *a)
 char *coll_move_stage(const struct coll_node *n, int from, int to, int64_t i)
 {
     const struct coll_node_plan *p = &n->plan;
+    if (p->swaps) {
+        int low = from < to ? from : to, high = from < to ? to : from;
+        return coll_node_half(n, i + (from > to)) + (high * (high - 1) / 2 + low) * p->piece;
+    }
     int64_t row = p->one_writer ? 0 : from, col = p->cols > 1 ? to : 0;
     int64_t place = ((int64_t)n->turn + i / 2) % p->places;
     return coll_node_half(n, i) + ((place * p->rows + row) * p->cols + col) * p->piece;

@@ -144,6 +144,7 @@ struct coll_node_plan {
     const char *acc; /* of a reduction: the combined data of the ranks before n->next, */
     int nsources;    /* or, if they are combined at the end, the number of these ranks */
     int64_t known;   /* ring.c: steps that the ranks waited for had done when last read */
+    bool swaps;      /* pieces of two ranks for each other lie in one place in turn, see move.c */
 };
 
 struct coll_node { /* this rank's view; private memory */

@@ -350,6 +350,8 @@ static const struct coll_team_ops fake_ops = {
 
 static void add_more(struct fake *f, const struct fake_more *more)
 {
+    if (more->ops.shm_wake)
+        f->ops.shm_wake = more->ops.shm_wake;
     if (more->ops.peer_read)
         f->ops.peer_read = more->ops.peer_read;
     if (more->ops.peer_write)

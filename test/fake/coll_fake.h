@@ -57,8 +57,9 @@ void fake_wire(struct fake *f, int64_t start, double byte, int64_t way);
 struct coll_team *fake_team(struct fake *f, int rank);
 unsigned fake_random(struct fake *f, unsigned below);
 
-/* Additions to teams created from now on: operations on device memory, stage(), peer_...() and
- * events between the ranks' turns (returns whether anything happened).  NULL: none. */
+/* Additions to teams created from now on: operations on device memory, stage(), shm_wake(),
+ * peer_...() and events between the ranks' turns (returns whether anything happened).  NULL:
+ * none. */
 struct fake_more {
     struct coll_team_ops ops; /* only the members that are set */
     bool (*turn)(struct fake *f);

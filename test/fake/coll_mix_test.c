@@ -133,14 +133,15 @@ static int counted_read(struct coll_team *t, int rank, void *to, uint64_t from, 
 /* If ranks outnumber cores, blocks move through shared memory, except in a long scatter. */
 static void crowded_on_a_node(void)
 {
-    static const int kinds[] = { COLL_ALLTOALL, COLL_ALLGATHER, COLL_BCAST,  COLL_GATHER,
-                                 COLL_REDUCE,   COLL_ALLREDUCE, COLL_SCATTER };
+    static const int kinds[] = { COLL_ALLTOALL, COLL_ALLGATHER, COLL_BCAST,
+                                 COLL_GATHER,   COLL_REDUCE,    COLL_ALLREDUCE,
+                                 COLL_SCATTER,  COLL_ALLTOALLV, COLL_ALLTOALLW };
     static const struct fake_more more = { .ops = { .peer_read = counted_read } };
     fake_more = &more;
     coll_node_way = COLL_NODE_DIRECT;
     for (int crowded = 0; crowded < 2; crowded++) {
         rt_idle_configure(crowded ? 64 : 1, 1);
-        for (int k = 0; k < 7; k++)
+        for (int k = 0; k < 9; k++)
             for (int size = 2; size <= 8 && !check_failed_case; size += 3) {
                 nreads = 0;
                 run_program(size, true, kinds[k], 8, 300 + (unsigned)size);
@@ -153,6 +154,38 @@ static void crowded_on_a_node(void)
     fake_more = NULL;
     coll_node_way = -1;
     rt_idle_configure(1, 1);
+}
+
+static int nwakes;
+
+static void counted_wake(struct coll_team *t, int rank)
+{
+    nwakes++;
+    fake_wake(t->arg, rank);
+}
+
+/* There, an exchange of blocks of 1.6 MB by three ranks takes three pieces: the halves, of 2 MiB
+ * each, have no unused places. */
+static void crowded_pieces_are_long(void)
+{
+    static const enum coll_kind kinds[] = { COLL_ALLTOALL, COLL_ALLTOALLV, COLL_ALLTOALLW };
+    static const struct fake_more more = { .ops = { .shm_wake = counted_wake } };
+    fake_more = &more;
+    rt_idle_configure(64, 1);
+    for (int k = 0; k < 3; k++) {
+        struct coll_case c = { .kind = kinds[k], .size = 3, .count = 200000 };
+        struct coll_args args[3];
+        struct coll_buffers *b = coll_case_make(&c, args);
+        struct fake *f = fake_create(3, 1, true, SHM_ROOM);
+        nwakes = 0;
+        CHECK_EQ(fake_run(f, args, 1, 1), 0);
+        CHECK_EQ(coll_case_check(&c, args, b), 0);
+        CHECK_MSG(nwakes <= 48, "%s: %d wake-ups", coll_kind_names[c.kind], nwakes);
+        CHECK_EQ(fake_destroy(f), 0);
+        coll_case_free(&c, b);
+    }
+    rt_idle_configure(1, 1);
+    fake_more = NULL;
 }
 
 static int nwrites;
@@ -447,6 +480,7 @@ int main(void)
     RUN(one_root_on_a_node);
     RUN(direct_on_a_node);
     RUN(crowded_on_a_node);
+    RUN(crowded_pieces_are_long);
     RUN(gatherv_is_written);
     RUN(writers_stay_within_the_room);
     RUN(two_ranks_go_one_way);
