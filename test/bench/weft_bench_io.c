@@ -4,7 +4,8 @@
  * rank writes or reads as many bytes in a row, by pwrite or pread of 4 MiB.  Blocks: each rank
  * writes or reads the same blocks as through the view, one call for each.  By hand: two phases as a
  * program would code them for this pattern, MPI_Alltoallv and one contiguous part of the file for
- * each rank; the lists of blocks are exchanged before, as MPI learns the view before.
+ * each rank, which is read first if the blocks leave holes; the lists of blocks are exchanged
+ * before, as MPI learns the view before.
  *
  * The file is written once before, so that no pass allocates; data go to the page cache.  A pass
  * by blocks reads and compares the data of MPI's write, and MPI reads and compares the data of a
@@ -31,6 +32,7 @@
 #define PAGE 4096              /* block of `strided` */
 #define SMALL 64               /* block of `small` */
 #define SMALL_PART 16          /* `small` moves this part of --size: it is that slow */
+#define HOLES_PART 4           /* the same for `holes` */
 #define SLABS 4                /* cells of a rank in `btio` */
 #define POINT 40               /* bytes of a point of `btio`: 5 doubles */
 #define SIZE_MIN ((size_t)64 << 10)
@@ -40,6 +42,7 @@
 /* What one rank accesses: n blocks of `len` bytes. */
 struct pattern {
     size_t len, n, nbytes;
+    size_t extent;               /* bytes of the file for each rank: nbytes, and as many of holes */
     int grid[4], mine[4], at[4]; /* 4-D: global and local extents, origin; in doubles.
                                   * BTIO: cells by y and x; extents of a cell by z, y and x */
     off_t (*offset)(const struct pattern *p, size_t i);
@@ -175,7 +178,7 @@ static off_t offset_in_a_row(const struct pattern *p, size_t i)
 
 static off_t offset_round_robin(const struct pattern *p, size_t i)
 {
-    return (off_t)((i * (size_t)b.nranks + (size_t)b.rank) * p->len);
+    return (off_t)((i * (size_t)b.nranks + (size_t)b.rank) * p->len * (p->extent / p->nbytes));
 }
 
 static off_t offset_4d(const struct pattern *p, size_t i)
@@ -196,23 +199,33 @@ static void make_contiguous(struct pattern *p, size_t nbytes)
     MPI_Type_contiguous(PAGE, MPI_BYTE, &p->filetype);
 }
 
-static void make_round_robin(struct pattern *p, size_t nbytes, size_t block)
+/* Blocks of which each begins a part of `stride` bytes. */
+static void make_round_robin(struct pattern *p, size_t nbytes, size_t block, size_t stride)
 {
     MPI_Datatype one;
     p->nbytes = nbytes;
+    p->extent = nbytes / block * stride;
     p->len = block;
     p->offset = offset_round_robin;
-    p->disp = (MPI_Offset)block * b.rank;
+    p->disp = (MPI_Offset)stride * b.rank;
     MPI_Type_contiguous((int)block, MPI_BYTE, &one);
-    MPI_Type_create_resized(one, 0, (MPI_Aint)block * b.nranks, &p->filetype);
+    MPI_Type_create_resized(one, 0, (MPI_Aint)stride * b.nranks, &p->filetype);
     MPI_Type_free(&one);
 }
 
-static void make_strided(struct pattern *p, size_t nbytes) { make_round_robin(p, nbytes, PAGE); }
+static void make_strided(struct pattern *p, size_t nbytes)
+{
+    make_round_robin(p, nbytes, PAGE, PAGE);
+}
 
 static void make_small(struct pattern *p, size_t nbytes)
 {
-    make_round_robin(p, nbytes / SMALL_PART, SMALL);
+    make_round_robin(p, nbytes / SMALL_PART, SMALL, SMALL);
+}
+
+static void make_holes(struct pattern *p, size_t nbytes)
+{
+    make_round_robin(p, nbytes / HOLES_PART, SMALL, 2 * SMALL);
 }
 
 /* Local extents are powers of two and nearly equal.  The ranks form a grid of four dimensions, with
@@ -287,6 +300,7 @@ static const struct {
     { "4d", "a 4-D array of doubles, a part for each rank", make_4d },
     { "btio", "a cell of each of 4 slabs, as NAS BT writes; 5/8 of --size", make_btio },
     { "small", "blocks of 64 bytes, round robin; 1/16 of --size", make_small },
+    { "holes", "the same with holes of 64 bytes; 1/4 of --size", make_holes },
 };
 #define NPATTERNS ((int)(sizeof patterns / sizeof patterns[0]))
 
@@ -362,7 +376,7 @@ static void by_blocks(const struct pattern *p, bool write)
 
 /* ---- two phases by hand ---- */
 
-/* Rank d has the bytes of the file from d * nbytes, nbytes long: no block crosses these bounds.  A
+/* Rank d has the bytes of the file from d * extent, extent long: no block crosses these bounds.  A
  * rank's blocks ascend in the file, so that its buffer is already sorted by destination. */
 static struct {
     int *count, *displ, *count_in, *displ_in; /* bytes to and from each rank */
@@ -395,14 +409,14 @@ static void hand_plan(const struct pattern *p)
     hand.count = calloc(4 * n, sizeof *hand.count);
     hand.offset_in = malloc(p->n * off_len);
     hand.in = bench_alloc_host(p->nbytes);
-    hand.part = bench_alloc_host(p->nbytes);
+    hand.part = bench_alloc_host(p->extent);
     if (!mine || !hand.count || !hand.offset_in || !hand.in || !hand.part)
         fail("get memory for", "no memory");
     hand.displ = hand.count + n;
     hand.count_in = hand.displ + n;
     hand.displ_in = hand.count_in + n;
     for (size_t i = 0; i < p->n; i++) {
-        off_t off = p->offset(p, i), part = (off_t)p->nbytes;
+        off_t off = p->offset(p, i), part = (off_t)p->extent;
         mine[i] = off % part;
         hand.count[off / part]++;
     }
@@ -419,16 +433,18 @@ static void hand_plan(const struct pattern *p)
 
 static void by_hand(const struct pattern *p, bool write)
 {
-    off_t base = (off_t)((size_t)b.rank * p->nbytes);
+    off_t base = (off_t)((size_t)b.rank * p->extent);
     if (write) {
+        if (p->extent > p->nbytes)
+            move(hand.part, p->extent, base, false);
         MPI_Alltoallv(b.buf, hand.count, hand.displ, MPI_BYTE, hand.in, hand.count_in,
                       hand.displ_in, MPI_BYTE, MPI_COMM_WORLD);
         for (size_t i = 0; i < p->n; i++)
             memcpy(hand.part + hand.offset_in[i], hand.in + i * p->len, p->len);
-        move(hand.part, p->nbytes, base, true);
+        move(hand.part, p->extent, base, true);
         return;
     }
-    move(hand.part, p->nbytes, base, false);
+    move(hand.part, p->extent, base, false);
     for (size_t i = 0; i < p->n; i++)
         memcpy(hand.in + i * p->len, hand.part + hand.offset_in[i], p->len);
     MPI_Alltoallv(hand.in, hand.count_in, hand.displ_in, MPI_BYTE, b.buf, hand.count, hand.displ,
@@ -556,6 +572,8 @@ static void set_pattern(int k, struct pattern *p)
 {
     char native[] = "native";
     patterns[k].make(p, b.opt.nbytes);
+    if (!p->extent)
+        p->extent = p->nbytes;
     p->n = p->nbytes / p->len;
     MPI_Type_commit(&p->filetype);
     must(MPI_File_set_view(b.fh, p->disp, MPI_BYTE, p->filetype, native, MPI_INFO_NULL), "view");
@@ -815,7 +833,7 @@ static int check_patterns(const char *text)
         while (k < NPATTERNS && strcmp(one, patterns[k].name))
             k++;
         if (k == NPATTERNS)
-            return wrong("--pattern", text, "some of contiguous,strided,4d,btio,small");
+            return wrong("--pattern", text, "some of contiguous,strided,4d,btio,small,holes");
         at += len;
         if (!*at)
             return 0;
