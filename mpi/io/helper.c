@@ -15,10 +15,10 @@
 #include "mpi/p2p/wait.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
+#include "runtime/base/thread.h"
 #include "runtime/boot/boot.h"
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -112,19 +112,15 @@ static void at_rest(void)
     memset(&helper, 0, sizeof helper);
 }
 
-/* An errno value or 0.  The application's signals are blocked in the thread, which runs on any core
- * of the job, as job threads do (runtime/io/pool.c). */
+/* An errno value or 0.  The thread runs on any core of the job, as job threads do
+ * (runtime/io/pool.c). */
 static int create_thread(void)
 {
-    sigset_t every, old;
     cpu_set_t cpus;
     helper.timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
     if (helper.timer < 0)
         return errno;
-    sigfillset(&every);
-    pthread_sigmask(SIG_SETMASK, &every, &old);
-    int err = pthread_create(&helper.thread, NULL, run, wm_main_domain);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int err = rt_thread_start(&helper.thread, NULL, run, wm_main_domain);
     if (err) {
         close(helper.timer);
         return err;

@@ -15,10 +15,10 @@
 #include "mpi/rma/rma.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/log.h"
+#include "runtime/base/thread.h"
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -102,17 +102,13 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* The application's signals are blocked in the thread.  An errno value or 0. */
+/* An errno value or 0. */
 static int create_thread(struct wm_domain *d)
 {
-    sigset_t every, old;
     helper.stop = eventfd(0, EFD_CLOEXEC);
     if (helper.stop < 0)
         return errno;
-    sigfillset(&every);
-    pthread_sigmask(SIG_SETMASK, &every, &old);
-    int err = pthread_create(&helper.thread, NULL, run, d);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int err = rt_thread_start(&helper.thread, NULL, run, d);
     if (err)
         close(helper.stop);
     return err;

@@ -27,7 +27,6 @@
  *
  * Under the domain's lock, except wm_proxy_permit() and wm_proxy_rest(). */
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -40,6 +39,7 @@
 #include "mpi/p2p/request.h"
 #include "mpi/stream/stream.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/thread.h"
 
 #define TAG_PROXY (WM_TAG_COMM + 1)
 
@@ -314,15 +314,10 @@ static void notify(bool stop)
     pthread_mutex_unlock(&proxy.mutex);
 }
 
-/* The application's signals are blocked in the thread. */
 static int create_thread(struct wm_domain *d)
 {
-    sigset_t every, old;
-    sigfillset(&every);
     proxy.work = proxy.stop = false;
-    pthread_sigmask(SIG_SETMASK, &every, &old);
-    int err = pthread_create(&proxy.thread, NULL, run, d);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int err = rt_thread_start(&proxy.thread, NULL, run, d);
     proxy.exists = !err;
     return err ? -RT_ESYS : 0;
 }

@@ -11,3 +11,4 @@ rt_sources += runtime/base/idle.c runtime/base/idle.h
 rt_sources += runtime/base/hmac.c runtime/base/hmac.h
 rt_sources += runtime/base/hwloc.c runtime/base/hwloc.h
 rt_sources += runtime/base/stdio.c runtime/base/stdio.h
+rt_sources += runtime/base/thread.c runtime/base/thread.h

@@ -3,9 +3,9 @@
  * which a thread may never release, and for room in a pipe, which may have no reader.  So a new
  * thread flushes, and the caller waits for it for a limited time.  Any thread. */
 #include "runtime/base/stdio.h"
+#include "runtime/base/thread.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <time.h>
@@ -23,17 +23,9 @@ static void *flush(void *arg)
 void rt_stdio_flush(void)
 {
     struct timespec until;
-    sigset_t all, old;
     pthread_t thread;
 
-    /* The new thread inherits a mask that blocks all signals: signal handlers of the application
-     * run in its own threads only, and a pipe without a reader does not kill the process by
-     * SIGPIPE. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int err = pthread_create(&thread, NULL, flush, NULL);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (err)
+    if (rt_thread_start(&thread, NULL, flush, NULL))
         return;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += LIMIT_S;

@@ -11,11 +11,11 @@
 #include "runtime/base/hwloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/stdio.h"
+#include "runtime/base/thread.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -562,12 +562,7 @@ static void *end_after_limit(void *code)
 static void limit_abort(int code)
 {
     pthread_t t;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* handlers of the program run in other threads */
-    int err = pthread_create(&t, NULL, end_after_limit, (void *)(intptr_t)code);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (err)
+    if (rt_thread_start(&t, NULL, end_after_limit, (void *)(intptr_t)code))
         _exit(code);
 }
 

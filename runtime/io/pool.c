@@ -8,10 +8,10 @@
 #include "runtime/base/atomic.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/base/thread.h"
 #include "runtime/boot/boot.h"
 #include "runtime/mem/segment.h"
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 
 #define MAX 4
@@ -54,12 +54,8 @@ static void *work(void *arg)
 /* Under the mutex. */
 static void start_thread(void)
 {
-    sigset_t all, old;
     cpu_set_t cpus;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int err = pthread_create(&pool.thread[pool.nthreads], NULL, work, NULL);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int err = rt_thread_start(&pool.thread[pool.nthreads], NULL, work, NULL);
     if (!err && rt_boot_cpus(&cpus)) /* on failure the thread keeps its binding */
         pthread_setaffinity_np(pool.thread[pool.nthreads], sizeof cpus, &cpus);
     if (!err)

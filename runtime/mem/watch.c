@@ -12,6 +12,7 @@
 #include "runtime/mem/watch.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/base/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -159,14 +159,9 @@ static int open_fd(void)
 static int start_thread(void)
 {
     pthread_attr_t attr;
-    sigset_t all, old;
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_NBYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* the thread handles no signals of the application */
-    errno = pthread_create(&watch.thread, &attr, run, NULL);
-    int err = errno;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int err = rt_thread_start(&watch.thread, &attr, run, NULL);
     pthread_attr_destroy(&attr);
     errno = err;
     return err ? refuse("a thread", "") : 0;
