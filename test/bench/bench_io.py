@@ -33,6 +33,8 @@ def section(Case):
                         1, ("-s 32M", "-s 1M -i 1"), "--overlap", "visible_percent", 20, "%"))
     found.append(within(Case, f"{KEY}_overlap_2", "the same through aggregators, 2 ranks", 2,
                         ("-s 8M -i 5", "-s 1M -i 1"), "--overlap --pattern strided,4d,btio", "visible_percent", 20, "%"))
+    found.append(within(Case, f"{KEY}_overlap_sleep_2", "the same beside ranks that sleep", 2, ("-s 8M -i 5", "-s 1M -i 1"),
+                        "--overlap --sleep --pattern strided,4d,btio", "visible_percent", 20, "%"))
     found += [Case(f"{KEY}_open_{n}", f"MPI_File_open and MPI_File_close, {n} ranks", PROGRAM, n, "none",
                    "--opens 51", "--opens 5", "us", "lower", "us", want=lambda size: 0.5)
               for n in (16, 64)]

@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SAMPLES_MAX 101
@@ -54,7 +55,7 @@ struct opts {
     const char *file, *dir, *pattern, *json;
     size_t nbytes;
     int samples, opens;
-    bool fault, overlap;
+    bool fault, overlap, sleep;
 };
 
 static struct {
@@ -604,7 +605,18 @@ static void run_pattern(int k)
 /* ---- a write beside a computation ---- */
 
 enum { ALONE, COMPUTING, BOTH, PHASES };
-static long steps; /* of the computation of each rank */
+static long steps;    /* of the computation of each rank */
+static double rest_s; /* seconds of sleep instead */
+
+/* What the write is beside. */
+static void other_work(void)
+{
+    const struct timespec t = { (time_t)rest_s, (long)((rest_s - (double)(time_t)rest_s) * 1e9) };
+    if (b.opt.sleep)
+        nanosleep(&t, NULL);
+    else
+        compute(steps);
+}
 
 static void overlapped(const struct pattern *p, bool computes)
 {
@@ -612,7 +624,7 @@ static void overlapped(const struct pattern *p, bool computes)
     int n = (int)(p->nbytes / PAGE);
     must(MPI_File_iwrite_at_all(b.fh, 0, b.buf, n, b.page, &r), "write");
     if (computes)
-        compute(steps);
+        other_work();
     must(MPI_Wait(&r, MPI_STATUS_IGNORE), "write");
 }
 
@@ -632,7 +644,7 @@ static void compute_alone(const struct pattern *p, bool unused)
 {
     (void)p;
     (void)unused;
-    compute(steps);
+    other_work();
 }
 
 static void overlap_head(void)
@@ -675,8 +687,10 @@ static void run_overlap(int k)
     set_pattern(k, &p);
     fill(p.nbytes, 1);
     timed(write_alone, &p, true);
-    steps = compute_steps(2e6 * timed(write_alone, &p, true));
+    rest_s = 2 * timed(write_alone, &p, true);
+    steps = b.opt.sleep ? 0 : compute_steps(1e6 * rest_s);
     MPI_Bcast(&steps, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+    MPI_Bcast(&rest_s, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
     for (int i = -1; i < b.opt.samples; i++) { /* the first is a warm-up */
         for (int w = 0; w < PHASES; w++)
             all[w][i < 0 ? 0 : i] = timed(phases[w], &p, true);
@@ -790,6 +804,7 @@ static void help(void)
         "  --opens N          instead: time of opening and closing the file, N times\n"
         "  --overlap          instead: MPI_File_iwrite_at_all beside a computation, and the part\n"
         "                     of the write that is hidden\n"
+        "  --sleep            with --overlap: the ranks sleep, as beside a device that computes\n"
         "  --json FILE        writes the figures\n"
         "  -h, --help         print this help\n"
         "  -v, --version      print the version\n\n"
@@ -840,19 +855,25 @@ static int check_patterns(const char *text)
     }
 }
 
-enum { DIR_OPT = 256, FILE_OPT, PATTERN_OPT, JSON_OPT, FAULT_OPT, OPENS_OPT, OVERLAP_OPT };
-static const struct option options[] = { { "size", 1, NULL, 's' },
-                                         { "dir", 1, NULL, DIR_OPT },
-                                         { "file", 1, NULL, FILE_OPT },
-                                         { "pattern", 1, NULL, PATTERN_OPT },
-                                         { "iterations", 1, NULL, 'i' },
-                                         { "json", 1, NULL, JSON_OPT },
-                                         { "fault", 0, NULL, FAULT_OPT }, /* for the self-test */
-                                         { "opens", 1, NULL, OPENS_OPT },
-                                         { "overlap", 0, NULL, OVERLAP_OPT },
-                                         { "help", 0, NULL, 'h' },
-                                         { "version", 0, NULL, 'v' },
-                                         { NULL, 0, NULL, 0 } };
+enum {
+    DIR_OPT = 256,
+    FILE_OPT,
+    PATTERN_OPT,
+    JSON_OPT,
+    FAULT_OPT,
+    OPENS_OPT,
+    OVERLAP_OPT,
+    SLEEP_OPT
+};
+static const struct option options[] = {
+    { "size", 1, NULL, 's' },        { "dir", 1, NULL, DIR_OPT },
+    { "file", 1, NULL, FILE_OPT },   { "pattern", 1, NULL, PATTERN_OPT },
+    { "iterations", 1, NULL, 'i' },  { "json", 1, NULL, JSON_OPT },
+    { "fault", 0, NULL, FAULT_OPT }, /* for the self-test */
+    { "opens", 1, NULL, OPENS_OPT }, { "overlap", 0, NULL, OVERLAP_OPT },
+    { "sleep", 0, NULL, SLEEP_OPT }, { "help", 0, NULL, 'h' },
+    { "version", 0, NULL, 'v' },     { NULL, 0, NULL, 0 }
+};
 
 static int take(int c, const char *value)
 {
@@ -882,6 +903,9 @@ static int take(int c, const char *value)
     case OVERLAP_OPT:
         b.opt.overlap = true;
         return 0;
+    case SLEEP_OPT:
+        b.opt.sleep = true;
+        return 0;
     case FAULT_OPT:
         b.opt.fault = true;
         return 0;
@@ -909,6 +933,8 @@ static int parse(int argc, char **argv)
         err = wrong("argument", argv[optind], "options only");
     if (!err && b.opt.file && b.opt.dir)
         err = wrong("--file", b.opt.file, "no --dir beside it");
+    if (!err && b.opt.sleep && !b.opt.overlap)
+        err = wrong("--sleep", "", "--overlap beside it");
     if (!err && b.opt.overlap && b.opt.opens)
         err = wrong("--overlap", "", "no --opens beside it");
     return err;
