@@ -26,8 +26,9 @@
  * ranks share two places, one in each half, so that pieces are more than twice as long.  Piece s of
  * the lower rank lies in the half of its number, that of the higher rank in the other.  In step s a
  * rank takes piece s - 1 of each other rank out and puts its piece s for that rank in the same
- * place.  Its piece s - 2, which was there before, the other rank had taken when it had done s
- * steps, which is what the rank waits for.  Both halves are in use from the first step on.
+ * place.  It first waits until the other rank has done s steps: then that rank has taken piece
+ * s - 2, which was in this place, and has put its piece s - 1 there.  The first step uses both
+ * halves.
  *
  * Direct transfer.  Where the system lets processes read each other's memory, a rank whose blocks
  * are large and contiguous writes their addresses in place of the first pieces, and the readers

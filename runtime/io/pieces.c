@@ -3,8 +3,8 @@
  * without a call for each piece: the file is mapped shared, and process_vm_readv(2) of this process
  * by itself copies up to RT_IO_VECTORS pieces in one call.  The kernel stores to the mapping, so a
  * page that cannot be had (no space, a file that another process has truncated, EIO) ends the call
- * early instead of raising SIGBUS.  What has not been copied is written by pwrite, which succeeds
- * or has the right error; so it is where mapping or copying is refused.
+ * early instead of raising SIGBUS.  pwrite writes what has not been copied, or gives the right
+ * error.  If the system refuses to map or to copy, pwrite writes all pieces.
  *
  * Local file systems and tmpfs only: their mappings and their writes share the page cache.  The
  * file gets its length first, because memory behind the end of a file cannot be written.  ms for
@@ -32,7 +32,7 @@
 
 struct rt_io_batch {
     char *map;        /* NULL: nothing is mapped */
-    int64_t at, span; /* what is mapped of the file */
+    int64_t at, span; /* bytes of the file: where the mapping begins, and its length */
     bool full;        /* the file has all its pages */
     const char *data; /* of the pieces listed, one after another */
     int64_t used;

@@ -4,8 +4,8 @@
  * rank writes or reads as many bytes in a row, by pwrite or pread of 4 MiB.  Blocks: each rank
  * writes or reads the same blocks as through the view, one call for each.  By hand: two phases as a
  * program would code them for this pattern, MPI_Alltoallv and one contiguous part of the file for
- * each rank, which is read first if the blocks leave holes; the lists of blocks are exchanged
- * before, as MPI learns the view before.
+ * each rank.  If the blocks leave holes, the rank reads its part first.  The ranks exchange the
+ * lists of blocks before, as MPI learns the view before.
  *
  * The file is written once before, so that no pass allocates; data go to the page cache.  A pass
  * by blocks reads and compares the data of MPI's write, and MPI reads and compares the data of a
