@@ -377,13 +377,12 @@ static void leave(void)
         launch_signal_local(&agent.job, SIGKILL);
     tree_stop(&agent.tree);
     frame_flush(&agent.up);
-    launch_server_stop(&agent.job);
     if (*agent.segment)
         launch_remove_files(agent.segment);
     launch_guard_stop();
     tree_fini(&agent.tree);
     fflush(NULL);
-    /* PMIx's thread may still run: see launch_server_stop() */
+    /* PMIx's thread may still run: see launch_server_start() */
     _exit(agent.exit_code);
 }
 

@@ -28,8 +28,7 @@
 #include <pmix.h>
 
 static struct {
-    int event_fd; /* write end */
-    bool running;
+    int event_fd;   /* write end */
     bool relay;     /* the job has other hosts */
     bool tuned_gds; /* the user has not set PMIx's component for job data */
     char nspace[PMIX_MAX_NSLEN + 1];
@@ -540,7 +539,6 @@ int launch_server_start(struct launch_job *job, const char *segment)
                           ? "could not start; the lines above may say why"
                           : "could not start; it needs a loopback interface (ip link set lo up)",
                       rc);
-    server.running = true;
     PMIx_Register_event_handler(&lost, 1, NULL, 0, on_lost, NULL, NULL);
     int err = register_job(job, store);
     return err < 0 ? err : register_ranks(job);
@@ -569,16 +567,6 @@ int launch_server_env(struct launch_job *job, int rank, struct launch_list *env)
     for (size_t i = 0; i < NTUNING && !err; i++)
         err = launch_list_setenv(env, tuning[i][0], getenv(tuning[i][0]));
     return err;
-}
-
-void launch_server_stop(struct launch_job *job)
-{
-    /* After an abnormal end the library may still hold collectives of dead ranks, and PMIx 4.2
-     * crashes while freeing them.  This process ends anyway; launch_remove_files() removes the
-     * files. */
-    if (server.running && !job->ending)
-        PMIx_server_finalize();
-    server.running = false;
 }
 
 void launch_call_free(struct launch_call *call)

@@ -148,7 +148,6 @@ static int run(struct launch_job *job)
     if (!code && job->opts->verbose)
         launch_report(job, "started %d ranks, job %s", job->n, job->nspace);
     code = launch_loop(job, signal_fd);
-    launch_server_stop(job);
     launch_remove_files(segment); /* the files exist if the job ended before its last rank
                                    * attached */
     launch_guard_stop();
@@ -245,8 +244,7 @@ int main(int argc, char **argv)
             code = run(&job);
     }
     family_fini(&job);
-    /* PMIx's thread still runs: see launch_server_stop() */
-    if (job.ending) {
+    if (job.event_fd >= 0 || job.ending) { /* PMIx's thread still runs: see launch_server_start() */
         fflush(NULL);
         _exit(code);
     }
