@@ -23,10 +23,9 @@
 #define PIECE_MIN 1024
 /* Shorter blocks always go through shared memory.  If many ranks read from many, shared memory has
  * the advantage that data copied in once are still in the cache when many ranks copy them out.
- * Between two ranks with a core each, 16 KiB through shared memory take half as long as directly,
- * 32 KiB two thirds (Zen 3); from the second limit on, their pace decides.  Where system calls or
- * streaming through shared memory are slower or faster, other limits would be right: blocks between
- * the two lose the difference. */
+ * Where system calls or streaming through shared memory are slower or faster, other limits would be
+ * right: blocks between the two lose the difference.  Between two ranks with a core each the pace
+ * decides (pace.h). */
 #define DIRECT_MIN (16u << 10)
 #define DIRECT_MIN_LONG COLL_NODE_PACED_MIN
 /* If ranks outnumber cores, shared memory keeps the data in a cache, and two copies in user space
@@ -126,8 +125,9 @@ static int64_t direct_min(const struct coll_node *n, enum coll_kind k)
         return (sh.rows > 1 ? DIRECT_MIN_GATHER : DIRECT_MIN_SCATTER) / n->team->size;
     if (n->crowded)
         return NEVER;
-    bool many = sh.rows > 2 && !coll_move_collects(k);
-    return many || n->team->size == 2 ? DIRECT_MIN_LONG : DIRECT_MIN;
+    if (n->team->size == 2)
+        return coll_is(k, COLL_IS_ROOTED) ? DIRECT_MIN_LONG : COLL_NODE_PACED_MIN_BOTH;
+    return sh.rows > 2 && !coll_move_collects(k) ? DIRECT_MIN_LONG : DIRECT_MIN;
 }
 
 /* Whether this rank gives its readers addresses. */
@@ -163,14 +163,26 @@ static int reader_share(const struct coll_node *n, enum coll_kind k)
     return coll_move_collects(k) && room ? 0 : 2;
 }
 
-/* Whether a block for this rank is long enough to be put into its buffer by the writer. */
-static bool takes_long(const struct coll_node *n, const struct coll_args *a, int64_t least)
+/* The longest block for this rank. */
+static int64_t longest_in(const struct coll_node *n, const struct coll_args *a)
 {
     const struct coll_team *t = n->team;
-    bool found = false;
+    int64_t most = 0;
     for (int from = 0; from < t->size && n->plan.in_pieces > 0; from++)
-        found = found || (from != t->rank && coll_move_nbytes(coll_move_in(t, a, from)) >= least);
-    return found;
+        if (from != t->rank)
+            most = coll_move_most(most, coll_move_nbytes(coll_move_in(t, a, from)));
+    return most;
+}
+
+/* The longest block of this rank for another one. */
+static int64_t longest_out(const struct coll_node *n, const struct coll_args *a)
+{
+    const struct coll_team *t = n->team;
+    int64_t most = 0;
+    for (int to = 0; to < t->size && n->plan.out_pieces > 0; to++)
+        if (to != t->rank)
+            most = coll_move_most(most, coll_move_nbytes(coll_move_out(t, a, to)));
+    return most;
 }
 
 /* This rank's blocks move directly. */
@@ -200,8 +212,8 @@ static void plan_direct(struct coll_node *n, const struct coll_args *a)
     const struct coll_team *t = n->team;
     p->share = reader_share(n, a->kind);
     int64_t least = direct_min(n, a->kind);
-    int64_t longest = coll_move_most(p->out_pieces, p->in_pieces) * p->piece;
-    bool takes = takes_long(n, a, least), direct = false;
+    int64_t in = longest_in(n, a), longest = coll_move_most(in, longest_out(n, a));
+    bool takes = in >= least, direct = false; /* takes: this rank's buffer can take a long block */
     if (longest >= least && coll_node_all_read(n))
         direct = p->out_pieces > 0 && gives_addresses(n, a);
     if (t->size == 2 && !n->crowded && longest >= least)

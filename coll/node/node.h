@@ -95,7 +95,7 @@ struct coll_node_head {
 };
 
 /* The two transfer modes of a call, and the pace (pace.c) of each as a writer has measured it: ns
- * for the bytes of the shortest call that may use both; 0: not yet. */
+ * for COLL_NODE_PACED_MIN bytes; 0: not yet. */
 enum { COLL_NODE_RING, COLL_NODE_DIRECT };
 struct coll_node_pace {
     uint32_t ns[2];
@@ -103,7 +103,7 @@ struct coll_node_pace {
     uint16_t tries; /* further calls in which it is tried, */
     uint16_t way;   /* and the mode of the last call */
 };
-#define COLL_NODE_PACES 8     /* one pace for each doubling of the length */
+#define COLL_NODE_PACES 10    /* one pace for each doubling of the length */
 #define COLL_NODE_PACE_ROWS 8 /* and for each kind of call */
 /* Shortest reduction that two ranks share.  Shorter ones gain nothing: 128 KiB are two chunks, and
  * the root alone takes 13.7 us against 14.2 to 15.4 (Zen 4).  Where copies are slower against

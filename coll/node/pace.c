@@ -35,7 +35,7 @@ static struct coll_node_pace *pace_of(struct coll_node *n, enum coll_kind kind, 
         [COLL_ALLTOALLV] = 6,      [COLL_ALLTOALLW] = 6,
     };
     int i = 0;
-    while (i < COLL_NODE_PACES - 1 && bytes >= (int64_t)2 * COLL_NODE_PACED_MIN << i)
+    while (i < COLL_NODE_PACES - 1 && bytes >= (int64_t)2 * COLL_NODE_PACED_MIN_BOTH << i)
         i++;
     return &n->paces[rows[kind]][i];
 }

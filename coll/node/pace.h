@@ -6,9 +6,13 @@
 
 #include "coll/node/node.h"
 
-/* Bytes.  Shorter calls of two ranks have ended before a copy between processes would begin.  From
- * this length on the pace decides, on every machine. */
+/* Bytes.  From this length on the pace decides, on every machine. */
 #define COLL_NODE_PACED_MIN (64 << 10)
+/* The same of two ranks that have blocks for each other (move.c).  Two cores of one L3 (Zen 3) pass
+ * 16 KiB through shared memory in half the time of a copy between processes; two of a mesh Xeon
+ * take 3.2 us in an alltoall through shared memory and 2.5 by copies between processes, of 32 KiB
+ * 5.9 and 3.4, and of 8 KiB 1.9 either way.  There a gather of 16 or 32 KiB gains nothing. */
+#define COLL_NODE_PACED_MIN_BOTH (16 << 10)
 
 /* At a writer, when a call with a block of `bytes` bytes for another rank begins: sets n->way, and
  * measures the call.  Whether the block shall move directly. */

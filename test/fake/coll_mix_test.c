@@ -324,7 +324,7 @@ static void writers_stay_within_the_room(void)
 }
 
 /* Both ways are tried, and two ranks that have long blocks for each other choose alike. */
-static void two_ranks_go_one_way(void)
+static void go_one_way(int64_t block)
 {
     static const struct fake_more more = { .ops = { .peer_read = counted_read } };
     static char in[2][2 * LONG_BLOCK], out[2][2 * LONG_BLOCK];
@@ -339,8 +339,8 @@ static void two_ranks_go_one_way(void)
                                        .mem = RT_MEM_HOST,
                                        .sbuf = in[r],
                                        .rbuf = out[r],
-                                       .scount = LONG_BLOCK,
-                                       .rcount = LONG_BLOCK,
+                                       .scount = block,
+                                       .rcount = block,
                                        .stype = &coll_bytes,
                                        .rtype = &coll_bytes };
         }
@@ -350,12 +350,18 @@ static void two_ranks_go_one_way(void)
                   call);
         ncalls[nreads < 2 ? nreads : 2]++;
         for (int r = 0; r < 2; r++)
-            CHECK(!memcmp(out[r] + (ptrdiff_t)!r * LONG_BLOCK, in[!r], LONG_BLOCK));
+            CHECK(!memcmp(out[r] + (ptrdiff_t)!r * block, in[!r], (size_t)block));
     }
     CHECK(ncalls[0] > 0);
     CHECK(ncalls[2] > 0);
     CHECK_EQ(fake_destroy(f), 0);
     fake_more = NULL;
+}
+
+static void two_ranks_go_one_way(void)
+{
+    go_one_way(COLL_NODE_PACED_MIN_BOTH);
+    go_one_way(LONG_BLOCK);
 }
 
 /* An erroneous call: rank 0 sends nothing, and rank 1 expects a long block.  The call ends. */
