@@ -158,7 +158,7 @@ static void write_mode(struct coll_node *n, const struct coll_args *a, uint64_t 
     const struct coll_node_plan *p = &n->plan;
     const struct coll_team *t = n->team;
     struct coll_node_prog *own = &n->prog[t->rank];
-    own->direct[n->half] = p->direct;
+    own->direct[n->half] = !p->direct ? 0 : p->share < 2 ? 1 : COLL_NODE_READER_ALONE;
     if (rt_unlikely(n->gives_void))
         coll_node_say_void(n, e);
     if (p->lands) {
@@ -517,6 +517,11 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
          * in a later call. */
         if (i == 0) {
             n->direct[from] = direct = from != rank && n->prog[from].direct[n->half];
+            if (from != rank && !p->out_pieces)
+                n->way = direct ? COLL_NODE_DIRECT : COLL_NODE_RING; /* for the pace */
+            /* the block is shorter than expected here: an erroneous program */
+            if (p->share == 1 && n->prog[from].direct[n->half] == COLL_NODE_READER_ALONE)
+                p->share = 2;
             note_void(n, from, e);
         }
         p->any_direct = p->any_direct || direct;

@@ -79,12 +79,15 @@ struct coll_node_prog {
     uint64_t land[2];    /* for the call that uses half h: where others shall put this rank's data;
                           * or 0; unless each has its own place (move.c) */
     uint32_t room[2];    /* bytes there, at most COLL_NODE_ROOM_MAX: so many or more */
-    uint8_t direct[2];   /* for that call: the rank's blocks hold addresses instead of data */
+    uint8_t direct[2];   /* for that call: the rank's blocks hold addresses instead of data; or
+                          * COLL_NODE_READER_ALONE: addresses, and it copies none itself */
     uint8_t reads_peers; /* COLL_NODE_READS_...: whether the rank can read all ranks' memory */
+    uint32_t prefers;    /* one of two ranks: calls in which it wants to read directly (pace.c) */
     uint64_t lost[2];    /* the last call in half h in which this rank's blocks were poisoned */
 };
 _Static_assert(sizeof(struct coll_node_prog) == RT_CACHE_LINE, "one line");
 #define COLL_NODE_ROOM_MAX UINT32_MAX
+#define COLL_NODE_READER_ALONE 2
 enum { COLL_NODE_READS_UNKNOWN, COLL_NODE_READS_NONE, COLL_NODE_READS_ALL };
 extern const uint64_t coll_node_magic;
 
@@ -103,7 +106,7 @@ struct coll_node_pace {
     uint16_t tries; /* further calls in which it is tried, */
     uint16_t way;   /* and the mode of the last call */
 };
-#define COLL_NODE_PACES 10    /* one pace for each doubling of the length */
+#define COLL_NODE_PACES 11    /* one pace for each doubling of the length */
 #define COLL_NODE_PACE_ROWS 8 /* and for each kind of call */
 /* Shortest reduction that two ranks share.  Shorter ones gain nothing: 128 KiB are two chunks, and
  * the root alone takes 13.7 us against 14.2 to 15.4 (Zen 4).  Where copies are slower against

@@ -19,6 +19,11 @@
  * must not count for much: two such calls in a row must not change the way.  When the processors
  * have moved, the way changes after some 60 calls. */
 #define RISE_PART 64
+/* In calls of two ranks with a root, from PACED_MIN_TWO to twice the last of these lengths, the
+ * reader decides about the next calls, because a writer leaves when its data are in shared memory:
+ * a broadcast of 32 KiB takes the writer 2 us either way on a mesh Xeon, and its reader 5 or 2. */
+#define ROWS_ROOTED 4
+#define LENGTHS_HEARD 5
 #define PACE_MAX 1000000u /* ns; a longer time has another cause than the copy */
 
 int coll_node_way = -1;
@@ -26,16 +31,15 @@ int coll_node_way = -1;
 static struct coll_node_pace *pace_of(struct coll_node *n, enum coll_kind kind, int64_t bytes)
 {
     static const uint8_t rows[COLL_KINDS] = {
-        [COLL_BCAST] = 0,          [COLL_REDUCE] = 1,
-        [COLL_ALLREDUCE] = 2,      [COLL_GATHER] = 3,
-        [COLL_GATHERV] = 3,        [COLL_SCATTER] = 4,
-        [COLL_SCATTERV] = 4,       [COLL_ALLGATHER] = 5,
-        [COLL_REDUCE_SCATTER] = 7, [COLL_REDUCE_SCATTER_BLOCK] = 7,
-        [COLL_ALLGATHERV] = 5,     [COLL_ALLTOALL] = 6,
-        [COLL_ALLTOALLV] = 6,      [COLL_ALLTOALLW] = 6,
+        [COLL_BCAST] = 0,      [COLL_REDUCE] = 1,         [COLL_SCAN] = 1,
+        [COLL_EXSCAN] = 1,     [COLL_GATHER] = 2,         [COLL_GATHERV] = 2,
+        [COLL_SCATTER] = 3,    [COLL_SCATTERV] = 3,       [COLL_ALLREDUCE] = 4,
+        [COLL_ALLGATHER] = 5,  [COLL_REDUCE_SCATTER] = 7, [COLL_REDUCE_SCATTER_BLOCK] = 7,
+        [COLL_ALLGATHERV] = 5, [COLL_ALLTOALL] = 6,       [COLL_ALLTOALLV] = 6,
+        [COLL_ALLTOALLW] = 6,
     };
     int i = 0;
-    while (i < COLL_NODE_PACES - 1 && bytes >= (int64_t)2 * COLL_NODE_PACED_MIN_BOTH << i)
+    while (i < COLL_NODE_PACES - 1 && bytes >= (int64_t)2 * COLL_NODE_PACED_MIN_TWO << i)
         i++;
     return &n->paces[rows[kind]][i];
 }
@@ -57,13 +61,41 @@ static int choose_way(struct coll_node_pace *p)
     return p->way;
 }
 
-bool coll_node_pace_begin(struct coll_node *n, enum coll_kind kind, int64_t bytes)
+/* The bit in `prefers` for a call in which the reader decides; 0: the writer decides. */
+static uint32_t bit_of(const struct coll_node *n, const struct coll_node_pace *p)
 {
-    n->paced = pace_of(n, kind, bytes);
+    int i = (int)(p - n->paces[0]), row = i / COLL_NODE_PACES, length = i % COLL_NODE_PACES;
+    bool rooted = row < ROWS_ROOTED && n->team->size == 2;
+    return rooted && length < LENGTHS_HEARD ? 1u << (row * LENGTHS_HEARD + length) : 0;
+}
+
+static void begin(struct coll_node *n, struct coll_node_pace *p, int64_t bytes)
+{
+    n->paced = p;
     n->paced_bytes = bytes;
     n->paced_since = rt_now_ns();
-    n->way = coll_node_way < 0 ? choose_way(n->paced) : coll_node_way;
+}
+
+bool coll_node_pace_begin(struct coll_node *n, enum coll_kind kind, int64_t bytes)
+{
+    struct coll_node_pace *p = pace_of(n, kind, bytes);
+    uint32_t bit = bit_of(n, p);
+    if (bit) {
+        uint32_t wanted = __atomic_load_n(&n->prog[!n->team->rank].prefers, __ATOMIC_RELAXED);
+        n->way = wanted & bit ? COLL_NODE_DIRECT : COLL_NODE_RING;
+    } else {
+        begin(n, p, bytes);
+        n->way = choose_way(p);
+    }
+    n->way = coll_node_way < 0 ? n->way : coll_node_way;
     return n->way == COLL_NODE_DIRECT;
+}
+
+void coll_node_pace_hear(struct coll_node *n, enum coll_kind kind, int64_t bytes)
+{
+    struct coll_node_pace *p = pace_of(n, kind, bytes);
+    if (!n->paced && bit_of(n, p))
+        begin(n, p, bytes);
 }
 
 /* A pace falls at once. */
@@ -74,5 +106,8 @@ void coll_node_pace_end(struct coll_node *n)
                   1;
     uint64_t most = *pace && *pace < PACE_MAX ? *pace + *pace / RISE_PART : PACE_MAX;
     *pace = (uint32_t)(ns < most ? ns : most);
+    uint32_t bit = bit_of(n, n->paced), *prefers = &n->prog[n->team->rank].prefers;
+    if (bit && choose_way(n->paced) != !!(*prefers & bit))
+        __atomic_store_n(prefers, *prefers ^ bit, __ATOMIC_RELAXED);
     n->paced = NULL;
 }

@@ -360,8 +360,78 @@ static void go_one_way(int64_t block)
 
 static void two_ranks_go_one_way(void)
 {
-    go_one_way(COLL_NODE_PACED_MIN_BOTH);
+    go_one_way(COLL_NODE_PACED_MIN_TWO);
     go_one_way(LONG_BLOCK);
+}
+
+/* The reader decides about calls with a root, and both ways are tried at each length and root. */
+static void the_reader_decides(enum coll_kind kind, int64_t nbytes)
+{
+    static const struct fake_more more = { .ops = { .peer_read = counted_read } };
+    static char in[2][2 * LONG_BLOCK], out[2][2 * LONG_BLOCK];
+    int ncalls[2] = { 0 };
+    fake_more = &more;
+    struct fake *f = fake_create(2, 1, true, SHM_ROOM);
+    for (int call = 0; call < 96; call++) {
+        struct coll_args a[2];
+        int root = call / 48, writer = kind == COLL_BCAST || kind == COLL_SCATTER ? root : !root;
+        for (int r = 0; r < 2; r++) {
+            memset(in[r], 'a' + (call + r) % 16, sizeof in[r]);
+            memset(out[r], 0, sizeof out[r]);
+            a[r] = (struct coll_args){ .kind = kind,
+                                       .mem = RT_MEM_HOST,
+                                       .sbuf = in[r],
+                                       .rbuf = kind == COLL_BCAST && r == root ? in[r] : out[r],
+                                       .root = root,
+                                       .scount = nbytes,
+                                       .rcount = nbytes,
+                                       .stype = &coll_bytes,
+                                       .rtype = &coll_bytes };
+        }
+        nreads = 0;
+        run_two(f, a);
+        ncalls[nreads > 0]++;
+        const char *got = out[!writer] + (kind == COLL_GATHER ? writer * nbytes : 0);
+        CHECK_MSG(!memcmp(got, in[writer], (size_t)nbytes), "kind %d, call %d", kind, call);
+    }
+    CHECK_MSG(ncalls[0] >= 16 && ncalls[1] >= 16,
+              "kind %d, %lld bytes: %d calls by streams, %d directly", kind, (long long)nbytes,
+              ncalls[0], ncalls[1]);
+    CHECK_EQ(fake_destroy(f), 0);
+    fake_more = NULL;
+}
+
+static void readers_decide(void)
+{
+    static const enum coll_kind kinds[] = { COLL_BCAST, COLL_GATHER, COLL_SCATTER };
+    for (int i = 0; i < 3; i++)
+        for (int64_t nbytes = 16 << 10; nbytes <= 64 << 10; nbytes *= 2)
+            the_reader_decides(kinds[i], nbytes);
+}
+
+/* Erroneous calls: one rank takes the block for one that both copy, the other for one that the
+ * reader copies alone.  The calls end. */
+static void they_expect_different_shares(void)
+{
+    static char in[2 * LONG_BLOCK], out[LONG_BLOCK];
+    struct fake *f = fake_create(2, 1, true, SHM_ROOM);
+    coll_node_way = COLL_NODE_DIRECT;
+    for (int longer = 0; longer < 2; longer++)
+        for (int call = 0; call < 3; call++) {
+            struct coll_args a[2];
+            for (int r = 0; r < 2; r++)
+                a[r] = (struct coll_args){ .kind = COLL_SCATTER,
+                                           .mem = RT_MEM_HOST,
+                                           .sbuf = in,
+                                           .rbuf = out,
+                                           .scount = longer == r ? 60 << 10 : 20 << 10,
+                                           .rcount = longer == r ? 60 << 10 : 20 << 10,
+                                           .stype = &coll_bytes,
+                                           .rtype = &coll_bytes };
+            run_two(f, a);
+        }
+    coll_node_way = -1;
+    CHECK_EQ(fake_destroy(f), 0);
 }
 
 /* An erroneous call: rank 0 sends nothing, and rank 1 expects a long block.  The call ends. */
@@ -490,6 +560,8 @@ int main(void)
     RUN(gatherv_is_written);
     RUN(writers_stay_within_the_room);
     RUN(two_ranks_go_one_way);
+    RUN(readers_decide);
+    RUN(they_expect_different_shares);
     RUN(a_follower_does_not_wait_in_vain);
     RUN(a_root_runs_ahead);
     RUN(a_root_leaves_first);
