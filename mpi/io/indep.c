@@ -94,7 +94,7 @@ static int64_t move_run(const struct wm_iop *op, char *image, int64_t off, int64
     return err < 0 ? err : len;
 }
 
-static int64_t read_runs(const struct wm_iop *op, char *image, int64_t pos, int64_t len)
+int64_t wm_indep_read(const struct wm_iop *op, char *image, int64_t pos, int64_t len)
 {
     const struct wm_view *v = op->view;
     struct rt_run run[RUNS];
@@ -202,7 +202,7 @@ int64_t wm_indep_move(const struct wm_iop *op, struct wm_rooms *r, char *image, 
         return move_run(op, image, op->view->disp + pos, len);
     if (!op->write && r && worth_sieving(op->view, pos, len))
         return sieve(op, r, image, pos, len);
-    return op->write ? write_runs(op, image, pos, len) : read_runs(op, image, pos, len);
+    return op->write ? write_runs(op, image, pos, len) : wm_indep_read(op, image, pos, len);
 }
 
 /* One run of the file, with a vector of runs of memory. */

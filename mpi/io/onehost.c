@@ -11,6 +11,11 @@
  * before; so, behind that agreement, the ranks fill that window again.  To read, it loads a window
  * whole, before the agreement of its round; a rank enters the next one when it has copied its data
  * out of the window.  After the last copy, the next operation begins with an agreement.
+ *
+ * An aggregator reads its own long pieces directly to user memory, by one call with the bytes
+ * between them.  The marks say which bytes of the window are therefore missing.  Another rank whose
+ * view has some of these bytes, too, reads its part of the window from the file by itself.
+ *
  * The agreement also carries the error of any rank.  Cost: one copy and one small reduction for
  * each round. */
 #include "mpi/io/onehost.h"
@@ -26,11 +31,27 @@
 /* Windows that take more memory than this are private, and data go by messages. */
 #define MOST (INT64_C(256) << 20)
 
-/* A block of the node segment: this, then two windows for each aggregator, each `cap` bytes and
- * their marks.  All marks are 0 between operations. */
+/* An aggregator reads its pieces directly if their mean length is at least LONG: for a shorter
+ * piece the vectors cost as much as the copy.  The pieces must have at least 1/SHARE of the window,
+ * and a mark must stand for at least MARK bytes, so that marks cost little.  MB/s of 2 ranks, 8 MiB
+ * each, ext4, three runs, without / with direct reads of 4 KiB pieces: 8463 / 11051, 10396 / 11415,
+ * 8634 / 9580; of 1280 B pieces 7058 / 7214.  4 ranks, 4 KiB: 8322 / 8162. */
+#define LONG 2048
+#define SHARE 3
+#define MARK 64
+
+/* A block of the node segment: this, then two windows for each aggregator, each `cap` bytes, marks
+ * to write, marks to read, and a tail.  All marks to write are 0 between operations. */
 struct block {
     _Alignas(4096) int64_t cap, nbytes;
-    int32_t users; /* ranks that use it; the last frees it; atomic */
+    int32_t users;  /* ranks that use it; the last frees it; atomic */
+    int32_t common; /* several ranks have read the same bytes: no direct reads; atomic */
+};
+
+/* Of a window that has been read. */
+struct tail {
+    _Alignas(64) int64_t end; /* of the file */
+    bool direct; /* the aggregator has read the marked bytes to user memory, not to the window */
 };
 
 struct wm_onehost {
@@ -45,8 +66,8 @@ struct wm_onehost {
 
 static struct block *block_of(const struct wm_onehost *o) { return rt_node_at(o->off); }
 
-/* The image, the marks, and after a read, where the file ends. */
-static int64_t window_size(int64_t cap) { return cap + cap / 8 + 64; }
+/* The image, the marks to write, the marks to read, the tail. */
+static int64_t window_size(int64_t cap) { return cap + cap / 4 + (int64_t)sizeof(struct tail); }
 
 /* ---- the block ---- */
 
@@ -113,16 +134,17 @@ static bool window_of(const struct wm_cop *c, int i, struct wm_window *w)
     int64_t from, to, nth = 2 * (int64_t)i + o->round % 2;
     wm_plan_window(&c->plan, i, o->round, &from, &to);
     char *image = (char *)rt_node_at(o->off) + sizeof *b + nth * window_size(b->cap);
+    char *marks = image + b->cap + (c->write ? 0 : b->cap / 8);
     *w = (struct wm_window){ c->file->fd,  &c->file->fs, c->plan.high,
                              from,         to,           INT64_MAX,
-                             c->plan.unit, image,        (uint64_t *)(void *)(image + b->cap) };
+                             c->plan.unit, image,        (uint64_t *)(void *)marks };
     return from < to;
 }
 
-/* Where the file ends, as the aggregator found. */
-static int64_t *end_of(const struct wm_cop *c, const struct wm_window *w)
+static struct tail *tail_of(const struct wm_cop *c, const struct wm_window *w)
 {
-    return (int64_t *)(void *)(w->image + window_size(block_of(c->file->onehost)->cap) - 64);
+    const struct block *b = block_of(c->file->onehost);
+    return (struct tail *)(void *)(w->image + window_size(b->cap) - sizeof(struct tail));
 }
 
 static bool is_flat(const struct wm_iop *op)
@@ -143,15 +165,35 @@ static void put_one(struct wm_cop *c, struct wm_window *w)
     wm_window_fill(w, op->view, op->pos + pos, len, data);
 }
 
-static void get_one(struct wm_cop *c, struct wm_window *w)
+/* Copies `len` bytes of data at `pos` of the view, which are in the window of aggregator `i`, to
+ * `data`.  Returns those before the end of the file, or -RT_E... */
+static int64_t fetch(const struct wm_cop *c, const struct wm_window *w, int i, int64_t pos,
+                     int64_t len, char *data)
+{
+    const struct wm_view *v = c->op->view;
+    if (!tail_of(c, w)->direct)
+        return wm_window_fetch(w, v, pos, len, data);
+    if (i == c->file->onehost->me)
+        return wm_window_before(w, v, pos, len);
+    if (!wm_window_marked(w, v, pos, len))
+        return wm_window_fetch(w, v, pos, len, data);
+    __atomic_store_n(&block_of(c->file->onehost)->common, 1, __ATOMIC_RELAXED);
+    return wm_indep_read(c->op, data, pos, len);
+}
+
+static void get_one(struct wm_cop *c, struct wm_window *w, int i)
 {
     const struct wm_iop *op = c->op;
     struct wm_onehost *o = c->file->onehost;
     int64_t pos, len = wm_iop_part(op, w->from, w->to, &pos);
     bool flat = is_flat(op);
     char *data = flat ? op->buf + pos : o->room.p;
-    w->end = *end_of(c, w);
-    int64_t got = wm_window_fetch(w, op->view, op->pos + pos, len, data);
+    w->end = tail_of(c, w)->end;
+    int64_t got = fetch(c, w, i, op->pos + pos, len, data);
+    if (got < 0) {
+        wm_cop_fail(c, WM_COP_ALONE, (int)got);
+        return;
+    }
     if (got && !flat)
         wm_cop_fail(c, WM_COP_COPY, wm_iop_pack(op, pos, data, got));
     if (got < len && pos + got < o->end)
@@ -163,8 +205,10 @@ static void copy(struct wm_cop *c)
 {
     struct wm_window w;
     for (int i = 0; i < c->plan.naggs && !c->err && c->op->nbytes; i++)
-        if (window_of(c, i, &w))
-            (c->write ? put_one : get_one)(c, &w);
+        if (window_of(c, i, &w) && c->write)
+            put_one(c, &w);
+        else if (w.from < w.to)
+            get_one(c, &w, i);
 }
 
 static void ended(struct wm_cop *c)
@@ -187,12 +231,27 @@ static int store(struct wm_cop *c)
     return rc;
 }
 
+/* Whether an aggregator reads its `len` bytes of a window to user memory. */
+static bool is_direct(const struct wm_cop *c, const struct wm_window *w, int64_t len)
+{
+    const struct wm_view *v = c->op->view;
+    bool common = __atomic_load_n(&block_of(c->file->onehost)->common, __ATOMIC_RELAXED);
+    return is_flat(c->op) && w->unit >= MARK && len >= (w->to - w->from) / SHARE && !common &&
+           v->file->size >= v->facts.nruns * LONG;
+}
+
 /* Job: reads a window. */
 static int load(struct wm_cop *c)
 {
-    const struct wm_window *w = &c->file->onehost->work;
-    int64_t got = rt_io_read(w->fd, w->image, w->to - w->from, w->from);
-    *end_of(c, w) = got < w->to - w->from ? w->from + got : INT64_MAX;
+    struct wm_window *w = &c->file->onehost->work;
+    struct tail *t = tail_of(c, w);
+    int64_t pos = 0, len = c->op->nbytes ? wm_iop_part(c->op, w->from, w->to, &pos) : 0, got;
+    t->direct = len && is_direct(c, w, len);
+    if (t->direct)
+        got = wm_window_scatter(w, c->op->view, c->op->pos + pos, len, c->op->buf + pos);
+    else
+        got = rt_io_read(w->fd, w->image, w->to - w->from, w->from);
+    t->end = got < w->to - w->from ? w->from + got : INT64_MAX;
     return got < 0 ? (int)got : 0;
 }
 

@@ -75,6 +75,8 @@ struct wm_rooms; /* buffers of indep.c */
 char *wm_rooms_image(struct wm_rooms *r, int64_t *len);
 int64_t wm_indep_move(const struct wm_iop *op, struct wm_rooms *r, char *image, int64_t pos,
                       int64_t len);
+/* The same for reading by one call for each run. */
+int64_t wm_indep_read(const struct wm_iop *op, char *image, int64_t pos, int64_t len);
 /* wm_indep_run() for device memory: device.c.  Shorter accesses gain nothing by GPUDirect Storage:
  * libcufile moves data in pieces of this length, and registering a file takes longer than a copy.
  */

@@ -190,8 +190,7 @@ static char *origin_of(const struct wm_window *w, const struct wm_view *v)
     return (char *)((uintptr_t)w->image - (uintptr_t)(w->from - v->disp));
 }
 
-void wm_window_fill(struct wm_window *w, const struct wm_view *v, int64_t pos, int64_t len,
-                    const char *data)
+static void mark_view(struct wm_window *w, const struct wm_view *v, int64_t pos, int64_t len)
 {
     struct pen pen = { NULL, 0 };
     struct rt_run run[RUNS];
@@ -202,18 +201,75 @@ void wm_window_fill(struct wm_window *w, const struct wm_view *v, int64_t pos, i
             put_piece(w, &pen, v->disp + run[i].off, run[i].len, NULL);
     }
     lift(&pen);
+}
+
+void wm_window_fill(struct wm_window *w, const struct wm_view *v, int64_t pos, int64_t len,
+                    const char *data)
+{
+    mark_view(w, v, pos, len);
     if (len)
         rt_layout_unpack(v->file, INT64_MAX / v->file->size, origin_of(w, v), pos, data, len);
+}
+
+int64_t wm_window_before(const struct wm_window *w, const struct wm_view *v, int64_t pos,
+                         int64_t len)
+{
+    int64_t before = w->end < w->to ? wm_view_below(v, w->end) - pos : len;
+    return before < 0 ? 0 : before < len ? before : len;
 }
 
 int64_t wm_window_fetch(const struct wm_window *w, const struct wm_view *v, int64_t pos,
                         int64_t len, char *data)
 {
-    int64_t before = w->end < w->to ? wm_view_below(v, w->end) - pos : len;
-    len = before < 0 ? 0 : before < len ? before : len;
+    len = wm_window_before(w, v, pos, len);
     if (len)
         rt_layout_pack(v->file, INT64_MAX / v->file->size, origin_of(w, v), pos, data, len);
     return len;
+}
+
+int64_t wm_window_scatter(struct wm_window *w, const struct wm_view *v, int64_t pos, int64_t len,
+                          char *data)
+{
+    int64_t at = w->from, got;
+    wm_window_clear(w);
+    mark_view(w, v, pos, len);
+    for (int64_t done = 0; done < len;) {
+        struct rt_run run[RUNS];
+        struct iovec iov[2 * RUNS];
+        int64_t first = at;
+        int n, k = 0;
+        rt_layout_runs(v->file, pos + done, len - done, run, RUNS, &n);
+        for (int i = 0; i < n; i++) {
+            int64_t off = v->disp + run[i].off;
+            if (off > at)
+                iov[k++] = (struct iovec){ w->image + (at - w->from), (size_t)(off - at) };
+            iov[k++] = (struct iovec){ data + done, (size_t)run[i].len };
+            done += run[i].len;
+            at = off + run[i].len;
+        }
+        got = rt_io_readv(w->fd, iov, k, first);
+        if (got < at - first)
+            return got < 0 ? got : first + got - w->from;
+    }
+    got = rt_io_read(w->fd, w->image + (at - w->from), w->to - at, at);
+    return got < 0 ? got : at + got - w->from;
+}
+
+bool wm_window_marked(const struct wm_window *w, const struct wm_view *v, int64_t pos, int64_t len)
+{
+    int shift = __builtin_ctzll((uint64_t)w->unit);
+    struct rt_run run[RUNS];
+    int n;
+    for (int64_t done = 0; done < len;) {
+        done += rt_layout_runs(v->file, pos + done, len - done, run, RUNS, &n);
+        for (int i = 0; i < n; i++) {
+            int64_t at = (v->disp + run[i].off - w->from) >> shift;
+            int64_t end = at + (run[i].len >> shift);
+            if (find(w->marks, at, end, true) < end)
+                return true;
+        }
+    }
+    return false;
 }
 
 /* Runs of marks. */

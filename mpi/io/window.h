@@ -48,6 +48,15 @@ void wm_window_fill(struct wm_window *w, const struct wm_view *v, int64_t pos, i
                     const char *data);
 int64_t wm_window_fetch(const struct wm_window *w, const struct wm_view *v, int64_t pos,
                         int64_t len, char *data);
+/* How many of these bytes are before the end of the file. */
+int64_t wm_window_before(const struct wm_window *w, const struct wm_view *v, int64_t pos,
+                         int64_t len);
+/* Reads the window: these positions to `data`, and marks them; all other bytes to the image.
+ * Returns the bytes of the window before the end of the file, or -RT_E... */
+int64_t wm_window_scatter(struct wm_window *w, const struct wm_view *v, int64_t pos, int64_t len,
+                          char *data);
+/* Whether any byte of these positions has a mark. */
+bool wm_window_marked(const struct wm_window *w, const struct wm_view *v, int64_t pos, int64_t len);
 /* wm_window_write() writes the marked bytes and no others; wm_window_read() reads the marked bytes
  * and short gaps between them.  0 or -RT_E... */
 int wm_window_write(const struct wm_window *w);

@@ -5,7 +5,7 @@
 
 #define PIECE 64
 
-static char buf[PIECE * 4096];
+static char buf[300 * 4096];
 
 /* Bytes that this process has read by system calls; -1: the kernel does not count them. */
 static long long bytes_read(void)
@@ -82,42 +82,63 @@ static void long_gaps(void)
     OK(MPI_File_close(&f));
 }
 
-/* The ranks of one host read each byte once, in a file that ends `cut` bytes early. */
-static void read_together(int cut)
+/* Each rank has `n` pieces of `len` bytes, one in each row of the file.  Those of rank r begin at
+ * byte r * `shift` of a row; if `shift` is 0, all at byte 0 of a row of two pieces.  The file ends
+ * `cut` bytes early.  The ranks of one host read each byte once, unless pieces overlap. */
+static void read_rows(int n, int len, int shift, int cut)
 {
-    enum { N = 1024 };
-    MPI_Offset all = (MPI_Offset)N * PIECE * mt_size, off, left;
+    MPI_Offset width = shift ? (MPI_Offset)shift * (mt_size - 1) + len : 2 * len;
+    MPI_Offset all = width * n, off, left;
     MPI_Datatype row;
     MPI_Status st;
     MPI_File f;
     long long before;
-    int i, n = 0;
+    int i, turn, sum;
 
     make_file(all - cut);
     OK(MPI_File_open(mt_comm, io_name, MPI_MODE_RDONLY, MPI_INFO_NULL, &f));
-    MPI_Type_vector(N, PIECE, PIECE * mt_size, MPI_BYTE, &row);
+    MPI_Type_vector(n, len, (int)width, MPI_BYTE, &row);
     MPI_Type_commit(&row);
-    OK(MPI_File_set_view(f, PIECE * mt_rank, MPI_BYTE, row, "native", MPI_INFO_NULL));
-    memset(buf, 0, sizeof buf);
-    before = bytes_read();
-    OK(MPI_File_read_at_all(f, 0, buf, N * PIECE, MPI_BYTE, &st));
-    if (mt_one_host())
-        check_read(before, all + mt_size * 4096);
-    for (i = 0; i < N; i++) {
-        off = ((MPI_Offset)i * mt_size + mt_rank) * PIECE;
-        left = all - cut - off;
-        left = left < 0 ? 0 : left > PIECE ? PIECE : left;
-        check_piece(buf + i * PIECE, off, (int)left);
-        n += (int)left;
+    OK(MPI_File_set_view(f, (MPI_Offset)shift * mt_rank, MPI_BYTE, row, "native", MPI_INFO_NULL));
+    for (turn = sum = 0; turn < 2; turn++, sum = 0) {
+        memset(buf, 0, sizeof buf);
+        before = bytes_read();
+        OK(MPI_File_read_at_all(f, 0, buf, n * len, MPI_BYTE, &st));
+        if (mt_one_host() && shift == len)
+            check_read(before, all + mt_size * 4096);
+        for (i = 0; i < n; i++) {
+            off = i * width + mt_rank * shift;
+            left = all - cut - off;
+            left = left < 0 ? 0 : left > len ? len : left;
+            check_piece(buf + i * len, off, (int)left);
+            sum += (int)left;
+        }
+        io_check_count(&st, MPI_BYTE, sum);
     }
-    io_check_count(&st, MPI_BYTE, n);
     MPI_Type_free(&row);
     OK(MPI_File_close(&f));
 }
 
-static void together(void) { read_together(0); }
+static void together(void) { read_rows(1024, PIECE, PIECE, 0); }
 
-static void together_to_the_end(void) { read_together(1000); }
+static void together_to_the_end(void) { read_rows(1024, PIECE, PIECE, 1000); }
+
+/* Aggregators read long pieces of their own to user memory. */
+static void long_pieces(void)
+{
+    read_rows(300, 4096, 4096, 0);
+    read_rows(900, 1280, 1280, 0);
+    read_rows(300, 4096, 4096, 5000);
+    read_rows(900, 1280, 1280, 1);
+}
+
+/* Bytes that an aggregator has read to its own memory are also another rank's. */
+static void overlapping(void)
+{
+    read_rows(300, 4096, 2048, 0);
+    read_rows(300, 4096, 2048, 9000);
+    read_rows(300, 4096, 0, 0);
+}
 
 int main(int argc, char **argv)
 {
@@ -125,5 +146,7 @@ int main(int argc, char **argv)
     MT_RUN(long_gaps);
     MT_RUN(together);
     MT_RUN(together_to_the_end);
+    MT_RUN(long_pieces);
+    MT_RUN(overlapping);
     return io_end();
 }
