@@ -141,7 +141,7 @@ static bool gives_addresses(struct coll_node *n, const struct coll_args *a)
     struct shape sh = shape_of(a->kind, t->size);
     int64_t least = direct_min(n, a->kind);
     /* With more than two ranks a reduction would lose the cores that copy in at the same time. */
-    if (is_sum(a->kind) && (t->size > 2 || coll_is(a->kind, COLL_IS_PREFIX)))
+    if (is_sum(a->kind) && t->size > 2)
         return false;
     if (sh.rows > 1 && sh.cols > 1 && a->sbuf == COLL_IN_PLACE)
         return false; /* incoming data would overwrite data not yet read */
