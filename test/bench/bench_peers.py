@@ -75,17 +75,40 @@ def end(proc):
     proc.stderr.close()
 
 
+starting = False  # a program is being started, so no variable has it yet
+ended_by = 0      # the signal that has ended this program meanwhile
+
+
+def on_end(sig, _frame):
+    global ended_by
+    ended_by = sig
+    if not starting:
+        sys.exit(128 + sig)
+
+
+def end_in_order():
+    """By `timeout` or a lost terminal: what runs is ended and removed first."""
+    for sig in signal.SIGTERM, signal.SIGHUP:
+        signal.signal(sig, on_end)
+
+
 def run(argv, env, timeout):
     """Returns (exit status, stdout, stderr, wall seconds); raises Failure when the time is up, on a machine that is not
     busy with something else."""
+    global starting
     watch = Stopwatch()
+    starting = True
     try:
         proc = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True, start_new_session=True)
     except OSError as err:
+        starting = False
         raise Failure(f"{argv[0]}: could not start: {err.strerror}") from err
     try:
+        starting = False
         while True:
+            if ended_by:
+                sys.exit(128 + ended_by)
             try:
                 out, err = proc.communicate(timeout=min(1, timeout))
                 break
