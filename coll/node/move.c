@@ -26,9 +26,8 @@
  * ranks share two places, one in each half, so that pieces are more than twice as long.  Piece s of
  * the lower rank lies in the half of its number, that of the higher rank in the other.  In step s a
  * rank takes piece s - 1 of each other rank out and puts its piece s for that rank in the same
- * place.  It first waits until the other rank has done s steps: then that rank has taken piece
- * s - 2, which was in this place, and has put its piece s - 1 there.  The first step uses both
- * halves.
+ * place.  It first waits until the other rank has done s steps: that rank has then taken piece s -
+ * 2 out of this place and put its own piece s - 1 in.  The first step uses both halves.
  *
  * Direct transfer.  Where the system lets processes read each other's memory, a rank whose blocks
  * are large and contiguous writes their addresses in place of the first pieces, and the readers

@@ -159,33 +159,24 @@ static bool gives_addresses(struct coll_node *n, const struct coll_args *a)
 /* The reader's share of data that moves directly: 2: all, 1: half, 0: nothing.  With two ranks and
  * a core each, both copy, unless the block is short; if many writers have one reader, each writer
  * copies its own data. */
-static int reader_share(const struct coll_node *n, enum coll_kind k, int64_t longest)
+static int reader_share(const struct coll_node *n, enum coll_kind k, int64_t most)
 {
     bool room = n->plan.piece >= n->team->size * (int64_t)sizeof(struct coll_move_place);
     if (coll_is(k, COLL_IS_ROOTED) && !is_sum(k) && n->team->size == 2 && !n->crowded)
-        return longest < SHARED_MIN ? 2 : 1;
+        return most < SHARED_MIN ? 2 : 1;
     return coll_move_collects(k) && room ? 0 : 2;
 }
 
-/* The longest block for this rank. */
-static int64_t longest_in(const struct coll_node *n, const struct coll_args *a)
+/* The longest block for this rank (block_of: coll_move_in), or of this rank for another one
+ * (coll_move_out). */
+static int64_t longest(const struct coll_team *t, const struct coll_args *a,
+                       struct coll_block (*block_of)(const struct coll_team *,
+                                                     const struct coll_args *, int))
 {
-    const struct coll_team *t = n->team;
     int64_t most = 0;
-    for (int from = 0; from < t->size && n->plan.in_pieces > 0; from++)
-        if (from != t->rank)
-            most = coll_move_most(most, coll_move_nbytes(coll_move_in(t, a, from)));
-    return most;
-}
-
-/* The longest block of this rank for another one. */
-static int64_t longest_out(const struct coll_node *n, const struct coll_args *a)
-{
-    const struct coll_team *t = n->team;
-    int64_t most = 0;
-    for (int to = 0; to < t->size && n->plan.out_pieces > 0; to++)
-        if (to != t->rank)
-            most = coll_move_most(most, coll_move_nbytes(coll_move_out(t, a, to)));
+    for (int i = 0; i < t->size; i++)
+        if (i != t->rank)
+            most = coll_move_most(most, coll_move_nbytes(block_of(t, a, i)));
     return most;
 }
 
@@ -198,16 +189,16 @@ static void go_directly(struct coll_node_plan *p)
     p->steps = coll_move_most(p->share < 2 ? 2 : 1, p->in_pieces ? p->in_pieces + 1 : 0);
 }
 
-/* Between two ranks the pace decides about blocks that could move directly, each way `longest`
+/* Between two ranks the pace decides about blocks that could move directly, each way `most`
  * bytes.  Where both have such a block for the other, rank 1 does as rank 0, because a call in
  * which one streams and the other does not is slower than both ways.  (Broadcasts and reduces
  * that come here have been decided in ring.c.) */
-static bool decides(struct coll_node *n, const struct coll_args *a, int64_t longest, bool takes)
+static bool decides(struct coll_node *n, const struct coll_args *a, int64_t most, bool takes)
 {
     if (n->team->size > 2 || a->kind == COLL_REDUCE || a->kind == COLL_BCAST)
         return true;
     n->plan.follows = n->team->rank == 1 && takes;
-    return !n->plan.follows && coll_node_pace_begin(n, a->kind, longest);
+    return !n->plan.follows && coll_node_pace_begin(n, a->kind, most);
 }
 
 static void plan_direct(struct coll_node *n, const struct coll_args *a)
@@ -215,21 +206,22 @@ static void plan_direct(struct coll_node *n, const struct coll_args *a)
     struct coll_node_plan *p = &n->plan;
     const struct coll_team *t = n->team;
     int64_t least = direct_min(n, a->kind);
-    int64_t in = longest_in(n, a), longest = coll_move_most(in, longest_out(n, a));
-    p->share = reader_share(n, a->kind, longest);
+    int64_t in = longest(t, a, coll_move_in),
+            most = coll_move_most(in, longest(t, a, coll_move_out));
+    p->share = reader_share(n, a->kind, most);
     bool takes = in >= least, direct = false; /* takes: this rank's buffer can take a long block */
-    if (longest >= least && coll_node_all_read(n))
+    if (most >= least && coll_node_all_read(n))
         direct = p->out_pieces > 0 && gives_addresses(n, a);
-    if (p->in_pieces && !p->out_pieces && longest >= least && !n->crowded)
-        coll_node_pace_hear(n, a->kind, longest);
-    if (t->size == 2 && !n->crowded && longest >= least)
+    if (p->in_pieces && !p->out_pieces && most >= least && !n->crowded)
+        coll_node_pace_hear(n, a->kind, most);
+    if (t->size == 2 && !n->crowded && most >= least)
         p->cycle = p->places * p->rows * p->cols * p->piece;
     p->lands = p->share < 2 && takes;
     p->pair = a->kind == COLL_REDUCE && t->size == 2 && a->rtype->contig && !n->crowded &&
               coll_args_bytes(t, a) >= COLL_NODE_PAIR_MIN;
     p->lands = p->lands || (p->pair && t->rank == a->root);
     p->leads = t->size == 2 && t->rank == 0 && takes && !coll_is(a->kind, COLL_IS_ROOTED);
-    if (direct && decides(n, a, longest, takes))
+    if (direct && decides(n, a, most, takes))
         go_directly(p);
 }
 

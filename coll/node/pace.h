@@ -14,8 +14,9 @@
  * gather of 8 KiB 1.5 and 1.1, of 32 KiB 3.2 and 2.7. */
 #define COLL_NODE_PACED_MIN_TWO (8 << 10)
 
-/* At a writer, when a call with a block of `bytes` bytes for another rank begins: sets n->way, and
- * measures the call.  Whether the block shall move directly. */
+/* At a writer, when a call with a block of `bytes` bytes for another rank begins: sets n->way to
+ * the way that is faster or that the reader wants, and measures the call unless the reader does.
+ * Whether the block shall move directly. */
 bool coll_node_pace_begin(struct coll_node *n, enum coll_kind kind, int64_t bytes);
 /* At the only reader of such a call: measures it, if readers decide about it. */
 void coll_node_pace_hear(struct coll_node *n, enum coll_kind kind, int64_t bytes);

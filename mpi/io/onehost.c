@@ -165,8 +165,8 @@ static void put_one(struct wm_cop *c, struct wm_window *w)
     wm_window_fill(w, op->view, op->pos + pos, len, data);
 }
 
-/* Copies `len` bytes of data at `pos` of the view, which are in the window of aggregator `i`, to
- * `data`.  Returns those before the end of the file, or -RT_E... */
+/* Copies `len` bytes from position `pos` of the view, all in the window of aggregator `i`, to
+ * `data`.  Returns the number of bytes before the end of the file, or -RT_E... */
 static int64_t fetch(const struct wm_cop *c, const struct wm_window *w, int i, int64_t pos,
                      int64_t len, char *data)
 {

@@ -3,7 +3,7 @@
  * without a call for each piece: the file is mapped shared, and process_vm_readv(2) of this process
  * by itself copies up to RT_IO_VECTORS pieces in one call.  The kernel stores to the mapping, so a
  * page that cannot be had (no space, a file that another process has truncated, EIO) ends the call
- * early instead of raising SIGBUS.  pwrite writes what has not been copied, or gives the right
+ * early and raises no SIGBUS.  pwrite then writes the rest, or returns the right
  * error.  If the system refuses to map or to copy, pwrite writes all pieces.
  *
  * Local file systems and tmpfs only: their mappings and their writes share the page cache.  The
