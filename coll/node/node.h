@@ -78,7 +78,7 @@ struct coll_node_prog {
                           * attached */
     uint64_t land[2];    /* for the call that uses half h: where others shall put this rank's data;
                           * or 0; unless each has its own place (move.c) */
-    uint32_t room[2];    /* bytes there, at most COLL_NODE_ROOM_MAX: so many or more */
+    uint32_t room[2];    /* bytes there; COLL_NODE_ROOM_MAX: this number or more */
     uint8_t direct[2];   /* for that call: the rank's blocks hold addresses instead of data; or
                           * COLL_NODE_READER_ALONE: addresses, and it copies none itself */
     uint8_t reads_peers; /* COLL_NODE_READS_...: whether the rank can read all ranks' memory */
@@ -130,12 +130,13 @@ struct coll_node_plan {
     bool own_staged;    /* a reduction reads this rank's input from its block, not from the user's
                          * buffer */
     bool reading;       /* the writing part of this step is done */
-    bool direct;        /* this rank's blocks hold addresses, */
-    bool follows; /* or will if those of rank 0 do, which leads: it does its first step even if */
-    bool leads;   /* it wrongly has no block for rank 1 */
-    bool pair;    /* a reduction that two ranks may share, see pair.c */
-    bool lands;   /* this rank publishes where others shall put its data */
-    int share;    /* the reader copies share / 2 of data that moves directly */
+    bool direct;        /* this rank's blocks hold addresses */
+    bool follows;       /* rank 1 of two: its blocks will hold addresses if those of rank 0 do */
+    bool leads; /* rank 0 of two: it publishes its first step, for which rank 1 may wait, even if
+                 * wrong arguments give it no block for rank 1 */
+    bool pair;  /* a reduction that two ranks may share, see pair.c */
+    bool lands; /* this rank publishes where others shall put its data */
+    int share;  /* the reader copies share / 2 of data that moves directly */
     bool any_direct, any_staged; /* how this rank has read blocks so far */
     bool pushed;                 /* this rank has copied its share into a reader's buffer */
     bool pulled;                 /* the reader's share of rank n->next has been copied */

@@ -8,9 +8,9 @@
 #include "coll/node/pace.h"
 #include "runtime/base/clock.h"
 
-/* The other way is tried in so many calls in a row, because the first ones are slower: system calls
- * that have not been made for a while take up to three times as long (Zen 5).  At first each way is
- * used in so many calls. */
+/* Calls in a row that try the other way.  One would not do, because the first are slower: system
+ * calls that have not been made for a while take up to three times as long (Zen 5).  The first
+ * measurement of each way takes the same number of calls. */
 #define TRY_CALLS 8
 /* And this many calls apart if both ways are equally fast: trying costs a 64th part of the time at
  * most.  With more, changes of the machine would be found later. */

@@ -49,7 +49,8 @@ static bool has_died(const struct wm_comm *c, int i)
     return peer && peer->err && !peer->is_last;
 }
 
-/* A process of a file has met a dead one, which this process may have no connection to. */
+/* Whether another process of the file has reported a death.  This process may have no connection to
+ * the dead process, and so not detect the death itself. */
 static bool is_notified(const struct wm_comm *c)
 {
     struct wm_key k = { .ctx = c->notices, .src = MPI_ANY_SOURCE, .tag = NOTICE_TAG };

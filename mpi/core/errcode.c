@@ -194,7 +194,8 @@ int wm_err_class_of(int errcode)
 
 static int unknown_code(const char *what, int code)
 {
-    return wm_err(MPI_ERR_ARG, "%s %d is neither of the standard nor added by this program", what,
+    return wm_err(MPI_ERR_ARG,
+                  "%s %d is not in the MPI standard, and this program has not added it", what,
                   code);
 }
 

@@ -333,7 +333,8 @@ static int check_code(int errorcode)
     wm_err_clear();
     if (wm_err_class_of(errorcode) >= 0)
         return MPI_SUCCESS;
-    return wm_err(MPI_ERR_ARG, "error code %d is neither of the standard nor added by this program",
+    return wm_err(MPI_ERR_ARG,
+                  "error code %d is not in the MPI standard, and this program has not added it",
                   errorcode);
 }
 

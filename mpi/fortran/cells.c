@@ -57,7 +57,7 @@ static const char *object_of(const void *start)
     return dladdr(start, &info) && info.dli_fname ? info.dli_fname : "an object";
 }
 
-/* Calls from an object of the other INTEGER size reach this library all the same, because the
+/* Calls from an object of the other INTEGER size still reach this library, because the
  * procedures have the same names. */
 static void check_size(const struct wf_start *start)
 {

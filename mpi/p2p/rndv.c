@@ -325,8 +325,9 @@ void wm_on_early(const struct btl_peer *from, const void *data, size_t len)
     wm_rndv_step(q, WM_STEP_EARLY, 0);
 }
 
-/* Messages announced without a key after a receiver has reported that it wants puts alone.  Too
- * low: a message in so many waits for a handshake; too high: the receiver measures again late. */
+/* Messages announced without a key after a receiver has reported that it wants puts alone.  The
+ * message after them waits for a handshake, in which the receiver may change its choice: a lower
+ * number costs more handshakes, a higher one delays the change. */
 #define NO_KEY 31
 
 /* Whether this process or the receiver has measured that put alone is faster. */

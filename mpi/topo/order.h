@@ -20,7 +20,7 @@ struct wm_place {
 
 /* Collective over `comm`, blocking: which of its first g->n processes is to take each node of the
  * graph; malloc'ed into *order, NULL when no order is better than the ranks as they are.
- * `g` NULL: this process has failed, and takes part.  MPI_SUCCESS or an error class; not all
+ * `g` NULL: this process has failed; it still takes part.  MPI_SUCCESS or an error class; not all
  * processes need get the same. */
 int wm_topo_order(struct wm_comm *comm, const struct wm_adj *g, int **order);
 /* The same from known places, without communication, the same on every caller: for tests. */

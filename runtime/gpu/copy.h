@@ -142,7 +142,8 @@ void move_linger_look(struct move_state *m); /* like move_flights_look() */
 /* ---- one context: copy.c ---- */
 
 /* A reduction as requested, with what fold.c has found out for it: programs repeat reductions. */
-#define MOVE_KNOWN 8u /* more different ones in turn are prepared anew */
+#define MOVE_KNOWN 8u /* entries; a reduction is prepared again after another one took its entry \
+                       */
 struct move_known {
     struct rt_gpu_fold asked; /* nsrc 0: none */
     struct move_fold fold;
@@ -150,7 +151,7 @@ struct move_known {
     struct rt_gpu_desc desc;
 };
 
-#define MOVE_SEEN 32u /* sets of two granules remembered; more are classified anew */
+#define MOVE_SEEN 32u /* sets of two granules remembered; others are classified again */
 struct move_state {
     struct rt_gpu *g;
     struct rt_list link;     /* in the list of all */

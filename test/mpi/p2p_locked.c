@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages longer than the memory that a process may lock, which RDMA would have to register: they
- * arrive all the same.  `p2p_locked [0] [1]`: the ranks with such a limit. */
+ * still arrive.  `p2p_locked [0] [1]`: the ranks with such a limit. */
 #include "test/mpi/locked.h"
 #include "test/mpi/mpitest.h"
 
