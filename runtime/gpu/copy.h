@@ -142,8 +142,7 @@ void move_linger_look(struct move_state *m); /* like move_flights_look() */
 /* ---- one context: copy.c ---- */
 
 /* A reduction as requested, with what fold.c has found out for it: programs repeat reductions. */
-#define MOVE_KNOWN 8u /* entries; a reduction is prepared again after another one took its entry \
-                       */
+#define MOVE_KNOWN 8u /* reductions; another one in the same place replaces the first */
 struct move_known {
     struct rt_gpu_fold asked; /* nsrc 0: none */
     struct move_fold fold;
