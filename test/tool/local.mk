@@ -3,7 +3,7 @@
 EXTRA_DIST += test/tool/runtests test/tool/runtests_test test/tool/patience.py test/tool/lsan.supp \
 	test/tool/tsan.supp test/tool/lint.allow test/tool/check-layers \
 	test/tool/check-exports test/tool/check-sizes test/tool/check-banned test/tool/check-unused \
-	test/tool/check-words
+	test/tool/check-words test/tool/check-docs
 run_python = PYTHONDONTWRITEBYTECODE=1 $(PYTHON)
 run_tests = TEST_TIMEOUT_SCALE=$${TEST_TIMEOUT_SCALE:-$(TEST_TIMEOUT_SCALE)} $(run_python) \
 	$(abs_top_srcdir)/test/tool/runtests --srcdir=$(abs_top_srcdir) --builddir=$(abs_top_builddir)
@@ -38,12 +38,14 @@ check-unused:
 	@cd $(srcdir) && $(run_python) test/tool/check-unused
 check-words:
 	@cd $(srcdir) && $(run_python) test/tool/check-words
+check-docs:
+	@cd $(srcdir) && $(run_python) test/tool/check-docs
 # A test that no row of tests.list names would never run; helpers are named by the scripts that start them.
 check-listed:
 	@cd $(srcdir)/test && for t in $(check_PROGRAMS); do name=$${t##*/}; \
 		grep -q "^$${t#test/}\b" tests.list || grep -qw "$$name" launch/* mpi/*.py gpu/*.py rig/* || \
 		{ echo "$$t is not in test/tests.list"; bad=1; }; done; test -z "$$bad"
-lint: check-layers check-exports check-sizes check-banned check-unused check-words check-format check-listed
+lint: check-layers check-exports check-sizes check-banned check-unused check-words check-docs check-format check-listed
 	@echo "lint: nothing found"
 
 # The whole tree, in the dialect of .clang-format as version 14 reads it; other versions differ in details.
@@ -63,4 +65,4 @@ bench-compare: all
 bench-io: all
 	@$(run_python) $(srcdir)/test/bench/compare --builddir=$(abs_top_builddir) --only io $(BENCH)
 
-.PHONY: check-all check-layers check-exports check-sizes check-banned check-unused check-words check-format check-listed lint format bench bench-compare bench-io
+.PHONY: check-all check-layers check-exports check-sizes check-banned check-unused check-words check-docs check-format check-listed lint format bench bench-compare bench-io
