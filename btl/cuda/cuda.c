@@ -16,7 +16,7 @@
  * other transports counts, so any GPU link may have them. */
 #define LATENCY_NS 3000
 #define MB_PER_S 380000
-/* progress() tests one export for freed memory, 0.1 us, once in so many calls. */
+/* Calls of progress() for each one that tests an export for freed memory, which takes 0.1 us. */
 #define LOOK_EVERY 64u
 /* close() waits this long for copies for which no process has waited. */
 #define CLOSE_NS 5000000000u

@@ -139,7 +139,7 @@ void btl_cuda_peer_free(struct btl_cuda *b, struct btl_cuda_peer *p);
 
 /* table.c */
 void btl_cuda_exports_close(struct btl_cuda *b);
-/* The peer is sent again what it needs to map memory; `fds`: only descriptors. */
+/* Forgets what has been sent to the peer, so that it is sent again; `fds`: only descriptors. */
 void btl_cuda_exports_forget(struct btl_cuda *b, const struct btl_cuda_peer *p, bool fds);
 /* Tests whether the memory of the next n exports, in turn, has been freed. */
 void btl_cuda_exports_look(struct btl_cuda *b, uint32_t n);
@@ -166,11 +166,11 @@ struct cuda_import { /* another process's allocation, mapped for one device; or 
     uint64_t tried; /* btl_cuda.nended at the failed attempt; a change shows that there may be
                      * memory now */
 };
-/* Changes when an import is dropped or found stale: an import that had a reference at the same
- * number still exists. */
+/* Changes when an import is dropped or found stale.  While it is unchanged, an import that had a
+ * reference exists. */
 static inline uint64_t btl_cuda_imports_ended(const struct btl_cuda *b) { return b->nended; }
-/* Takes a reference again to an import that had one at the number `ended`, in a context that is not
- * lost.  False: call btl_cuda_import_get(). */
+/* Takes a new reference to an import that had one when btl_cuda_imports_ended() returned `ended`.
+ * False: an import has been dropped since, or the context is lost; call btl_cuda_import_get(). */
 bool btl_cuda_import_again(struct btl_cuda *b, struct cuda_import *i, uint64_t ended);
 /* Finds or makes the mapping and takes a reference.  -RT_ENOTSUP, -RT_EUNREACH: the data must take
  * another path; -RT_EINVAL: the key exceeds the allocation; -RT_EPEER; -RT_EGPU; -RT_ENOMEM. */

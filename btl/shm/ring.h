@@ -30,7 +30,7 @@
 #define RING_INLINE 48u
 /* 16 KiB, one message or chunk; the word has 15 bits for the length. */
 #define RING_LEN_MAX 0x4000u
-/* Credits are returned after so many slots or bytes: rarely, because each costs both sides a cache
+/* Slots and bytes after which credits are returned: rarely, because each costs both sides a cache
  * miss, and early enough that the writer never runs out.  Both are parts of the ring, not of a
  * machine's speed. */
 #define RING_CREDIT_SLOTS (RING_SLOTS / 4)

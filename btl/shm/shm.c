@@ -19,8 +19,8 @@
  * every BLOCKED_EVERY-th refusal reads the clock. */
 #define BLOCKED_NS 100000000u
 #define BLOCKED_EVERY 32u
-/* progress() asks the kernel once in so many calls whether a process of another job, or a rank that
- * has left MPI, has ended: a nanosecond a call, and soon enough while a process polls. */
+/* Calls of progress() for each one that asks the kernel whether a process of another job, or a rank
+ * that has left MPI, has ended: a nanosecond a call, and soon enough while a process polls. */
 #define LOOK_EVERY 256u
 
 static struct btl_shm *shm_of(struct btl_shm_peer *p) { return (struct btl_shm *)p->base.btl; }

@@ -11,7 +11,7 @@ void tcp_connect(struct tcp_peer *p);
 void tcp_lanes_open(struct tcp_peer *p);
 /* An attempt has failed: tries the next route, or the first one again after RETRY_NS. */
 void tcp_attempt_failed(struct tcp_conn *c, int err);
-/* The listener has lost this process before, and will refuse it for ever. */
+/* The listener has declared this process lost before: it refuses its connections from then on. */
 void tcp_given_up(struct tcp_conn *c);
 /* Both sides are authenticated: c becomes p's main connection or a lane.  connector: this
  * process has made c. */

@@ -23,7 +23,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-/* Length of a piece, by which several puts and several lanes share. */
+/* Length of a piece.  Several puts take turns by pieces, and each lane carries one at a time. */
 #define PIECE (1u << 20)
 /* Bytes read or written before other connections get a turn. */
 #define TURN (1u << 20)

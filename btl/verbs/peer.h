@@ -84,7 +84,7 @@ struct verbs_goodbye {
 struct verbs_credits {
     uint32_t sent, taken;        /* messages by SEND: sent; taken by the peer */
     uint32_t received, returned; /* messages by SEND: received; returned to the peer as credits */
-    uint32_t every; /* credits are returned after so many messages: half of the smaller window */
+    uint32_t every; /* messages after which credits are returned: half of the smaller window */
     uint32_t ring_returned; /* bytes of the receive ring returned */
 };
 

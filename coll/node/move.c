@@ -34,10 +34,10 @@
  * copy once, by process_vm_readv, without a shared cache.  Two cores that share no cache pass 2
  * GB/s through shared memory and 13 GB/s directly; two cores that share one 10 to 20 GB/s and 13
  * GB/s (Zen 5).  Each writer decides alone, for each call; between two ranks by the pace of both
- * ways (pace.c), and if both are writers rank 1 does as rank 0.  A reader reads the decision with
- * the writer's first step, before that half of the writer's can be used again, and keeps it.  Such
- * a writer stays in the call until its readers have done the step in which they read.  In rooted
- * calls readers publish where their data shall be put, and the writer copies a part
+ * ways (pace.c), and if both are writers, rank 0 decides for both.  A reader reads the decision
+ * with the writer's first step, before that half of the writer's can be used again, and keeps it.
+ * Such a writer stays in the call until its readers have done the step in which they read.  In
+ * rooted calls readers publish where their data shall be put, and the writer copies a part
  * (reader_share()): with two ranks both work, and in a gather or gatherv each rank writes its own
  * block, so no rank waits for the root to read.  There the root's row, which has no data, holds an
  * address for each writer.  `land` and this row are written again only in a call that uses the half
@@ -93,7 +93,7 @@ static bool has_own(const struct coll_task *k)
            coll_move_nbytes(coll_move_out(k->team, &k->args, k->team->rank)) > 0;
 }
 
-/* Copies at most so many bytes of this rank's data for itself: small data while the other ranks'
+/* Copies at most `most` bytes of this rank's data for itself: small data while the other ranks'
  * lines are on their way, or in each step a piece while its input is in the cache, and at the end
  * the rest. */
 static void copy_part(struct coll_node *n, const struct coll_args *a, int64_t most)

@@ -190,9 +190,9 @@ static void go_directly(struct coll_node_plan *p)
 }
 
 /* Between two ranks the pace decides about blocks that could move directly, each way `most`
- * bytes.  Where both have such a block for the other, rank 1 does as rank 0, because a call in
- * which one streams and the other does not is slower than both ways.  (Broadcasts and reduces
- * that come here have been decided in ring.c.) */
+ * bytes.  Where both have such a block for the other, rank 0 decides for both: a call in which one
+ * streams and the other does not is slower than either way.  (Broadcasts and reduces that come here
+ * have been decided in ring.c.) */
 static bool decides(struct coll_node *n, const struct coll_args *a, int64_t most, bool takes)
 {
     if (n->team->size > 2 || a->kind == COLL_REDUCE || a->kind == COLL_BCAST)

@@ -51,9 +51,9 @@
 #include "runtime/base/err.h"
 
 /* Calls that a root may run ahead before it waits for the other ranks.  Where ranks share a core,
- * each rank gets the core once in so many calls of a row of broadcasts or reductions: a broadcast
- * of 8 bytes to 8 ranks on 2 cores takes 3.7 us with 4 slots, 1.3 with 8, 1.0 with 16, 0.7 with 32.
- * The lines take 1 KiB a rank and communicator. */
+ * each rank gets the core once while the root makes this number of broadcasts or reductions: a
+ * broadcast of 8 bytes to 8 ranks on 2 cores takes 3.7 us with 4 slots, 1.3 with 8, 1.0 with 16,
+ * 0.7 with 32.  The lines take 1 KiB a rank and communicator. */
 #define COLL_NODE_SLOTS 16
 #define COLL_NODE_LINE 56   /* payload of a line */
 #define COLL_NODE_CELL 4096 /* largest payload of a cell */

@@ -130,8 +130,8 @@ static int lowest(const struct deal *d, bool over)
 }
 
 /* One round over the hosts: at most `each` ranks on each host; 0: as many as fit.  Ranks that
- * exceed the slots are distributed in proportion to the slots as long as this is possible without a
- * rest, then one by one. */
+ * exceed the slots are distributed in proportion to the slots while this leaves no remainder, then
+ * one by one. */
 static int deal_round(struct deal *d, int left, int each, bool over)
 {
     bool even = shares_evenly(d);

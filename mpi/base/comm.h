@@ -69,11 +69,11 @@ struct wm_comm {
     struct wm_session *session; /* it descends from this one, referenced; NULL: the world model */
     struct wm_file *file; /* of a file's own communicator: the file, whose error handler applies;
                            * else NULL */
-    uint32_t notices;     /* the same, and of those made from it: the context of the file's own, on
-                           * which a process publishes a death (mpi/coll/alive.c); else 0 */
+    uint32_t notices;     /* of a file's own communicator and of those made from it: the context on
+                           * which processes report a death (mpi/coll/alive.c); else 0 */
     struct wm_xstream_comm *stream; /* of a stream communicator: mpi/stream/stream.h; else NULL */
     void (*stream_left)(struct wm_comm *c); /* with `stream`: the user frees the handle */
-    /* The same: a window is created on c. */
+    /* With `stream`: a window is created on c. */
     int (*stream_window)(struct wm_win *win, struct wm_comm *c);
     void (*destroy)(struct wm_comm *c); /* called by the last wm_comm_unref() */
     char name[MPI_MAX_OBJECT_NAME];

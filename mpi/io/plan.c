@@ -61,7 +61,7 @@ static int find_hosts(const struct wm_comm *c, int *host)
 }
 
 /* How many ranks aggregate without a hint: one on each host; LOCAL on the only host; if the file
- * has stripes, one for each target, or so many that each target has as many. */
+ * has stripes, one for each target, or a number that gives each target as many. */
 static int useful(const struct wm_file *f, int nhosts)
 {
     int ntargets = f->fs.stripes.n, n = f->comm->size;

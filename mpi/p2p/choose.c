@@ -19,7 +19,7 @@
  * lines that a stream after a stream does not, and took 5 us for 64 KiB instead of 10. */
 #define BLOCK 6
 #define SETTLE 3
-/* Messages of other lengths in a row after which a block begins anew with theirs. */
+/* Messages of another length in a row after which a new block begins with that length. */
 #define MISSES_MAX 16
 /* A win may be an accident, when the sender was late; two of at most three are not. */
 #define WINS 2
@@ -27,7 +27,7 @@
  * which slow down process_vm_readv most.  Without this, two of three jobs on a Xeon chose
  * wrongly. */
 #define WARM_UP 1
-/* A decision holds for so many times the duration of its trials, within these bounds: in half of
+/* A decision holds for this multiple of the duration of its trials, within these bounds: in half of
  * the trials the slower way is taken, so that they cost some percent at most even if it takes three
  * times as long.  The least time is about how long processors stay where they are.  The clock is
  * read once in RECHECK_EVERY messages. */

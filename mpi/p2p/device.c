@@ -284,8 +284,8 @@ void wm_dev_deliver(struct wm_preq *q, const struct wm_key *k, const void *data,
 
 /* ---- waiting ---- */
 
-/* So many times between two passes over everything, a wait polls only what most often completes a
- * message or moves it on.  A pass takes twice as long as such a poll. */
+/* Polls between two passes over everything: a wait polls only what most often completes a message
+ * or moves it on.  A pass takes twice as long as such a poll. */
 #define LOOKS 4
 
 /* Polls the copies of this process, if there are any, else the messages of the peer.  True: the

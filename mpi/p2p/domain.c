@@ -311,8 +311,8 @@ static const struct wm_peer *unfinished(const struct wm_domain *d)
     return sender ? sender : found;
 }
 
-/* A receive or a probe alone makes no connection.  A process without any communication with this
- * one may have ended. */
+/* Whether there is a connection to the process, or a message waits for one.  A receive or a probe
+ * alone makes none, so this process does not notice the end of such a process. */
 static bool has_spoken(const struct wm_peer *p)
 {
     bool (*connected)(const struct btl_peer *) = p->eager->btl->ops->connected;

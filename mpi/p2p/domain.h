@@ -121,8 +121,8 @@ struct wm_domain {
     struct wm_dev *spare_dev;
     unsigned ndev_started; /* nonblocking messages of device memory */
     bool gathers_fins; /* wm_progress() is in rt_gpu_progress() and will then send one FIN_GETS */
-    struct wm_peer *fins_to;    /* to this peer, */
-    uint32_t nfins;             /* for so many requests, */
+    struct wm_peer *fins_to;    /* to this peer: */
+    uint32_t nfins;             /* number of requests, */
     uint32_t fins[WM_FINS_MAX]; /* which these are */
     struct rt_list staged; /* receives that wait for staging memory (struct wm_preq.posted.link) */
     bool staged_room;      /* one of these may continue */

@@ -10,7 +10,7 @@
  * has only the CROWDED_SHARE-th part.  Both bound memory, not time, so they hold on any machine. */
 #define SENDERS_IN_FULL 4
 #define CROWDED_SHARE 256
-/* Budgets in a sender's bound: so many that polls and marks are rare.  Unacknowledged marks are
+/* Budgets in a sender's bound: enough to make polls and marks rare.  Unacknowledged marks are
  * limited to a whole bound of messages. */
 #define BUDGETS 32
 #define MARKS BUDGETS

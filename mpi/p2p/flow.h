@@ -26,8 +26,8 @@
  * 1.2 GB for 1000 senders over shared memory with the default, if the receiver matches none of
  * them.  Payload counts as it is; an empty message counts as WM_FLOW_EACH bytes, which is 0.6
  * to 1.2 times the memory that it takes, depending on the size of the matching tables. The default
- * has room for 100,000 short messages: programs send so many before they receive another tag, and
- * other libraries store them.
+ * has room for 100,000 short messages: programs send this number before they receive another tag,
+ * and other libraries store them.
  *
  * Outside the bound: one rendezvous request for each send that has not completed, and a sender
  * may have many nonblocking sends; requests are counted but never held back, because a receive may

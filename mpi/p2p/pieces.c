@@ -12,9 +12,9 @@
  * Errors.  A sender that fails stops and notifies the receiver (FIN_PUT), which cancels the pieces
  * that have not come.  A receiver that fails takes the rest and drops it.
  *
- * Staging memory is bounded: only so many receives of each peer are in pieces at a time, the others
- * wait in order.  The receiver waits, before it sends the CTS, so neither side holds memory
- * meanwhile.  Called under the domain's lock. */
+ * Staging memory is bounded: only a limited number of receives of each peer are in pieces at a
+ * time; the others wait in order.  The receiver waits, before it sends the CTS, so neither side
+ * holds memory meanwhile.  Called under the domain's lock. */
 #include "mpi/p2p/pieces.h"
 #include <stdlib.h>
 #include "mpi/p2p/device.h"

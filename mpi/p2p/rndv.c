@@ -273,8 +273,8 @@ static bool whole_at_once(const struct wm_preq *q, int64_t nbytes)
 /* ---- the first bytes, sent without being asked for ---- */
 
 /* Messages sent without early bytes after the early bytes of one were dropped: a receiver that is
- * late once is mostly late again.  Too low: the bytes of one message in so many are copied for
- * nothing; too high: a receiver that is in time again waits for up to so many handshakes. */
+ * late once is mostly late again.  With a lower number, bytes are copied for nothing more often;
+ * with a higher one, a receiver that is in time again waits for more handshakes. */
 #define NO_EARLY 31
 
 /* Bytes that q sends early.  Only while no other message to the peer is under way: else the sender

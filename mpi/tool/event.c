@@ -363,7 +363,7 @@ int wm_api_t_event_register_callback(MPI_T_event_registration event_registration
         err = MPI_T_ERR_INVALID_HANDLE;
     } else if (l == LEVELS || valid_info(info)) {
         err = MPI_T_ERR_INVALID;
-    } else { /* NULL takes the callback of this level away */
+    } else { /* NULL removes the callback of this level */
         r->cb[l].fn = event_cb_function;
         r->cb[l].user_data = user_data;
     }

@@ -7,7 +7,7 @@
  * exchange two neighbours; "-" and "_" are equal.  Only the first RT_NEAR_BYTES bytes count. */
 enum { RT_NEAR_BYTES = 63 };
 int rt_near(const char *a, const char *b);
-/* So many edits or more mean another word, not a misspelling. */
+/* The number of edits from which on a word is another word, not a misspelling. */
 int rt_near_limit(const char *typed);
 
 #endif

@@ -17,13 +17,13 @@
 /* Copies in the ring at a time: with more, the next ones gather for a batch. */
 #define RING_COPIES 2u
 #define RING_BESIDE 2u /* the same while a batch runs */
-/* While the ring or a batch is busy, a batch starts only with so many copies or bytes: in the time
- * of a launch (H200: 10 us, 3.7 of them the processor's) the link moves 3 MiB, or the processor
- * starts 10 messages.  Where launches are cheaper, smaller batches would start earlier: at most one
- * launch later than the best. */
+/* While the ring or a batch is busy, a batch starts only with this number of copies or bytes: in
+ * the time of a launch (H200: 10 us, 3.7 of them the processor's) the link moves 3 MiB, or the
+ * processor starts 10 messages.  Where launches are cheaper, smaller batches would start earlier:
+ * at most one launch later than the best. */
 #define GATHER_COPIES 16u
 #define GATHER_NBYTES (2u << 20)
-/* Streams are queried for errors every so many polls, if this time has also passed.  It bounds how
+/* Polls after which streams are queried for errors, if this time has passed as well.  It bounds how
  * late an error is noticed, not the speed. */
 #define LOOK_POLLS 64u
 #define LOOK_SEEN_FOR 50u /* times rt_gpu_seen_for, which is 20 us */

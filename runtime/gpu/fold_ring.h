@@ -392,8 +392,8 @@ __device__ __forceinline__ void fold_plain(uint32_t v, uint32_t fold, uint32_t l
     }
 }
 
-/* Copies by one warp: its lanes are divided among the destinations, and each lane moves up to so
- * many units, all in flight at once. */
+/* Most units of a lane in copies by one warp, all in flight at once: the lanes are divided among
+ * the destinations. */
 #define WARP_COPY_UNITS 4
 
 __device__ __forceinline__ bool is_copies(uint32_t fold)
@@ -447,7 +447,7 @@ __device__ __forceinline__ void copies_by_warp(uint32_t v, uint32_t fold, uint32
         copy_lanes<uint8_t>(dst, src, n, at, step);
 }
 
-/* The bytes that one warp does. */
+/* Most bytes of a reduction by one warp. */
 __device__ __forceinline__ uint32_t fold_lanes_most(uint32_t fold)
 {
     uint32_t unit = RT_GPU_RING_UNIT(fold);
@@ -457,8 +457,8 @@ __device__ __forceinline__ uint32_t fold_lanes_most(uint32_t fold)
     return unit < 8 ? unit * 32 : RT_GPU_RING_SHORT;
 }
 
-/* The shortest: one unit a lane, straight from the descriptor, because a warp that runs alone takes
- * about 3 ns an instruction. */
+/* The shortest reductions: one unit a lane, straight from the descriptor, because a warp that runs
+ * alone takes about 3 ns an instruction. */
 __device__ __forceinline__ void fold_by_warp(uint32_t v, uint32_t fold, uint32_t len)
 {
     if (is_copies(fold))

@@ -58,7 +58,7 @@ struct rt_gpu_batch {
 #define RT_GPU_RING_SLOTS 64
 #define RT_GPU_RING_NEAR 5    /* addresses in the first line: dst, src, more */
 #define RT_GPU_RING_PLACES 11 /* in both */
-#define RT_GPU_RING_SOURCES 8 /* at most so many of them sources */
+#define RT_GPU_RING_SOURCES 8 /* most of them that are sources */
 struct rt_gpu_desc {
     uint32_t seq;
     uint32_t fold; /* 0: a copy; else the reduction: RT_GPU_RING_FOLD */

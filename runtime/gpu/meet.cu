@@ -7,8 +7,8 @@
 #include "runtime/gpu/ptx.h"
 #include <stddef.h>
 
-/* The host's word lies across PCIe: it is read every so many polls, about 0.1 ms.  More often only
- * costs PCIe reads; less often only delays the end after a failure. */
+/* The host's word lies across PCIe: it is read once in LOOK_POLLS polls, about 0.1 ms.  More often
+ * only costs PCIe reads; less often only delays the end after a failure. */
 #define LOOK_POLLS 256u
 
 __device__ __forceinline__ uint32_t load_sys(uint64_t addr)

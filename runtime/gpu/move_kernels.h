@@ -36,7 +36,7 @@
 #define WEFT_LINGER_SOLO (32u << 10)
 #define WEFT_LINGER_PART (8u << 10)
 #define WEFT_LINGER_ONE WEFT_LINGER_SOLO
-/* So many reads of the ring are under way at once.  A read takes 1.0 to 1.3 us, reads of a line
+/* Reads of the ring that are under way at once.  A read takes 1.0 to 1.3 us, reads of a line
  * arrive 0.17 us apart, and the kernel needs 0.2 us to look at one: more reads would be old when it
  * looks at them.  H100, messages of 8 B between two devices, by the number of reads: 4.9 us with 1,
  * 4.8 with 3, 4.4 with 4, 5.2 with 8. */

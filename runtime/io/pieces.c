@@ -24,7 +24,7 @@
 /* Mean bytes between the starts of pieces, below which a page fault costs less than the calls for
  * the pieces of a page. */
 #define FINE 1024
-#define LEAST 32         /* pieces: mapping costs as much as so many calls */
+#define LEAST 32         /* pieces: mapping costs as much as this number of calls */
 #define ROOM (64 << 10)  /* bytes of pieces copied in one call */
 #define LONG 4096        /* bytes of a piece that is worth a call */
 #define HUGE (2ll << 20) /* bytes of a large page */

@@ -56,7 +56,7 @@ int rt_reduce_gpu(struct rt_gpu *g, const struct rt_op *op, enum rt_elem elem,
     return 0;
 }
 
-/* One more than the type of integers of so many bytes; 0: there is none. */
+/* One more than the type of integers of nbytes bytes; 0: there is none. */
 static unsigned integer_of(int64_t nbytes)
 {
     return nbytes == 1   ? RT_GPU_U8 + 1

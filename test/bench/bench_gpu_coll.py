@@ -95,7 +95,7 @@ def bus_rate(key, name, ranks, size):
 
 
 def link_us(nbytes):
-    """What the copy engine takes for so many bytes from one device to another."""
+    """What the copy engine takes for `nbytes` from one device to another."""
     return lambda d: nbytes / max(r["limit"] for k, r in d["link"].items() if isinstance(k, int))
 
 

@@ -13,7 +13,7 @@ enum {
     CHECK_PASSES =
         4,      /* further passes with other data under -c; the timed pass is checked as well */
     PROBES = 3, /* --seconds: calls by which the time of one is estimated */
-    LAPS = 10   /* -f: the timed iterations are cut into so many parts for min and max */
+    LAPS = 10   /* -f: parts into which the timed iterations are cut for min and max */
 };
 
 double bench_now(void)

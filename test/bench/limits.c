@@ -18,7 +18,7 @@
 
 enum {
     INLINE_MAX = 56,           /* payload that fits beside the flag in one cache line */
-    TRIES = 3,                 /* the best of so many counts */
+    TRIES = 3,                 /* measurements, of which the best is taken */
     SPINS_BEFORE_YIELD = 4000, /* some 100 us: only ranks that share a core ever get there */
     TAG_LIMIT = 77
 };

@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum {
-    TRIES = 3,     /* the best of so many counts */
+    TRIES = 3,     /* measurements, of which the best is taken */
     ROUNDS = 1000, /* of the flag measurements */
     STREAMS = 2,   /* one more stream hides what starting a copy costs */
     LEAST = 4,

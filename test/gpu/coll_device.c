@@ -369,7 +369,8 @@ static void large(void)
     OK(MPI_Type_free(&t));
 }
 
-/* Persistent calls use messages; with so much data the device takes part in the algorithms. */
+/* Persistent calls use messages; with this much data the device takes part in the algorithms.
+ */
 static void by_messages(void)
 {
     enum { N = 20011 };

@@ -242,7 +242,7 @@ static MPI_Info choose_hints(void)
 /* ---- calls ---- */
 
 enum way { AT, OWN, IAT, IOWN, AT_ALL, OWN_ALL, IAT_ALL, IOWN_ALL, SPLIT_AT, SPLIT, WAYS };
-static int nways = WAYS; /* calls tried: the first so many */
+static int nways = WAYS; /* calls tried: the first nways of these */
 
 /* Most are collective calls: they have two implementations. */
 static enum way choose_way(void)

@@ -72,7 +72,7 @@ static void flushes(void)
     OK(MPI_Win_free(&win));
 }
 
-/* Bursts of puts of so many bytes; of each put, `each` short messages are expected. */
+/* Bursts of puts of nbytes bytes; of each put, `each` short messages are expected. */
 static void long_puts(int nbytes, int each)
 {
     int messages = NLONG * (BURST * each + 1);

@@ -9,7 +9,7 @@
  *   pass               rank 0 sends 16 MiB and then short messages, which rank 1 answers;
  *                      prints whether the short messages arrived first
  *   barrier RANK       all meet, then RANK kills itself while the others are in MPI_Barrier
- *   late SECONDS       the last rank receives so much later than rank 0 has called MPI_Finalize
+ *   late SECONDS       the last rank receives SECONDS after rank 0 has called MPI_Finalize
  *   sleepy             rank 0 waits for a local and for a remote rank, and prints the cost */
 #include <mpi.h>
 

@@ -190,7 +190,7 @@ static void direct_links_all_carry_their_share(void)
     direct = false;
 }
 
-/* The most destinations of a step that moves so many bytes or more to others. */
+/* The most destinations of a step that moves n bytes or more to others. */
 static int widest(enum coll_kind kind, int size, int64_t n)
 {
     struct links l;

@@ -14,7 +14,7 @@
 
 static struct {
     int calls;
-    int interrupt_each; /* every so many calls: EINTR, then EAGAIN */
+    int interrupt_each; /* one call in this number returns EINTR, then EAGAIN */
     size_t most;        /* bytes that a call moves */
     int64_t fail_at;    /* offset from which calls fail */
     int error;

@@ -47,7 +47,7 @@ static struct tree tree_with(struct tree_child *c)
     };
 }
 
-/* Advances the time by so many seconds until the next step. */
+/* Advances the time by this number of seconds until the next step. */
 static void pass(struct tree *t, unsigned seconds)
 {
     t->stepped_ns -= seconds * SECOND;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* weft-tune: options, and the order of the work: for each number of ranks a communicator of the
- * first so many, for each collective and size every algorithm in turn.  Ranks that are not in it
- * sleep.  Rank 0 prints, writes the file under another name, reads it back as the library will, and
- * gives it its name then. */
+ * first ranks, for each collective and size every algorithm in turn.  Ranks outside the
+ * communicator sleep.  Rank 0 prints, writes the file under another name, reads it back as the
+ * library will, and gives it its name then. */
 #include "test/bench/tune/tune.h"
 #include <errno.h>
 #include <getopt.h>
