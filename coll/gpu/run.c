@@ -251,7 +251,8 @@ static uint32_t wanted(const struct coll_gpu_call *c)
 
 /* ---- phases ---- */
 
-/* Nanoseconds.  WEFT_CHECK reports more than this rank knows; time for that report. */
+/* Nanoseconds that a rank waits before it raises the error, because the report of WEFT_CHECK, which
+ * ends the job, says more. */
 #define CHECK_TAKES 2000000000u
 
 /* The rank whose device failed has logged the reason. */

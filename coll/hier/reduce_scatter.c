@@ -17,10 +17,10 @@ struct scatter {
     struct coll_hier_call x;
     int nrails;     /* ranks of a host that communicate with other hosts: all, or one */
     int64_t *first; /* by rank: first element of its block, one more at the end */
-    /* [nrails][nnodes + 1]: elements of the blocks that a rank with this number gets for the
-     * hosts, accumulated up to each host. */
+    /* [nrails][nnodes + 1]: offset, in elements, of each host's part among the blocks of a rail;
+     * the last entry is the length of the rail. */
     int64_t *sum;
-    /* Of the ranks of this host: lengths and offsets of their results of the local part. */
+    /* By rank of this host: the lengths of the results of the local part, then their offsets. */
     int64_t *runs;
     char *in; /* the input in the order of rails, hosts, ranks */
 };
@@ -30,7 +30,7 @@ static int64_t count_of(const struct scatter *c, int rank)
     return c->first[rank + 1] - c->first[rank];
 }
 
-/* Elements before those for a host within one rail or, past the last host, within all rails. */
+/* The offsets of the hosts' parts in a rail: nnodes + 1 entries. */
 static int64_t *sums(const struct scatter *c, int rail)
 {
     return c->sum + rail * (c->x.h->nnodes + 1);
@@ -60,7 +60,7 @@ static bool measure(struct scatter *c, const struct coll_args *a)
     return true;
 }
 
-/* All rails, or with one rail the blocks of this host's ranks. */
+/* The result of a local rank is its rail or, if there is one rail, its own block. */
 static bool measure_runs(struct scatter *c)
 {
     const struct coll_hier *h = c->x.h;

@@ -8,13 +8,13 @@
  *
  * An aggregator has two windows, used in turn.  To write, the ranks mark the bytes that they put.
  * An aggregator enters the agreement `meet` of a round when it has written the window of the round
- * before; so, behind that agreement, the ranks fill that window again.  To read, it loads a window
+ * before, so after that agreement the ranks may fill that window again.  To read, it loads a window
  * whole, before the agreement of its round; a rank enters the next one when it has copied its data
  * out of the window.  After the last copy, the next operation begins with an agreement.
  *
  * An aggregator reads its own long pieces directly to user memory, by one call with the bytes
- * between them.  The marks say which bytes of the window are therefore missing.  Another rank whose
- * view has some of these bytes, too, reads its part of the window from the file by itself.
+ * between them.  These bytes are missing in the window; the marks show which.  Another rank whose
+ * view also has some of them reads its part of the window from the file.
  *
  * The agreement also carries the error of any rank.  Cost: one copy and one small reduction for
  * each round. */
