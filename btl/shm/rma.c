@@ -12,6 +12,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/idle.h"
 #include "runtime/base/log.h"
+#include "runtime/mem/peer.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -82,8 +83,6 @@ struct shm_xfer { /* a put or get in progress, in btl_shm_peer.xfers */
  * first attach. */
 static bool cma_available(void)
 {
-    uint64_t copy = 0;
-    struct iovec to = { &copy, sizeof copy }, from = { &probe_word, sizeof probe_word };
     char scope = '0';
     FILE *f = fopen("/proc/sys/kernel/yama/ptrace_scope", "r");
 
@@ -96,8 +95,7 @@ static bool cma_available(void)
         return false; /* only administrators may, for any peer */
     if (scope == '1')
         prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-    return process_vm_readv((pid_t)rt_node.bells[rt_node.rank].pid, &to, 1, &from, 1, 0) ==
-           sizeof copy;
+    return rt_peer_offered();
 }
 
 void btl_shm_rma_open(struct btl_shm *b, struct btl_caps *caps)
@@ -109,7 +107,7 @@ void btl_shm_rma_open(struct btl_shm *b, struct btl_caps *caps)
     b->choose = b->cma && cfg.shm_large == LARGE_AUTO && !rt_idle_oversubscribed();
     if (wanted && !b->cma)
         log_at(BTL, cfg.shm_large == LARGE_CMA ? RT_LOG_WARN : RT_LOG_INFO,
-               "process_vm_readv is not permitted here (container "
+               "process_vm_readv or process_vm_writev is not permitted here (container "
                "without CAP_SYS_PTRACE, or yama): "
                "large messages are streamed through shared memory instead");
     rt_store_release(&b->home->probe_addr, (uint64_t)(uintptr_t)&probe_word);
@@ -178,7 +176,7 @@ static bool cma_probe(struct btl_shm_peer *p)
     struct iovec to = { &copy, sizeof copy };
     struct iovec from = { (void *)(uintptr_t)rt_load_acquire(&p->home->probe_addr), sizeof copy };
 
-    if (bell->pidns == rt_node.bells[rt_node.rank].pidns &&
+    if (rt_bell_same_pids(bell) &&
         process_vm_readv((pid_t)bell->pid, &to, 1, &from, 1, 0) == sizeof copy &&
         copy == PROBE_MAGIC)
         return true;

@@ -4,16 +4,38 @@
 
 #include <errno.h>
 #include <sys/uio.h>
+#include <unistd.h>
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 
 enum { LARGE_AUTO, LARGE_CMA, LARGE_COPY }; /* cfg.shm_large */
 
+/* Tried on this process itself.  A filter may refuse one of the two calls, and to one process of
+ * several; an access that can read but not write would fail in the middle of an operation. */
+static bool can_move(void)
+{
+    uint64_t word = 0, copy = 0;
+    struct iovec here = { &copy, sizeof copy }, there = { &word, sizeof word };
+    return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == sizeof copy &&
+           process_vm_writev(getpid(), &here, 1, &there, 1, 0) == sizeof copy;
+}
+
+bool rt_peer_offered(void)
+{
+    static uint32_t known; /* 0: not tried, 1: no, 2: yes */
+    if (!rt_load_relaxed(&known))
+        rt_store_relaxed(&known, 1u + can_move());
+    return rt_load_relaxed(&known) == 2;
+}
+
 const char *rt_peer_obstacle(const struct rt_bell *of)
 {
     if (cfg.shm_large == LARGE_COPY)
         return "setting shm_large";
-    return of->pidns == rt_node.bells[rt_node.rank].pidns ? NULL : "it is in another PID namespace";
+    if (!rt_bell_same_pids(of))
+        return "it is in another PID namespace";
+    return rt_peer_offered() ? NULL
+                             : "the system refuses process_vm_readv or _writev; weft_info --doctor";
 }
 
 /* The process's pid, or -RT_ENOTSUP. */

@@ -11,6 +11,8 @@
 #include <sys/uio.h>
 #include "runtime/mem/segment.h"
 
+/* Whether the system offers both calls to this process. */
+bool rt_peer_offered(void);
 /* Why the functions below return -RT_ENOTSUP for that process without a trial; NULL: they try, and
  * the system decides. */
 const char *rt_peer_obstacle(const struct rt_bell *of);

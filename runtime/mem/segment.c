@@ -271,7 +271,8 @@ err_close:
 static bool process_gone(const struct rt_bell *b)
 {
     uint32_t pid = rt_load_acquire(&b->pid);
-    return pid && b->pidns == rt_node_private.pidns && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
+    return pid && b->pidns && b->pidns == rt_node_private.pidns && kill((pid_t)pid, 0) < 0 &&
+           errno == ESRCH;
 }
 
 bool rt_node_gone(int r)

@@ -28,7 +28,7 @@ struct rt_bell {
     uint32_t word;                           /* futex word: changes with every wake-up */
     uint32_t pid;   /* owner's pid in its own namespace; 0: not attached yet */
     uint32_t alive; /* 0: not attached, 1: attached, 2: detached normally, 3: in MPI_Finalize */
-    uint64_t pidns; /* owner's pid namespace: pids are comparable only within one */
+    uint64_t pidns; /* owner's pid namespace: pids are comparable only within one; 0: unknown */
     char socket[8]; /* abstract name of its bell socket, chosen by the kernel; "": none */
     /* Set of transports (btl/btl.h) whose data in the owner's pair region processes of other jobs
      * may use: they cannot reserve memory of this segment. */
@@ -46,6 +46,12 @@ struct rt_node {
     uint32_t nended;
 };
 extern RT_HIDDEN struct rt_node rt_node; /* base is NULL until opened; a singleton has size 1 */
+
+/* Whether the owner's pid names it in this process.  If not, it would name another process. */
+static inline bool rt_bell_same_pids(const struct rt_bell *b)
+{
+    return b->pidns && b->pidns == rt_node.bells[rt_node.rank].pidns;
+}
 
 /* Path of the segment of job `nspace` on host number `node`, from cfg.shm_dir and the user's id;
  * mpirun removes the file of a dead job.  The number distinguishes hosts that share a file system,

@@ -54,9 +54,12 @@ static void shm_cma(void)
 
 static void shm_cma_refused(void)
 {
-    struct btl_variant v = {
-        "shm-cma-refused", "shm", 2, BTL_PUT, use_forbidden_cma, "process_vm_readv is not permitted"
-    };
+    struct btl_variant v = { "shm-cma-refused",
+                             "shm",
+                             2,
+                             BTL_PUT,
+                             use_forbidden_cma,
+                             "process_vm_writev is not permitted" };
     CHECK_EQ(btl_conformance(&v), 0);
 }
 

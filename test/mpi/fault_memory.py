@@ -98,18 +98,18 @@ def by_cma():
 
 def cma_refused():
     """Refused as in a container: the job works; where the user asked for it, it is said."""
-    if Job([nocma, "true"]).status == 77:
+    if Job([*nocma, "true"]).status == 77:
         raise Skip("no seccomp filters here")
-    Job([mpirun, "-n", "3", nocma, victim, "work"], limit=10).expect(0)
+    Job([mpirun, "-n", "3", *nocma, victim, "work"], limit=10).expect(0)
     asked = {"WEFT_SHM_LARGE": "cma"}
-    Job([mpirun, "-n", "3", nocma, victim, "work"], asked, 10).expect(0, "process_vm|cma")
+    Job([mpirun, "-n", "3", *nocma, victim, "work"], asked, 10).expect(0, "process_vm|cma")
 
 
 def cma_refused_to_some():
     """One rank may, the others may not."""
-    if Job([nocma, "true"]).status == 77:
+    if Job([*nocma, "true"]).status == 77:
         raise Skip("no seccomp filters here")
-    Job([mpirun, "-n", "1", victim, "work", ":", "-n", "2", nocma, victim, "work"],
+    Job([mpirun, "-n", "1", victim, "work", ":", "-n", "2", *nocma, victim, "work"],
         {"WEFT_SHM_LARGE": "cma"}, 10).expect(0)
 
 

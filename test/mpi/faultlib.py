@@ -28,7 +28,8 @@ SCALE = float(os.environ.get("TEST_TIMEOUT_SCALE") or 1)
 builddir = os.environ.get("TEST_BUILDDIR", os.getcwd())
 mpirun = os.environ.get("TEST_MPIRUN", os.path.join(builddir, "mpirun"))
 victim = os.path.join(builddir, "test/mpi/fault_victim")
-nocma = os.path.join(builddir, "test/mpi/fault_nocma")
+deny = os.path.join(builddir, "test/mpi/fault_deny")
+nocma = [deny, "EPERM", "process_vm_readv,process_vm_writev"]
 
 
 class Skip(Exception):

@@ -56,10 +56,10 @@ def no_rings():
 
 def copies_refused():
     """Short pieces with holes are written by calls (io_holes.c)."""
-    if Job([nocma, "true"]).status == 77:
+    if Job([*nocma, "true"]).status == 77:
         raise Skip("no seccomp")
     with tempfile.TemporaryDirectory() as d:
-        Job([mpirun, "-n", "3", nocma, os.path.join(builddir, "test/mpi/io_holes"), d], limit=60).expect(0)
+        Job([mpirun, "-n", "3", *nocma, os.path.join(builddir, "test/mpi/io_holes"), d], limit=60).expect(0)
 
 
 main([full, read_only, no_segment, no_rings, copies_refused])

@@ -9,7 +9,7 @@ import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from faultlib import Job, Skip, builddir, main, mpirun, nocma
+from faultlib import Job, Skip, builddir, deny, main, mpirun, nocma
 
 info = os.path.join(builddir, "weft_info")
 program = os.path.join(builddir, "test/mpi/rma_path")
@@ -77,9 +77,19 @@ def copies_switched_off():
 
 def copies_refused():
     """The system refuses process_vm_readv."""
-    if Job([nocma, "true"]).status == 77:
+    if Job([*nocma, "true"]).status == 77:
         raise Skip("no seccomp")
-    compare({}, [FILE, FILE, REFUSED, NODE, REFUSED], "no the system refuses process_vm_readv", under=[nocma])
+    compare({}, [FILE, FILE, REFUSED, NODE, REFUSED], "no the system refuses process_vm_readv", under=nocma)
+
+
+def copies_refused_in_part():
+    """One rank may not read and another may not write: each goes by messages, beside ranks that copy."""
+    if Job([*nocma, "true"]).status == 77:
+        raise Skip("no seccomp")
+    atomic = os.path.join(builddir, "test/mpi/rma_atomic")
+    ranks = [[deny, "EPERM", "process_vm_readv", atomic], [deny, "ENOSYS", "process_vm_writev", atomic], [atomic], [atomic]]
+    command = [word for rank in ranks for word in (":", "-n", "1", *rank)]
+    Job([mpirun, *command[1:]], {"WEFT_RMA_PATH": "cma"}, 60).expect(0)
 
 
 def other_host():
@@ -106,4 +116,4 @@ def alone():
     Job([mpirun, "-n", "1", info, "--rma"], limit=10).expect(0, "same host: there is none in this job", "MPI_Win_create +am +it is on")
 
 
-main([default, forced, copies_switched_off, copies_refused, other_host, alone])
+main([default, forced, copies_switched_off, copies_refused, copies_refused_in_part, other_host, alone])
