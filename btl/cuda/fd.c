@@ -6,6 +6,7 @@
  * serialises calls on the instance. */
 #include "btl/cuda/cuda.h"
 #include "runtime/base/err.h"
+#include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/boot/jobs.h"
 
@@ -259,7 +260,7 @@ static void accept_all(struct cuda_socket *s)
 {
     int fd;
 
-    while ((fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+    while ((fd = rt_accept(s->listener, NULL, NULL, true)) >= 0) {
         struct conn *c = same_user(fd) ? calloc(1, sizeof *c) : NULL;
         if (!c) {
             close(fd);

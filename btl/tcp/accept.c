@@ -15,6 +15,7 @@
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+#include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 
 #include <errno.h>
@@ -303,7 +304,7 @@ static void accept_all(struct btl_tcp *b)
             tcp_listener_watch(b, false);
             return;
         }
-        int fd = accept4(b->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = rt_accept(b->listener, NULL, NULL, true);
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE) {
                 log_error(BTL,

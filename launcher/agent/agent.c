@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* Longest time from the start to the parent's first order, which the parent sends at once. */
@@ -400,6 +401,8 @@ static int open_signals(void)
     signal(SIGHUP, SIG_IGN); /* the end of the channel is handled instead */
     signal(SIGINT, SIG_IGN);
     signal(SIGCHLD, SIG_DFL);
+    if (waitpid(-1, NULL, WNOHANG) < 0 && errno != ECHILD)
+        return -1; /* refused: no end of a rank would be noticed */
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
@@ -433,7 +436,9 @@ int main(int argc, char **argv)
     rt_log_identify(host, -1);
     agent.signal_fd = open_signals();
     if (agent.signal_fd < 0 || open_channel() < 0) {
-        log_error(LAUNCH, "could not open the channel to mpirun: %m");
+        log_error(
+            LAUNCH,
+            "could not open the channel to mpirun, or signalfd(2) or wait4(2) is refused: %m");
         return LAUNCH_EXIT_FAIL;
     }
     /* before any code reads the hardware topology */

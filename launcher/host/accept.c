@@ -10,6 +10,7 @@
  * this file, take precedence over those of libc.  They are called on a thread of PMIx, never block,
  * and keep no state. */
 #include "launcher/job.h"
+#include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 
 #include <errno.h>
@@ -114,7 +115,7 @@ __attribute__((visibility("default"))) int launch_accept(int fd, struct sockaddr
 {
     struct sockaddr_storage peer = { 0 };
     socklen_t n = sizeof peer;
-    int s = accept4(fd, (struct sockaddr *)&peer, &n, SOCK_CLOEXEC);
+    int s = rt_accept(fd, (struct sockaddr *)&peer, &n, false);
 
     if (s < 0) {
         if (errno == EMFILE || errno == ENFILE)

@@ -10,17 +10,21 @@
 #include "launcher/host/server_ask.h"
 #include "launcher/job.h"
 #include "runtime/base/err.h"
+#include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/boot/boot.h"
 #include "runtime/topo/topo.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <link.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -508,13 +512,49 @@ static size_t add_topology(pmix_info_t *info)
 }
 #endif
 
+/* The call that is refused to a listening socket such as PMIx's; NULL: none. */
+static const char *refused_to_listen(void)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t len = sizeof at;
+    int yes = 1, s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const char *failed_in = s < 0 ? "socket"
+                            : setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) < 0
+                                ? "setsockopt"
+                            : bind(s, (struct sockaddr *)&at, sizeof at) < 0   ? "bind"
+                            : listen(s, 1) < 0                                 ? "listen"
+                            : getsockname(s, (struct sockaddr *)&at, &len) < 0 ? "getsockname"
+                                                                               : NULL;
+    int why = errno;
+    if (s >= 0)
+        close(s);
+    errno = why;
+    return failed_in && (why == EPERM || why == EACCES || why == ENOSYS) ? failed_in : NULL;
+}
+
+/* PMIx aborts this process, or waits for ever, where one of these calls is refused. */
+static int check_calls(void)
+{
+    const char *refused = rt_fd_refused();
+    if (!refused)
+        refused = refused_to_listen();
+    if (!refused)
+        return 0;
+    log_error(LAUNCH,
+              "PMIx server: %s(2) is refused: %m; allow it in the seccomp filter of this container",
+              refused);
+    return -RT_EPERM;
+}
+
 int launch_server_start(struct launch_job *job, const char *segment)
 {
     pmix_status_t lost = PMIX_ERR_LOST_CONNECTION;
     pmix_info_t info[3]; /* the topology is not freed */
     char store[4096 + 8];
-    int fds[2];
+    int fds[2], refused = check_calls();
 
+    if (refused)
+        return refused;
     if (pipe2(fds, O_CLOEXEC) < 0) {
         log_error(LAUNCH, "pipe: %m");
         return -RT_ESYS;

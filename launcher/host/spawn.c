@@ -39,7 +39,8 @@ struct child {
     volatile int error;          /* errno of that step */
 };
 
-static struct rlimit files_found, stack_found;
+static struct rlimit files_found = { RLIM_INFINITY, RLIM_INFINITY };
+static struct rlimit stack_found = { RLIM_INFINITY, RLIM_INFINITY };
 
 /* Returns 0, or the errno because of which `path` cannot be executed. */
 static int check_file(const char *path)
@@ -306,7 +307,7 @@ static _Noreturn void run_child(struct child *c)
     c->failed = "working directory";
     if (c->wdir && chdir(c->wdir) < 0)
         goto fail;
-    c->failed = "binding";
+    c->failed = "binding (--bind-to none starts it unbound)";
     if (c->cpus && sched_setaffinity(0, c->cpus_len, c->cpus) < 0)
         goto fail;
     signal(SIGPIPE, SIG_DFL);

@@ -226,6 +226,7 @@ int launch_loop(struct launch_job *job, int signal_fd)
         int all = 2 + n + nfar + family_fds(job, l.fds + 2 + n + nfar);
         if (poll(l.fds, (nfds_t)all, poll_timeout(&l)) < 0 && errno != EINTR) {
             log_error(LAUNCH, "poll: %m");
+            job->exit_code = LAUNCH_EXIT_FAIL;
             launch_end_kill(job);
             break;
         }

@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -80,6 +81,8 @@ static int open_signals(void)
     signal(SIGXFSZ, SIG_IGN); /* a write beyond ulimit -f fails and is reported */
     /* if the parent process ignored it, mpirun would miss every death */
     signal(SIGCHLD, SIG_DFL);
+    if (waitpid(-1, NULL, WNOHANG) < 0 && errno != ECHILD)
+        return -1; /* refused: no end of a rank would be noticed */
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
@@ -130,7 +133,7 @@ static int run(struct launch_job *job)
     char segment[4096];
     int signal_fd = open_signals();
     if (signal_fd < 0) {
-        launch_say(job, "signalfd: %s", strerror(errno));
+        launch_say(job, "signalfd(2) or wait4(2): %s", strerror(errno));
         return LAUNCH_EXIT_FAIL;
     }
     int code = launch_raise_limits(job);

@@ -17,6 +17,7 @@
 #include "runtime/base/atomic.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+#include "runtime/base/fd.h"
 #include "runtime/base/hmac.h"
 #include "runtime/base/lock.h"
 #include "runtime/base/log.h"
@@ -370,7 +371,7 @@ static void take_new(struct port *p)
                 drop(p, i);
         if (p->npending == PENDING_MAX)
             return;
-        int on = 1, fd = accept4(p->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int on = 1, fd = rt_accept(p->fd, NULL, NULL, true);
         if (fd < 0)
             return;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

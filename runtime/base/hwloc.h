@@ -8,6 +8,10 @@
 
 #include <stdbool.h>
 
+/* Whether hwloc can read this machine; false after logging what is missing.  Without
+ * sched_getaffinity(2), hwloc 2 asks for ever. */
+bool rt_hwloc_works(void);
+
 /* Called before and after calls that may be the first to use hwloc; the second call takes the
  * result of the first. */
 bool rt_hwloc_hide_plugins(void);

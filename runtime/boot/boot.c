@@ -7,6 +7,7 @@
 #include "runtime/boot/jobs.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+#include "runtime/base/fd.h"
 #include "runtime/base/hmac.h"
 #include "runtime/base/hwloc.h"
 #include "runtime/base/log.h"
@@ -239,6 +240,11 @@ static int become_singleton(void)
 
 static int connect_server(void)
 {
+    const char *refused = rt_fd_refused();
+    if (refused)
+        log_error(BOOT, "%s(2) is refused (%m), without which PMIx does not work", refused);
+    if (refused || (PMIX_VERSION_MAJOR >= 5 && !rt_hwloc_works()))
+        return -RT_EBOOT;
     bool hidden = rt_hwloc_hide_plugins(); /* PMIx 5 reads the topology here */
     pmix_status_t rc = PMIx_Init(&boot.me, NULL, 0);
 
@@ -247,8 +253,9 @@ static int connect_server(void)
         log_error(
             BOOT,
             "could not connect to the PMIx server that started this process: %s; is the launcher "
-            "still "
-            "running, and is its PMIx version compatible with %s?",
+            "still running, is its PMIx version compatible with %s, and is this process in the "
+            "launcher's network namespace and of its user (containers: --network=host, "
+            "--userns=host)?",
             PMIx_Error_string(rc), PMIx_Get_version());
         return -RT_EBOOT;
     }

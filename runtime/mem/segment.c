@@ -235,7 +235,8 @@ static int segment_create(const char *path, const struct node_layout *at, int si
 
     if (fd < 0)
         return log_open_failure(path, errno);
-    if (fchmod(fd, 0600) < 0 || ftruncate(fd, (off_t)at->nbytes) < 0) {
+    (void)fchmod(fd, 0600); /* against a umask that takes the owner's rights */
+    if (ftruncate(fd, (off_t)at->nbytes) < 0) {
         log_error(MEM,
                   "could not set the length of shared memory in %s to %zu MiB (sparse): %m; "
                   "check ulimit -f",

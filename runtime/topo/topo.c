@@ -71,6 +71,8 @@ static void gather(void)
 static int load(const char *xml_path)
 {
     hwloc_topology_t hw;
+    if (!xml_path && !rt_hwloc_works())
+        return -RT_ESYS;
     bool hidden = rt_hwloc_hide_plugins();
     int failed = hwloc_topology_init(&hw);
     rt_hwloc_show_plugins(hidden);
