@@ -98,6 +98,9 @@ struct coll_team_ops {
     /* Stores for each rank the number of its host: the same on all ranks, less than the team's
      * size.  0; -RT_ENOENT: unknown, then on all ranks; -RT_ENOMEM.  NULL-able. */
     int (*nodes)(struct coll_team *t, int *out);
+    /* The first call of a team that is `unsure`: finds out whether the ranks of this host share
+     * memory, which may wait for them, and unprepares the team if not. */
+    void (*settle)(struct coll_team *t);
     /* For a team of some ranks of another team: the rank there.  NULL: not such a team. */
     int (*whole_rank)(const struct coll_team *t, int rank);
 };
@@ -124,6 +127,7 @@ struct coll_team {
     void *arg; /* the communicator, for ops */
     int rank, size;
     bool one_node; /* all ranks share a node segment */
+    bool unsure;   /* as far as is known: ops->settle() */
     uint32_t seq;  /* collective calls so far, the same on all ranks; gives tags and epochs */
     /* Calls so far of the kinds that coll/gpu votes on, on a team with a node, and persistent calls
      * created; the same on all ranks, including ranks without devices. */

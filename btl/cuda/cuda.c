@@ -266,12 +266,10 @@ static int cuda_add_peer(struct btl *btl, const struct rt_proc *proc, const void
 
     if (proc->ns != 0) {
         err = guest_get(b, *proc, &p);
-    } else if (proc->rank >= (uint32_t)rt_boot.size || rt_boot_local(proc->rank) < 0) {
-        err = -RT_EUNREACH;
     } else {
-        p = b->peers[rt_boot_local(proc->rank)];
-        if (!p)
-            err = peer_make(b, *proc, rt_boot_local(proc->rank), NULL, &p);
+        int local = proc->rank < (uint32_t)rt_boot.size ? rt_node_local(proc->rank) : -1;
+        p = local >= 0 ? b->peers[local] : NULL;
+        err = local < 0 ? -RT_EUNREACH : p ? 0 : peer_make(b, *proc, local, NULL, &p);
     }
     if (err == 0)
         *out = &p->base;

@@ -388,10 +388,10 @@ static int shm_add_peer(struct btl *btl, const struct rt_proc *proc, const void 
             *out = &p->base;
         return err;
     }
-    if (proc->rank >= (uint32_t)rt_boot.size || rt_boot_local(proc->rank) < 0 ||
-        proc->rank == (uint32_t)rt_boot.rank)
+    int local = proc->rank < (uint32_t)rt_boot.size ? rt_node_local(proc->rank) : -1;
+    if (local < 0 || local == rt_node.rank)
         return -RT_EUNREACH;
-    int err = peer_get((struct btl_shm *)btl, rt_boot_local(proc->rank), &p);
+    int err = peer_get((struct btl_shm *)btl, local, &p);
     if (err == 0)
         *out = &p->base;
     return err;

@@ -35,10 +35,20 @@ static int must_begin(const struct coll_team *t, int err)
     return err;
 }
 
+/* Before the first call. */
+static int settle(struct coll_team *t)
+{
+    bool unsure = t->unsure;
+    t->unsure = false;
+    if (unsure)
+        t->ops->settle(t);
+    return t->hier && !t->hier->mapped ? coll_hier_map(t->hier) : 0;
+}
+
 static int begin(struct coll_task *k)
 {
     struct coll_team *t = k->team;
-    int err = rt_unlikely(t->hier && !t->hier->mapped) ? coll_hier_map(t->hier) : 0;
+    int err = rt_unlikely(t->unsure || (t->hier && !t->hier->mapped)) ? settle(t) : 0;
     if (rt_unlikely(err < 0))
         return must_begin(t, err);
     bool counted = !k->messages && is_counted(t, &k->args);
@@ -79,6 +89,8 @@ void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_ta
     k->tag = (int)(k->seq & TAG_NUMBERS) | COLL_TAG_PERSISTENT;
     k->messages = true;
     k->fixed = NULL;
+    if (rt_unlikely(t->unsure))
+        (void)settle(t); /* an error is found again by the first start */
     if (t->hier || !is_counted(t, a))
         return;
     t->gate_inits++;

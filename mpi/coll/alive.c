@@ -42,7 +42,7 @@ static bool has_died(const struct wm_comm *c, int i)
     const struct rt_other *o = rt_others_find(p);
     if (o)
         return o->ended && !rt_others_said_last(o);
-    int local = p.ns == 0 && rt_node.bells ? rt_boot_local(p.rank) : -1;
+    int local = p.ns == 0 ? rt_node_attached(p.rank) : -1;
     if (local >= 0)
         return !rt_node_said_last(local) && rt_node_gone(local);
     const struct wm_peer *peer = wm_domain_known(c->dom, p);

@@ -159,8 +159,35 @@ static enum coll_ended team_ended(struct coll_team *t, int rank)
     .dev_repin = wm_team_dev_repin, .device = wm_coll_device, .nodes = team_nodes, \
     .stage = wm_coll_stage
 
+/* Whether the launcher has started a process on this host. */
+static bool started_here(struct rt_proc p)
+{
+    return p.ns == 0 && rt_node.base && rt_boot_local(p.rank) >= 0;
+}
+
+/* Whether a process shares the node segment of this process.  May wait until the process is in
+ * MPI_Init. */
+static bool is_here(struct rt_proc p) { return p.ns == 0 && rt_node_local(p.rank) >= 0; }
+
+/* MPI_COMM_WORLD is made in MPI_Init, which waits for no process: that its ranks on this host share
+ * memory is an assumption, which every rank of the host checks in its first collective, with the
+ * same result.  A host of which two ranks share none counts as one where ranks send messages. */
+static void team_settle(struct coll_team *t)
+{
+    const struct wm_comm *c = t->arg;
+    const struct coll_team *local = coll_team_local(t);
+    const int *ranks = coll_team_local_ranks(t);
+    for (int i = 0; i < local->size; i++)
+        if (!is_here(wm_group_proc(c->group, ranks ? ranks[i] : i))) {
+            coll_team_unprepare(t);
+            t->one_node = false;
+            return;
+        }
+}
+
 static const struct coll_team_ops team_ops = {
     COMMON_OPS,
+    .settle = team_settle,
     .shm_alloc = team_shm_alloc,
     .shm_free = team_shm_free,
     .shm_at = team_shm_at,
@@ -274,7 +301,7 @@ static int agree_near(struct wm_comm *c, bool *near)
     for (int i = 0; i < c->size; i++) {
         struct rt_proc p = wm_group_proc(c->group, i);
         const struct rt_other *o = rt_others_find(p);
-        far |= p.ns == 0 ? rt_boot_local(p.rank) < 0 : !o || o->ended;
+        far |= p.ns == 0 ? rt_node_local(p.rank) < 0 : !o || o->ended;
     }
     struct wm_exch x = wm_exch_all(c, WM_TAG_COMM);
     int err = wm_exch_combine(&x, &far, sizeof far, merge_far);
@@ -301,23 +328,18 @@ void wm_coll_team_like(struct wm_comm *c, const struct wm_comm *model)
 
 /* ---- creation and end ---- */
 
-/* Whether a process shares the node segment of this process. */
-static bool is_here(struct rt_proc p)
-{
-    return p.ns == 0 && rt_node.base && rt_boot_local(p.rank) >= 0;
-}
-
-static bool on_one_node(const struct wm_group *g)
-{
-    for (int i = 0; i < g->size; i++)
-        if (!is_here(wm_group_proc(g, i)))
-            return false;
-    return true;
-}
-
 static bool is_world(const struct wm_comm *c)
 {
     return c->obj.handle == (uint32_t)(uintptr_t)MPI_COMM_WORLD;
+}
+
+static bool on_one_node(const struct wm_comm *c)
+{
+    bool (*counts)(struct rt_proc) = is_world(c) ? started_here : is_here;
+    for (int i = 0; i < c->group->size; i++)
+        if (!counts(wm_group_proc(c->group, i)))
+            return false;
+    return true;
 }
 
 static void leave(struct coll_team *t, size_t off, size_t nbytes)
@@ -389,15 +411,17 @@ void wm_coll_team_plain(struct wm_comm *c)
 {
     struct coll_team *t = &c->team;
     *t = (struct coll_team){ .ops = &team_ops, .arg = c, .rank = c->rank, .size = c->size };
-    t->one_node = !c->inter && on_one_node(c->group);
+    t->one_node = !c->inter && on_one_node(c);
+    t->unsure = is_world(c) && !rt_load_acquire(&rt_node.settled);
     if (c->inter) {
         t->local = &c->local->team;
         t->remote_size = c->remote->size;
     }
 }
 
-/* The ranks on this host, ascending; returns how many.  A group of consecutive processes contains a
- * consecutive run of the local processes, so a large group need not be searched. */
+/* The ranks that the launcher has started on this host, ascending; returns how many.  A group of
+ * consecutive processes contains a consecutive run of the local processes, so a large group need
+ * not be searched. */
 static int ranks_here(const struct wm_group *g, int *ranks)
 {
     int n = 0;
@@ -407,17 +431,23 @@ static int ranks_here(const struct wm_group *g, int *ranks)
             ranks[n++] = (int)r;
     }
     for (int i = 0; g->procs && i < g->size && n < rt_boot.local_size; i++)
-        if (is_here(g->procs[i]))
+        if (started_here(g->procs[i]))
             ranks[n++] = i;
-    if (n == 0)
-        ranks[n++] = g->rank; /* without a node segment, this process shares memory with no other */
     return n;
 }
 
 static int split(struct wm_comm *c)
 {
-    int *ranks = malloc((size_t)rt_boot.local_size * sizeof *ranks);
-    int err = ranks ? coll_team_split(&c->team, ranks, ranks_here(c->group, ranks)) : -RT_ENOMEM;
+    int *ranks = malloc((size_t)rt_boot.local_size * sizeof *ranks), n = 0;
+    if (!ranks)
+        return -RT_ENOMEM;
+    n = ranks_here(c->group, ranks);
+    bool shared = n > 0; /* without a node segment, a process shares memory with no other */
+    for (int i = 0; i < n && shared && !is_world(c); i++)
+        shared = is_here(wm_group_proc(c->group, ranks[i]));
+    if (!shared)
+        ranks[0] = c->rank;
+    int err = coll_team_split(&c->team, ranks, shared ? n : 1);
     free(ranks);
     return err;
 }

@@ -321,6 +321,7 @@ static void rest(const char *call)
     wm_comm_rest();
     rt_layout_gpu_fini();
     rt_gpu_fini();
+    rt_node_publish();
     rt_node_leave();
     if (cfg.check_leaks)
         report_leaks(call);

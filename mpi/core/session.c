@@ -12,6 +12,7 @@
 #include "mpi/p2p/domain.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
+#include "runtime/mem/segment.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -319,7 +320,10 @@ static int pset_find(const char *name, enum pset *out)
 
 static int pset_size(enum pset p)
 {
-    return p == PSET_WORLD ? rt_boot.size : p == PSET_SELF ? 1 : rt_boot.local_size;
+    int n = 0;
+    for (int i = 0; p == PSET_SHARED && i < rt_boot.local_size; i++)
+        n += rt_node_local(rt_boot.local_procs[i]) >= 0;
+    return p == PSET_WORLD ? rt_boot.size : p == PSET_SELF ? 1 : n;
 }
 
 int wm_api_session_get_num_psets(struct wm_session *session, struct wm_info *info, int *npset_names)
@@ -386,9 +390,10 @@ int wm_api_group_from_session_pset(struct wm_session *session, const char *pset_
     struct rt_proc *procs = malloc((size_t)n * sizeof *procs);
     if (!procs)
         return wm_err(MPI_ERR_NO_MEM, "no memory for a group of %d processes", n);
-    for (int i = 0; i < n; i++)
-        procs[i] = (struct rt_proc){ 0, p == PSET_SELF ? (uint32_t)rt_boot.rank
-                                                       : rt_boot.local_procs[i] };
+    for (int i = 0, k = 0; k < n; i++)
+        if (p == PSET_SELF || rt_node_local(rt_boot.local_procs[i]) >= 0)
+            procs[k++] = (struct rt_proc){ 0, p == PSET_SELF ? (uint32_t)rt_boot.rank
+                                                             : rt_boot.local_procs[i] };
     err = wm_group_create(procs, n, newgroup);
     if (!err)
         wm_group_set_session(*newgroup, session);

@@ -12,6 +12,7 @@
 #include "mpi/p2p/domain.h"
 #include "runtime/base/err.h"
 #include "runtime/boot/jobs.h"
+#include "runtime/mem/segment.h"
 #include "runtime/topo/topo.h"
 #include <stdlib.h>
 #include <string.h>
@@ -166,7 +167,7 @@ int wm_api_comm_split(struct wm_comm *comm, int color, int key, struct wm_comm *
 static bool is_self(struct rt_proc p) { return p.ns == 0 && p.rank == (uint32_t)rt_boot.rank; }
 static bool in_job(struct rt_proc p) { return p.ns == 0; }
 /* Processes of another job on this host do not count: they take no part in shared windows. */
-static bool on_host(struct rt_proc p) { return p.ns == 0 && rt_boot_local(p.rank) >= 0; }
+static bool on_host(struct rt_proc p) { return p.ns == 0 && rt_node_local(p.rank) >= 0; }
 
 /* An order that all processes agree on. */
 static bool comes_before(struct rt_proc a, struct rt_proc b)

@@ -118,10 +118,10 @@ static int publish(struct wm_domain *d, int first)
     return any ? rt_boot_commit() : 0;
 }
 
-/* Local rank of a process of this host; -1: another host. */
+/* Local rank of a process that shares memory with this one; -1: it does not. */
 static int local_rank(const struct wm_peer *p)
 {
-    return p->proc.ns == 0 && rt_node.bells ? rt_boot_local(p->proc.rank) : -1;
+    return p->proc.ns == 0 ? rt_node_attached(p->proc.rank) : -1;
 }
 
 /* Whether the process publishes its end in shared memory. */
@@ -241,6 +241,54 @@ int wm_domain_open_jobs(struct wm_domain *d)
                   "WEFT_BTL is \"%s\"",
                   cfg.btl);
     return any ? 0 : -RT_EUNREACH;
+}
+
+/* Committed with the addresses of transports that were opened for ranks that are apart. */
+#define APART_KEY "weft.apart"
+
+/* Ranks of this host do not share memory with this one: they are reached like those of other hosts.
+ */
+static void open_apart(struct wm_domain *d)
+{
+    int first = d->nbtl, err = 0;
+    d->napart = rt_load_relaxed(&rt_node.napart);
+    for (int i = 0; btl_all[i] && !err; i++)
+        if (btl_all[i]->remote && btl_wanted(btl_all[i]->name) && !is_open(d, btl_all[i]))
+            err = open_transport(d, btl_all[i]);
+    if (!err && d->nbtl > first)
+        err = rt_boot_put(APART_KEY, "", 1);
+    if (!err)
+        err = publish(d, first);
+    if (err)
+        log_error(MPI, "could not open the transports to ranks of %s that do not share memory: %s",
+                  rt_boot.host, rt_err_text(err));
+}
+
+static bool has_remote(const struct wm_domain *d)
+{
+    for (int i = 0; i < d->nbtl; i++)
+        if (d->btl[i]->ops->remote)
+            return true;
+    return false;
+}
+
+static bool is_apart(struct rt_proc p)
+{
+    return p.ns == 0 && rt_node.base && rt_boot_local(p.rank) >= 0 && rt_node_local(p.rank) < 0;
+}
+
+/* Waits until a rank that is apart has published the addresses of its transports: it finds out that
+ * it is apart in its next call that waits or polls, or leaves MPI. */
+static void await_apart(struct rt_proc proc)
+{
+    long pause_ns = 1000000;
+    void *val = NULL;
+    size_t len;
+    while (rt_boot_get(proc, APART_KEY, &val, &len, 0) == -RT_ENOENT) {
+        nanosleep(&(struct timespec){ .tv_nsec = pause_ns }, NULL);
+        pause_ns = pause_ns < 20000000 ? pause_ns * 2 : pause_ns;
+    }
+    free(val);
 }
 
 static int open_transports(struct wm_domain *d, const struct btl_ops *const *all)
@@ -480,6 +528,9 @@ static void spare_fini(struct wm_domain *d)
 void wm_domain_rest(struct wm_domain *d)
 {
     rt_lock(&d->lock);
+    rt_node_seek();
+    if (!rt_load_acquire(&rt_node.settled) && !has_remote(d))
+        (void)rt_boot_put(APART_KEY, "", 1); /* no address follows, so no process waits for one */
     drain(d);
     see_off(d);
     wm_dev_rest(d);
@@ -560,6 +611,11 @@ static int connect_by(struct wm_domain *d, int i, struct rt_proc proc, struct bt
 /* The first transport with messages, in order of preference, that reaches the process. */
 static int connect_peer(struct wm_domain *d, struct rt_proc proc, struct btl_peer **out)
 {
+    if (is_apart(proc)) {
+        open_apart(d);
+        if (has_remote(d) && !remote_wanted(btl_all))
+            await_apart(proc);
+    }
     for (int i = 0; i < d->nbtl; i++) {
         int err = btl_has_messages(d->btl[i]) ? connect_by(d, i, proc, out) : -RT_EUNREACH;
         if (err != -RT_EUNREACH)
@@ -719,6 +775,8 @@ int wm_progress(struct wm_domain *d)
         n += advance_tasks(d);
     if (rt_unlikely(d->cancels) && !n)
         wm_cancel_look(d);
+    if (rt_unlikely(d->napart != rt_load_relaxed(&rt_node.napart)))
+        open_apart(d);
     return n;
 }
 

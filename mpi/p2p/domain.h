@@ -101,7 +101,8 @@ struct wm_domain {
     _Alignas(RT_CACHE_LINE) struct wm_stats stats;
     struct btl *btl[WM_BTL_MAX];
     int nbtl;
-    bool has_fds;               /* some transports' events make descriptors readable */
+    bool has_fds;    /* some transports' events make descriptors readable */
+    uint32_t napart; /* of rt_node, when transports to other hosts were last opened for it */
     struct rt_list sleepers;    /* threads that are asleep in a wait: wait.c */
     struct wm_sleeper *watcher; /* the waiting thread that sleeps on the bell; NULL: none */
     int nawake;                 /* threads in waits that are awake */

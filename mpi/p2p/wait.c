@@ -160,6 +160,8 @@ static void watch(struct wm_domain *d, struct wm_wait *w)
     uint32_t armed = rt_bell_arm(d->has_fds);
     rt_lock(&d->lock);
     rt_node_look();
+    if (rt_unlikely(!rt_load_acquire(&rt_node.settled)))
+        limit_us = RT_NODE_SEEK_US;
     int nfds = wm_domain_sleep_fds(d, fds, &limit_us);
     bool rung = true;
     if (nfds >= 0 && !exhaust(d)) {

@@ -79,7 +79,7 @@ static int check_shared(const struct wm_comm *comm)
 {
     for (int i = 0; i < comm->size; i++) {
         struct rt_proc p = wm_group_proc(comm->group, i);
-        if (p.ns != 0 || rt_boot_local(p.rank) < 0)
+        if (p.ns != 0 || rt_node_local(p.rank) < 0)
             return wm_err(MPI_ERR_RMA_SHARED,
                           "not all processes of the communicator are on one host; make it with "
                           "MPI_Comm_split_type and MPI_COMM_TYPE_SHARED");
@@ -222,7 +222,7 @@ static int lowest(struct wm_rma *r, int *err)
     struct wm_rma_target *t;
     for (int i = 0; i < r->comm->size && !*err; i++) {
         struct rt_proc p = wm_group_proc(r->comm->group, i);
-        if (p.ns != 0 || rt_boot_local(p.rank) < 0)
+        if (p.ns != 0 || rt_node_local(p.rank) < 0)
             continue;
         *err = wm_rma_named(r, i, &t);
         if (!*err && address_of(r, t))

@@ -85,7 +85,7 @@ static int find_members(struct wm_rma *r, const struct wm_comm *c, struct wm_rma
         return wm_err(MPI_ERR_NO_MEM, "no memory for a window");
     for (int i = 0; i < g->size; i++) {
         struct rt_proc p = wm_group_proc(g, i);
-        int local = p.ns == 0 ? rt_boot_local(p.rank) : -1;
+        int local = p.ns == 0 ? rt_node_local(p.rank) : -1;
         if (local < 0)
             continue;
         if (i == c->rank)

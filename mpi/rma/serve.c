@@ -9,6 +9,7 @@
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/send.h"
 #include "runtime/base/err.h"
+#include "runtime/mem/segment.h"
 #include "runtime/base/log.h"
 #include <stdlib.h>
 #include <string.h>
@@ -509,7 +510,7 @@ void wm_rma_peer_gone(struct wm_rma *r, const struct wm_peer *p)
             if (o->peer == p)
                 origin_gone(r, o);
     }
-    int local = p->proc.ns == 0 ? rt_boot_local(p->proc.rank) : -1;
+    int local = p->proc.ns == 0 ? rt_node_attached(p->proc.rank) : -1;
     if (local >= 0 && r->ctl && wm_rma_has_left(r, local))
         return;
     if (!r->dead && wm_group_find(r->comm->group, p->proc) >= 0)

@@ -81,7 +81,7 @@ static struct wm_rma_target *make(struct wm_rma *r, int rank)
         return NULL;
     struct rt_proc proc = wm_group_proc(r->comm->group, rank);
     t->rank = rank;
-    t->local = proc.ns == 0 && rt_node.bells ? rt_boot_local(proc.rank) : -1;
+    t->local = proc.ns == 0 ? rt_node_local(proc.rank) : -1;
     t->ctl = t->local >= 0 ? wm_rma_ctl_at(r, t->local) : NULL;
     t->by_ctl = t->ctl && !wm_rma_by_messages();
     t->unit = t->ctl ? t->ctl->unit : r->same_unit > 0 ? r->same_unit : 0;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 rt_sources += runtime/mem/segment.h runtime/mem/segment_int.h
-rt_sources += runtime/mem/segment.c runtime/mem/segment_alloc.c runtime/mem/bell.c \
+rt_sources += runtime/mem/segment.c runtime/mem/segment_alloc.c runtime/mem/segment_apart.c runtime/mem/bell.c \
 	runtime/mem/peer.h runtime/mem/peer.c
 rt_sources += runtime/mem/others.h runtime/mem/others.c
 rt_sources += runtime/mem/share.h runtime/mem/share.c

@@ -297,6 +297,8 @@ void rt_node_look(void)
 {
     struct node_private *my = &rt_node_private;
     struct timespec t;
+    if (rt_unlikely(!rt_load_acquire(&rt_node.settled)))
+        rt_node_seek();
     if (!rt_node.base || rt_load_relaxed(&node_head()->nleft) == my->nended)
         return;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
@@ -442,6 +444,7 @@ int rt_node_open(size_t pair_nbytes)
                                 .nbytes = my->at.nbytes,
                                 .rank = rank,
                                 .size = size,
+                                .settled = size == 1,
                                 .bells = (struct rt_bell *)(base + my->at.bells) };
     struct rt_bell *b = &rt_node.bells[rank];
     rt_bell_init();
@@ -450,6 +453,7 @@ int rt_node_open(size_t pair_nbytes)
     rt_store_release(&b->alive, 1u);
     if (rt_fetch_add(&node_head()->attached, 1u) + 1 == (uint32_t)size && size > 1)
         unlink(my->path);
+    rt_node_arrived();
     return 0;
 }
 

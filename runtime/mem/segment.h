@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "runtime/base/atomic.h"
+#include "runtime/boot/boot.h"
 
 /* Flags of rt_bell.asleep.  POLLS: the sleep is in poll(2) over its bell socket and descriptors of
  * transports.  FENCE: the owner has no membarrier(2), so ringing processes must fence and read
@@ -44,6 +45,9 @@ struct rt_node {
     /* Processes of this host that are known to have ended: of this job, rt_node_look(); of other
      * jobs, rt_others_ended(). */
     uint32_t nended;
+    /* Local processes that are known to map another segment; no more will be found. */
+    uint32_t napart;
+    bool settled;
 };
 extern RT_HIDDEN struct rt_node rt_node; /* base is NULL until opened; a singleton has size 1 */
 
@@ -103,6 +107,30 @@ static inline void *rt_node_at(size_t off) { return rt_node.base + off; }
  * reserved, for collectives of MPI_COMM_WORLD, which exists before any message. */
 #define RT_NODE_WORLD_PER_RANK 1536u
 size_t rt_node_world_block(void);
+
+/* ---- segment_apart.c: which processes of this host map this segment.  The only place that may
+ * answer whether a process shares memory with this one: rt_boot_local() is the launcher's view.
+ * ----
+ */
+
+/* Local rank of a job rank that maps this segment; -1: it is on another host, or has a segment of
+ * its own, as in a container with a private /dev/shm.  Waits until that is known: until the process
+ * is in MPI_Init. */
+int rt_node_find(uint32_t rank);
+static inline int rt_node_local(uint32_t rank)
+{
+    return rt_likely(rt_load_acquire(&rt_node.settled) && !rt_load_relaxed(&rt_node.napart))
+               ? rt_boot_local(rank)
+               : rt_node_find(rank);
+}
+/* Without waiting; -1 also for a process that has not attached yet. */
+int rt_node_attached(uint32_t rank);
+/* Finds processes that map another segment, while rt_node.settled is false.  Called now and then by
+ * a process that waits, at least every RT_NODE_SEEK_US. */
+#define RT_NODE_SEEK_US 100000
+void rt_node_seek(void);
+/* Publishes this process's segment, if others may look for it; before rt_boot_leave(). */
+void rt_node_publish(void);
 
 /* Whether local rank `r` has attached and has gone: it has detached, or its process does not exist
  * (one system call). */

@@ -12,8 +12,8 @@
 #define NODE_AREA_PER_RANK (64u << 20)
 #define NODE_GRANULE (64u << 10)
 
-/* "nodweft5": changes when something changes that processes of other jobs read. */
-#define NODE_MAGIC 0x3574666577646f6eu
+/* "nodweft6": changes when something changes that processes of other jobs read. */
+#define NODE_MAGIC 0x3674666577646f6eu
 
 /* First page.  The first group of members is constant once the file has its name; the second is
  * accessed atomically. */
@@ -27,6 +27,8 @@ struct node_head {
     uint32_t stale;                            /* 1: the process that has set it replaces the
                                                 * file */
     uint32_t nleft;                            /* processes whose bell.alive is 2 */
+    uint32_t awaited;  /* processes that sleep on `arrivals` until others attach */
+    uint32_t arrivals; /* futex word */
     _Alignas(RT_CACHE_LINE)
         uint32_t lock; /* of the block bitmap: local rank + 1 of the holder, 0: free */
     uint32_t emptied;  /* blocks freed so far: for processes that have registered memory of the
@@ -61,6 +63,9 @@ static inline uint64_t *node_bits(void)
 
 /* Offsets in a segment for `size` ranks. */
 struct node_layout rt_node_layout(size_t size, size_t pair_nbytes);
+
+/* Notifies the processes that wait for this one to attach. */
+void rt_node_arrived(void);
 
 /* Registers for membarrier and initialises this process's bell. */
 void rt_bell_init(void);
