@@ -27,10 +27,6 @@
  * DEVICE_LOOK-th of these polls also polls the transports. */
 #define DEVICE_POLLS 2000
 #define DEVICE_LOOK 16
-/* Where ranks outnumber cores, polling delays the ranks that this call waits for, so each poll is
- * followed by a yield.  Once all ranks have entered a call, the call needs far fewer rounds than
- * this. */
-#define OWN_YIELDS 50
 /* In host calls without messages, one yield in YIELDS_LOOK is followed by a poll of the
  * transports. */
 #define YIELDS_LOOK 8
@@ -149,12 +145,15 @@ static bool has_messages(const struct coll_task *k)
     return k->alg && !(k->alg->need & COLL_NEED_ONE_NODE);
 }
 
-/* run_alone() for hosts where ranks outnumber cores. */
+/* run_alone() for hosts where ranks outnumber cores.  Polling delays the ranks that this call waits
+ * for, so each poll is followed by a yield. */
 static bool run_yielding(struct wm_domain *d, struct coll_task *k)
 {
+    struct rt_idle idle = { 0 };
+    enum rt_idle_advice advice = RT_IDLE_POLL;
     int polls = rt_idle_yield_polls();
     bool look = has_messages(k) || k->args.mem != RT_MEM_HOST;
-    for (int i = 1; i <= OWN_YIELDS; i++) {
+    for (int i = 1; advice == RT_IDLE_POLL; i++) {
         if (coll_task_advance(k))
             return true;
         for (int poll = 0; poll < polls; poll++) {
@@ -163,7 +162,7 @@ static bool run_yielding(struct wm_domain *d, struct coll_task *k)
                 return true;
         }
         rt_unlock(&d->lock);
-        rt_idle_yield();
+        advice = rt_idle_step_shared(&idle);
         rt_lock(&d->lock);
         if (look || i % YIELDS_LOOK == 0)
             wm_progress(d);

@@ -332,8 +332,7 @@ void wm_check_failed(struct wm_comm *comm)
     while (rt_now_ns() - begin < PATIENCE_NS) {
         wm_progress(c->dom);
         rt_unlock(&c->dom->lock);
-        if (rt_idle_step(&idle, 1) == RT_IDLE_SLEEP)
-            idle = (struct rt_idle){ 0 };
+        rt_idle_pause(&idle, 1);
         rt_lock(&c->dom->lock);
     }
     rt_unlock(&c->dom->lock);

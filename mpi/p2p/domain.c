@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "btl/all/all.h"
 #include "coll/begin.h"
 #include "mpi/p2p/cancel.h"
@@ -484,17 +483,16 @@ static bool may_leave(const struct wm_domain *d)
 }
 
 /* Waits until every transport may close.  No event wakes a process when its last message is
- * acknowledged, so this loop polls, with pauses of 20 us at first and 5 ms in the end. */
+ * acknowledged. */
 static void see_off(struct wm_domain *d)
 {
-    long pause_ns = 20000;
+    struct rt_idle idle = { 0 };
     while (!may_leave(d)) {
         if (wm_progress(d))
             continue;
         rt_unlock(&d->lock);
-        nanosleep(&(struct timespec){ .tv_nsec = pause_ns }, NULL);
+        rt_idle_pause(&idle, 1);
         rt_lock(&d->lock);
-        pause_ns = pause_ns < 5000000 ? pause_ns * 2 : pause_ns;
     }
 }
 

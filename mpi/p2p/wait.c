@@ -154,7 +154,7 @@ static void look_for_ended(struct wm_domain *d, struct wm_wait *w)
 static void watch(struct wm_domain *d, struct wm_wait *w)
 {
     struct wm_sleeper s = { .w = w };
-    int fds[WM_BTL_MAX], limit_us = NET_US;
+    int fds[WM_BTL_MAX], limit_us = w->limit_us ? (int)w->limit_us : NET_US;
     d->watcher = &s;
     rt_unlock_plain(&d->lock);
     uint32_t armed = rt_bell_arm(d->has_fds);
@@ -202,14 +202,13 @@ static void cond_init(pthread_cond_t *c)
 static void follow(struct wm_domain *d, struct wm_wait *w)
 {
     struct wm_sleeper s = { .w = w };
-    struct timespec limit;
     int err = 0;
     if (!exhaust(d)) {
         uint64_t begin = rt_now_ns();
+        uint64_t end = begin + (w->limit_us ? w->limit_us : NET_US) * UINT64_C(1000);
+        struct timespec limit = { (time_t)(end / 1000000000u), (long)(end % 1000000000u) };
         cond_init(&s.wake);
         fall_asleep(d, &s);
-        clock_gettime(CLOCK_MONOTONIC, &limit);
-        limit.tv_sec += NET_US / 1000000;
         while (s.asleep && !err)
             err = pthread_cond_timedwait(&s.wake, &d->lock.m, &limit);
         pthread_cond_destroy(&s.wake);
@@ -247,17 +246,18 @@ void wm_domain_sleep(struct wm_domain *d, struct wm_wait *w)
 
 void wm_domain_idle(struct wm_domain *d, struct wm_wait *w)
 {
-    bool awake = rt_gpu_nactive;
+    bool by_timer = rt_gpu_nactive; /* no bell rings when a GPU has finished */
+    enum rt_idle_advice advice = RT_IDLE_POLL;
     count(d, w);
     int nawake = d->nawake;
     rt_unlock(&d->lock);
-    enum rt_idle_advice advice = rt_idle_step(&w->idle, nawake);
-    if (rt_unlikely(advice != RT_IDLE_POLL && awake))
-        rt_idle_yield();
+    if (rt_unlikely(by_timer))
+        rt_idle_pause(&w->idle, nawake);
+    else
+        advice = rt_idle_step(&w->idle, nawake);
     rt_lock(&d->lock);
-    if (rt_likely(advice == RT_IDLE_POLL) || awake)
-        return;
-    sleep_once(d, w);
+    if (rt_unlikely(advice == RT_IDLE_SLEEP))
+        sleep_once(d, w);
 }
 
 void wm_domain_left(struct wm_domain *d, struct wm_wait *w)
@@ -290,10 +290,20 @@ void wm_domain_wait(struct wm_domain *d, const uint32_t *done)
     wm_domain_left(d, &w);
 }
 
-/* Polls without success until the next look, and whether a poll has succeeded since the last one;
- * approximate with threads. */
+/* Polls without success until the next look, and whether a poll has succeeded since the last look
+ * and since the last idle step of a loop; approximate with threads. */
 static int32_t polls_left = LOOK_POLLS;
 static uint8_t poll_succeeded;
+#define SINCE_LOOK 1u
+#define SINCE_IDLE 2u
+
+/* Whether a poll has succeeded, for the first time since this was last asked. */
+static bool take_success(uint8_t since)
+{
+    uint8_t all = rt_load_relaxed(&poll_succeeded);
+    rt_store_relaxed(&poll_succeeded, (uint8_t)(all & ~since));
+    return all & since;
+}
 
 /* A program that polls until it finds something never sleeps. */
 static __attribute__((noinline, cold)) void look_for_ended_polling(void)
@@ -302,20 +312,42 @@ static __attribute__((noinline, cold)) void look_for_ended_polling(void)
     struct wm_domain *d = wm_main_domain;
     rt_lock(&d->lock);
     rt_store_relaxed(&polls_left, LOOK_POLLS);
-    if (rt_load_relaxed(&poll_succeeded))
+    if (take_success(SINCE_LOOK))
         polling = (struct wm_wait){ 0 };
-    rt_store_relaxed(&poll_succeeded, 0);
     look_for_ended(d, &polling);
     rt_unlock(&d->lock);
 }
 
+/* A program that does something else between two calls takes longer than this. */
+#define LOOP_NS 2000u
+
 /* With threads, a thread that polls takes the lock again before another one has woken up, for whose
  * sake the lock was released.  With more ranks than cores, a rank that polls keeps the sender of
  * the answer off the core until its time slice ends, milliseconds later. */
+static __attribute__((noinline)) void idle_in_loop(void)
+{
+    static _Thread_local struct {
+        struct wm_wait wait;
+        uint64_t left_ns, begin_ns;
+    } loop;
+    struct wm_domain *d = wm_main_domain;
+    uint64_t now = rt_now_ns();
+    if (take_success(SINCE_IDLE) || now - loop.left_ns > LOOP_NS) {
+        loop.wait = (struct wm_wait){ 0 };
+        loop.begin_ns = now;
+    }
+    rt_lock(&d->lock);
+    loop.wait.limit_us = (uint32_t)(rt_idle_nap_ns(now - loop.begin_ns) / 1000);
+    wm_domain_idle(d, &loop.wait);
+    wm_domain_left(d, &loop.wait);
+    rt_unlock(&d->lock);
+    loop.left_ns = rt_now_ns();
+}
+
 void wm_domain_polled(bool found)
 {
     if (found) {
-        rt_store_relaxed(&poll_succeeded, 1);
+        rt_store_relaxed(&poll_succeeded, SINCE_LOOK | SINCE_IDLE);
         return;
     }
     int32_t left = rt_load_relaxed(&polls_left) - 1;
@@ -323,5 +355,5 @@ void wm_domain_polled(bool found)
     if (rt_unlikely(left < 0))
         look_for_ended_polling();
     if (rt_threaded || rt_idle_oversubscribed())
-        rt_idle_yield();
+        idle_in_loop();
 }

@@ -13,6 +13,7 @@ struct wm_wait {
     void *arg;
     struct rt_idle idle;
     bool counted;               /* in domain->nawake */
+    uint32_t limit_us;          /* of one sleep; 0: the safety net of wait.c */
     uint64_t look_ns, every_ns; /* when to look for processes that have ended, and how often */
 };
 bool wm_wait_done(void *done); /* `ready` of a done word */
@@ -35,8 +36,10 @@ void wm_domain_left(struct wm_domain *d, struct wm_wait *w);
  * for the sleep and may shorten it.  -1: one of them has work already.  Under the lock; one
  * wm_progress() must follow before the sleep. */
 int wm_domain_sleep_fds(const struct wm_domain *d, int *fds, int *limit_us);
-/* The last step of a call that polls and does not wait, without the lock.  A call that found
- * nothing yields the core where other ranks need it, because programs make such calls in loops. */
+/* The last step of a call that polls and does not wait, without the lock.  Programs make such calls
+ * in loops.  Where other ranks or threads need the core, calls in a loop that find nothing follow
+ * the policy of waits (runtime/base/idle.h): the thread yields, then sleeps until an event, for a
+ * short time. */
 void wm_domain_polled(bool found);
 
 #endif

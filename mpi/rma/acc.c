@@ -21,9 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Attempts, as in lock.c.  A stripe is held for the reduction of a page, or of a part of PART
- * bytes. */
-#define PATIENCE 4096u
 /* Packed bytes that are gathered at a time. */
 #define PART ((int64_t)32 << 10)
 
@@ -32,20 +29,18 @@ static inline uint64_t offset_of(const struct wm_rma_acc *a, const char *at)
     return (uint64_t)(uintptr_t)at - (uint64_t)(uintptr_t)a->zero;
 }
 
+/* A stripe is held for the reduction of a page, or of a part of PART bytes. */
 static void lock_slow(struct wm_rma_stripe *s)
 {
     uint32_t me = (uint32_t)rt_node.rank + 1;
-    for (uint32_t tries = 1;; tries++) {
+    struct rt_idle idle = { 0 };
+    for (;;) {
         uint32_t holder = rt_load_relaxed(&s->holder);
         if (!holder && rt_cas(&s->holder, &holder, me))
             return;
-        if (tries % PATIENCE == 0 && holder && rt_node_gone((int)holder - 1) &&
+        if (rt_idle_pause(&idle, 1) && holder && rt_node_gone((int)holder - 1) &&
             rt_cas(&s->holder, &holder, me))
             return;
-        if (tries % 64 == 0)
-            rt_idle_yield();
-        else
-            rt_relax();
     }
 }
 

@@ -17,20 +17,13 @@
 #include "runtime/mem/segment.h"
 #include <string.h>
 
-/* Looks before the check whether the process is alive, one system call. */
-#define PATIENCE 4096u
-
 static void await_change(const struct wm_rma *r, int local)
 {
     const struct wm_rma_ctl *c = wm_rma_ctl_at(r, local);
-    for (uint32_t tries = 1; rt_load_acquire(&c->changing); tries++) {
-        if (tries % PATIENCE == 0 && rt_node_gone(local))
+    struct rt_idle idle = { 0 };
+    while (rt_load_acquire(&c->changing))
+        if (rt_idle_pause(&idle, 1) && rt_node_gone(local))
             return;
-        if (tries % 64 == 0)
-            rt_idle_yield();
-        else
-            rt_relax();
-    }
 }
 
 void wm_rma_stripes_begin(const struct wm_rma *r, struct wm_rma_ctl *c)

@@ -12,11 +12,6 @@
 #include "runtime/base/idle.h"
 #include "runtime/mem/segment.h"
 
-/* Attempts before the check whether the holder of a guard is alive.  A guard is held for
- * nanoseconds, unless its holder is descheduled; the check is one kill(2).  On a machine where
- * other values were better, only a wait for a descheduled holder would be a little shorter. */
-#define PATIENCE 4096u
-
 /* Looks at a lock that another process holds before the queue is joined, and pauses between two
  * looks.  A hand-over by the queue costs both processes about a microsecond; most epochs of a few
  * operations end sooner, and all looks together take a few microseconds.  Each look takes the
@@ -25,20 +20,18 @@
 #define SPIN_LOOKS 16
 #define SPIN_GAP 16
 
+/* A guard is held for nanoseconds, unless its holder is descheduled. */
 static void guard(struct wm_rma_lock *l)
 {
     uint32_t me = (uint32_t)rt_node.rank + 1;
-    for (uint32_t tries = 1;; tries++) {
+    struct rt_idle idle = { 0 };
+    for (;;) {
         uint32_t holder = 0;
         if (rt_cas(&l->guard, &holder, me))
             return;
-        if (tries % PATIENCE == 0 && rt_node_gone((int)holder - 1) &&
+        if (rt_idle_pause(&idle, 1) && rt_node_gone((int)holder - 1) &&
             rt_cas(&l->guard, &holder, me))
             return;
-        if (tries % 16 == 0)
-            rt_idle_yield();
-        else
-            rt_relax();
     }
 }
 

@@ -3,7 +3,6 @@
  * (design: stream.h). */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "mpi/api/bind.h"
 #include "mpi/coll/exch.h"
 #include "mpi/core/comm.h"
@@ -16,6 +15,7 @@
 #include "mpi/p2p/wait.h"
 #include "mpi/stream/stream.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/idle.h"
 #include "runtime/gpu/kernel.h"
 
 _Static_assert(sizeof(struct wm_xstream_block) <= RT_GPU_STAGE_SMALL,
@@ -32,21 +32,6 @@ struct rt_list wm_xstream_comms = { &wm_xstream_comms, &wm_xstream_comms };
 static struct rt_gpu_meet_words *words_of(const struct wm_xstream_comm *s)
 {
     return (struct rt_gpu_meet_words *)s->words->p;
-}
-
-/* A nap lasts this part of the wait so far, so that the delay in detecting the end is small in
- * proportion to the wait. */
-#define NAP_PART 8
-#define NAP_MIN_NS 5000u
-#define NAP_MAX_NS 1000000u
-
-/* No yields: on kernels that count each yield as a time slice (Linux 6.18), a thread that yields
- * often gets no more time on a shared processor for seconds. */
-void wm_xstream_nap(uint64_t since_ns)
-{
-    uint64_t ns = since_ns / NAP_PART;
-    ns = ns < NAP_MIN_NS ? NAP_MIN_NS : ns < NAP_MAX_NS ? ns : NAP_MAX_NS;
-    nanosleep(&(struct timespec){ .tv_nsec = (long)ns }, NULL);
 }
 
 /* Whether calls return before the stream has reached them. */
@@ -205,7 +190,7 @@ static bool wait_idle(struct wm_domain *d, struct wm_xstream_comm *s, uint64_t n
             return false;
         wm_progress(d);
         rt_unlock(&d->lock); /* so that the proxy thread can run */
-        wm_xstream_nap(since);
+        rt_idle_nap(since);
         rt_lock(&d->lock);
     }
     return true;
@@ -715,7 +700,7 @@ int wm_xstream_wait_idle(const struct wm_xstream_call *k)
         if (wm_progress(d))
             continue;
         rt_unlock(&d->lock);
-        wm_xstream_nap(rt_now_ns() - begin);
+        rt_idle_nap(rt_now_ns() - begin);
         rt_lock(&d->lock);
     }
     return idle < 0 ? idle : 0;

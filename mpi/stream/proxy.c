@@ -39,6 +39,7 @@
 #include "mpi/p2p/request.h"
 #include "mpi/stream/stream.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/idle.h"
 #include "runtime/base/thread.h"
 
 #define TAG_PROXY (WM_TAG_COMM + 1)
@@ -299,7 +300,7 @@ static void *run(void *arg)
             if (found)
                 last = now;
             open = open || found;
-            wm_xstream_nap(now - last);
+            rt_idle_nap(now - last);
         }
     }
     return NULL;

@@ -136,9 +136,6 @@ void wm_xstream_unref(struct wm_xstream *s);
 
 /* ---- comm.c ---- */
 
-/* One nap in a wait that has been polling since `since_ns` ago; without the lock. */
-void wm_xstream_nap(uint64_t since_ns);
-
 /* State of a call on a stream communicator.  Enter checks that the communicator has a stream and is
  * usable, and whether the stream is in a capture.  On MPI_SUCCESS the lock is taken, and the thread
  * may make calls that the capture would forbid, until wm_xstream_leave().  On an error there is

@@ -11,6 +11,7 @@
 #include "mpi/p2p/domain.h"
 #include "mpi/stream/stream.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/idle.h"
 
 static struct rt_list turns = { &turns, &turns };
 static uint64_t last;
@@ -44,7 +45,7 @@ void wm_xstream_turn_await(struct wm_domain *d, struct wm_xstream_turn *t, uint6
         if (wm_progress(d))
             continue;
         rt_unlock(&d->lock);
-        wm_xstream_nap(rt_now_ns() - since);
+        rt_idle_nap(rt_now_ns() - since);
         rt_lock(&d->lock);
     }
 }

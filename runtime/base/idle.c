@@ -10,16 +10,42 @@
 #include <limits.h>
 #include <sched.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-/* Defaults.  A wake-up through a futex costs 5 to 50 us, so a rank with a core of its own spins
+/* Defaults.  A wake-up through a futex costs 5 to 50 us, so a rank with a core of its own polls
  * much longer than that.  After 2 ms without progress the cost of a wake-up is negligible.  If
  * ranks outnumber cores, a message can arrive only when another rank gets the core: 20 polls (about
  * 1 us) catch a sender that is running now; otherwise the scheduler decides. */
 #define SPIN_NS 200000u
-#define YIELD_NS 2000000u
+#define AWAKE_NS 2000000u
 #define SHARED_POLLS 20u
-#define SHARED_NS 1500000u
+
+/* A wait yields a few times and then sleeps.  Linux 6.18 advances the virtual time of a thread by a
+ * whole slice at each yield.  Threads that yield all the time beside threads that sleep and wake
+ * take the processors from all other threads for seconds (README.md).  Where ranks outnumber cores,
+ * a call in which all ranks take part needs a few yields of each of them. */
+#define SHARED_YIELDS 24u
+/* A rank with a core of its own yields at 0, 8 us, 24 us, 56 us, ... after the spin phase. */
+#define GAP_NS 8000u
+
+/* A yield that lasts this long has let a thread run that does not wait: another program, a helper
+ * thread, or a rank of a job of which this process knows nothing.  Beside other ranks that wait, a
+ * yield lasts 1 to 2 us for each of them. */
+#define CROWDED_OWN_NS 20000u
+#define CROWDED_SHARED_NS 200000u
+/* So the core is crowded.  A wait that sleeps at once is served best there: its wake-up preempts
+ * the other thread, while a poller uses up its time slice before the message comes.  The next
+ * CROWDED_FIRST waits sleep after SHARED_POLLS polls, and the wait after them tries again to poll.
+ * If the core is still crowded, twice as many waits sleep, up to CROWDED_MOST. */
+#define CROWDED_FIRST 8u
+#define CROWDED_MOST 256u
+
+/* A wait that no doorbell ends sleeps by a timer, for this part of the time since the spin phase:
+ * the delay in detecting the end is small in proportion to the wait. */
+#define NAP_PART 16u
+#define NAP_MIN_NS 20000u
+#define NAP_MAX_NS 1000000u
 
 /* With two ranks for each core, the missing rank of a collective often runs on another core at this
  * moment: this many polls (a few hundred ns) cost less than two context switches (2 us each).  With
@@ -29,16 +55,28 @@
 /* The time slice that a waiting thread requests: the shortest that Linux grants. */
 #define SLICE_NS 100000u
 
-#define CLOCK_EVERY 64u      /* polls between two reads of the clock (20 ns each) */
-#define YIELDING 0x80000000u /* in rt_idle.polls: the spin phase is over */
+#define CLOCK_EVERY 64u /* polls between two reads of the clock (20 ns each) */
+
+/* in rt_idle.polls */
+#define YIELDING 0x80000000u /* the spin phase is over */
+#define SHARED 0x40000000u   /* other waiting threads need this core */
+#define CROWDED 0x20000000u  /* another thread that does not wait needs this core */
 
 static struct policy { /* accessed by any thread */
-    uint64_t spin_ns, yield_ns;
+    uint64_t spin_ns, awake_ns;
     uint32_t spin_polls; /* number of polls of the spin phase; 0: spin_ns applies */
+    uint32_t yields;     /* the most of one wait */
+    bool fixed;          /* by settings: what waits have found changes nothing */
     int cores;           /* of one rank: if more threads wait, they yield early */
     int yield_polls;     /* polls of a collective before each yield */
     bool oversubscribed;
-} policy = { SPIN_NS, YIELD_NS, 0, 1, 0, false };
+} policy = { SPIN_NS, AWAKE_NS, 0, SHARED_YIELDS, false, 1, 0, false };
+
+/* What waits of this process have found; approximate with threads. */
+static struct {
+    uint32_t left;   /* waits that sleep at once */
+    uint32_t refill; /* for the next crowded yield; 0: CROWDED_FIRST */
+} crowd;
 
 /* Version 0 of the kernel's struct sched_attr; <linux/sched/types.h> collides with <sched.h>. */
 struct slice_attr {
@@ -52,26 +90,32 @@ _Static_assert(sizeof(struct slice_attr) == 48, "SCHED_ATTR_SIZE_VER0");
 
 void rt_idle_configure(int nranks, int ncpus)
 {
-    struct policy p = { SPIN_NS, YIELD_NS, 0, 1, 0, nranks > ncpus };
+    struct policy p = { .spin_ns = SPIN_NS, .awake_ns = AWAKE_NS, .yields = SHARED_YIELDS };
+    p.oversubscribed = nranks > ncpus;
+    p.fixed = cfg.spin_us >= 0 || cfg.sleep_us >= 0;
     p.cores = nranks < ncpus ? ncpus / nranks : 1;
     p.yield_polls = nranks <= 2 * ncpus ? PAIR_POLLS : 0;
-    if (p.oversubscribed) {
+    if (p.oversubscribed)
         p.spin_polls = SHARED_POLLS;
-        p.yield_ns = SHARED_NS;
-    }
     if (cfg.spin_us >= 0) {
         p.spin_ns = (uint64_t)cfg.spin_us * 1000u;
         p.spin_polls = cfg.spin_us ? 0 : 1;
         p.cores = INT_MAX;
     }
-    if (cfg.sleep_us >= 0)
-        p.yield_ns = (uint64_t)cfg.sleep_us * 1000u;
+    if (cfg.sleep_us >= 0) {
+        p.awake_ns = (uint64_t)cfg.sleep_us * 1000u;
+        p.yields = UINT32_MAX;
+    }
     rt_store_relaxed(&policy.spin_ns, p.spin_ns);
-    rt_store_relaxed(&policy.yield_ns, p.yield_ns);
+    rt_store_relaxed(&policy.awake_ns, p.awake_ns);
     rt_store_relaxed(&policy.spin_polls, p.spin_polls);
+    rt_store_relaxed(&policy.yields, p.yields);
+    rt_store_relaxed(&policy.fixed, p.fixed);
     rt_store_relaxed(&policy.cores, p.cores);
     rt_store_relaxed(&policy.yield_polls, p.yield_polls);
     rt_store_relaxed(&policy.oversubscribed, p.oversubscribed);
+    rt_store_relaxed(&crowd.left, 0);
+    rt_store_relaxed(&crowd.refill, 0);
 }
 
 bool rt_idle_oversubscribed(void) { return rt_load_relaxed(&policy.oversubscribed); }
@@ -80,7 +124,8 @@ int rt_idle_yield_polls(void) { return rt_load_relaxed(&policy.yield_polls); }
 
 /* Linux charges a yield with the rest of the time slice.  Beside a computing thread, each yield
  * with the default slice (1.4 to 2.8 ms) costs the waiting thread that much processor time.  A
- * thread with a short slice loses little by a yield, and runs at once when a peer wakes it.  Its
+ * thread with a short slice loses little by a yield, and runs at once when a peer wakes it from
+ * sleep.  Its
  * share of the processor does not change.  Since Linux 6.12 each thread may shorten its slice;
  * older kernels ignore the request. */
 static void request_short_slice(void)
@@ -93,14 +138,19 @@ static void request_short_slice(void)
     syscall(SYS_sched_setattr, 0, &a, 0);
 }
 
-void rt_idle_yield(void)
+/* After a yield of `ns`. */
+static bool is_crowded(uint64_t ns, bool shared)
 {
-    static _Thread_local bool requested;
-    if (rt_unlikely(!requested)) {
-        requested = true;
-        request_short_slice();
-    }
-    sched_yield();
+    uint32_t refill = rt_load_relaxed(&crowd.refill);
+    if (rt_load_relaxed(&policy.fixed))
+        return false;
+    bool crowded = ns > (shared ? CROWDED_SHARED_NS : CROWDED_OWN_NS);
+    refill = refill ? refill : CROWDED_FIRST;
+    if (crowded)
+        rt_store_relaxed(&crowd.left, refill);
+    refill = !crowded ? 0 : refill < CROWDED_MOST ? 2 * refill : refill;
+    rt_store_relaxed(&crowd.refill, refill);
+    return crowded;
 }
 
 /* Whether the spin phase ends with this poll. */
@@ -109,6 +159,8 @@ static bool spin_over(struct rt_idle *i, int nthreads)
     uint32_t polls = rt_load_relaxed(&policy.spin_polls);
     if (polls)
         return i->polls >= polls;
+    if (rt_load_relaxed(&crowd.left))
+        return i->polls >= SHARED_POLLS;
     /* another thread can take the messages that this thread has received for it only when that
      * thread gets a core */
     if (nthreads > rt_load_relaxed(&policy.cores))
@@ -121,12 +173,37 @@ static bool spin_over(struct rt_idle *i, int nthreads)
     return now - i->since_ns >= rt_load_relaxed(&policy.spin_ns);
 }
 
+static void spin_ends(struct rt_idle *i, int nthreads)
+{
+    static _Thread_local bool requested;
+    uint32_t left = rt_load_relaxed(&crowd.left);
+    bool shared = rt_idle_oversubscribed() || nthreads > rt_load_relaxed(&policy.cores);
+    if (rt_unlikely(!requested)) {
+        requested = true;
+        request_short_slice();
+    }
+    if (left)
+        rt_store_relaxed(&crowd.left, left - 1);
+    i->polls |= YIELDING | (shared ? SHARED : 0) | (left ? CROWDED : 0);
+    i->since_ns = rt_now_ns();
+}
+
 /* The yield phase is measured from its own start. */
 static enum rt_idle_advice yield_step(struct rt_idle *i)
 {
-    if (rt_now_ns() - i->since_ns >= rt_load_relaxed(&policy.yield_ns))
+    uint64_t now = rt_now_ns(), waited = now - i->since_ns;
+    if (waited >= rt_load_relaxed(&policy.awake_ns) ||
+        i->yields >= rt_load_relaxed(&policy.yields) || i->polls & CROWDED)
         return RT_IDLE_SLEEP;
-    rt_idle_yield();
+    uint64_t next = ((uint64_t)GAP_NS << (i->yields < 32 ? i->yields : 32)) - GAP_NS;
+    if (!(i->polls & SHARED) && waited < next) {
+        rt_relax();
+        return RT_IDLE_POLL;
+    }
+    i->yields++;
+    sched_yield();
+    if (is_crowded(rt_now_ns() - now, i->polls & SHARED))
+        i->polls |= CROWDED;
     return RT_IDLE_POLL;
 }
 
@@ -139,7 +216,32 @@ enum rt_idle_advice rt_idle_step(struct rt_idle *i, int nthreads)
         rt_relax();
         return RT_IDLE_POLL;
     }
-    i->polls |= YIELDING;
-    i->since_ns = rt_now_ns();
+    spin_ends(i, nthreads);
     return yield_step(i);
+}
+
+enum rt_idle_advice rt_idle_step_shared(struct rt_idle *i)
+{
+    if (!(i->polls & YIELDING))
+        spin_ends(i, INT_MAX);
+    return yield_step(i);
+}
+
+uint64_t rt_idle_nap_ns(uint64_t waited_ns)
+{
+    uint64_t ns = waited_ns / NAP_PART;
+    return ns < NAP_MIN_NS ? NAP_MIN_NS : ns < NAP_MAX_NS ? ns : NAP_MAX_NS;
+}
+
+void rt_idle_nap(uint64_t waited_ns)
+{
+    nanosleep(&(struct timespec){ .tv_nsec = (long)rt_idle_nap_ns(waited_ns) }, NULL);
+}
+
+bool rt_idle_pause(struct rt_idle *i, int nthreads)
+{
+    if (rt_idle_step(i, nthreads) == RT_IDLE_POLL)
+        return false;
+    rt_idle_nap(rt_now_ns() - i->since_ns);
+    return true;
 }

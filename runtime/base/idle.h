@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a waiting rank does between two unsuccessful polls: spin, then yield the core, then sleep.
- * The times are the settings spin_us and sleep_us, or by default depend on the ranks for each core:
- * with a core for each rank, spin long; with more ranks than cores, yield after a few polls.  The
- * caller sleeps itself, because only the layer above knows the doorbell and what must be polled
- * after it is armed. */
+/* What a waiting rank does between two unsuccessful polls: spin, then yield the core a few times,
+ * then sleep.  All waits of the library follow this one policy.  Its times are the settings spin_us
+ * and sleep_us, or by default depend on the ranks for each core: with a core for each rank, spin
+ * long; with more ranks than cores, yield after a few polls.  A caller with a doorbell sleeps
+ * itself, because only the layer above knows the doorbell and what must be polled after it is
+ * armed; a wait that no doorbell ends sleeps by a timer that grows (rt_idle_pause). */
 #ifndef RT_BASE_IDLE_H
 #define RT_BASE_IDLE_H
 
@@ -11,7 +12,7 @@
 #include <stdint.h>
 
 struct rt_idle { /* zeroed at the start of a wait and after progress */
-    uint32_t polls;
+    uint32_t polls, yields;
     uint64_t since_ns; /* time of the first clock reading; 0: not read yet */
 };
 
@@ -24,8 +25,15 @@ void rt_idle_configure(int nranks, int ncpus);
  * doorbell.  nthreads: threads of this process that wait and do not sleep, including this one; if
  * they outnumber the cores, they yield after a microsecond. */
 enum rt_idle_advice rt_idle_step(struct rt_idle *i, int nthreads);
-/* sched_yield() for a waiting thread; the first call requests short time slices. */
-void rt_idle_yield(void);
+/* The same without a spin phase, for a caller that has polled by its own rule because ranks
+ * outnumber cores. */
+enum rt_idle_advice rt_idle_step_shared(struct rt_idle *i);
+/* One step of a wait that no doorbell ends: sleeps by a timer instead of returning RT_IDLE_SLEEP.
+ * True: it has slept, so this is the time for checks that cost a system call. */
+bool rt_idle_pause(struct rt_idle *i, int nthreads);
+/* A sleep by a timer, for a wait that has lasted waited_ns; and its length. */
+void rt_idle_nap(uint64_t waited_ns);
+uint64_t rt_idle_nap_ns(uint64_t waited_ns);
 /* Polls that a collective makes before each yield if ranks outnumber cores. */
 int rt_idle_yield_polls(void);
 /* Whether the ranks outnumber the cores. */

@@ -3,32 +3,28 @@
  * under a spin lock.  The lock contains its holder, so that a process that dies with the lock does
  * not block the others.  Any thread of any local process may call. */
 #include "runtime/base/err.h"
+#include "runtime/base/idle.h"
 #include "runtime/base/log.h"
 #include "runtime/mem/segment_int.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
-
-/* Critical sections take microseconds.  If a lock is held during this many yields, its holder may
- * have died. */
-#define LOCK_PATIENCE 1024u
 
 static void bits_lock(void)
 {
     uint32_t *lock = &node_head()->lock;
     uint32_t me = (uint32_t)rt_node.rank + 1;
+    struct rt_idle idle = { 0 };
 
-    for (uint32_t tries = 1;; tries++) {
+    for (;;) {
         uint32_t holder = 0;
         if (rt_cas(lock, &holder, me))
             return;
-        if (tries % LOCK_PATIENCE == 0 && holder != me && rt_node_gone((int)holder - 1)) {
+        if (rt_idle_pause(&idle, 1) && holder != me && rt_node_gone((int)holder - 1)) {
             if (rt_cas(lock, &holder, me))
                 return; /* the incomplete change of the dead holder costs at most a leaked block */
         }
-        sched_yield();
     }
 }
 

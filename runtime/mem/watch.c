@@ -11,6 +11,7 @@
  * end the watch, and a munmap() of this process would wait for a reader forever. */
 #include "runtime/mem/watch.h"
 #include "runtime/base/err.h"
+#include "runtime/base/idle.h"
 #include "runtime/base/log.h"
 #include "runtime/base/thread.h"
 
@@ -19,7 +20,6 @@
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -243,8 +243,9 @@ enum rt_watch_report rt_watch_next(uintptr_t *start, uintptr_t *end)
     uint32_t now;
     if (watch.dead)
         return RT_WATCH_ALL;
+    struct rt_idle idle = { 0 };
     while ((now = rt_load_acquire(&rt_watch_seq.now)) & 1)
-        sched_yield(); /* as long as a read(2) takes */
+        rt_idle_pause(&idle, 1); /* as long as a read(2) takes */
     if (rt_load_acquire(&watch.broken)) {
         snprintf(watch.why_not, sizeof watch.why_not, "the program has closed Weft's descriptors");
         return RT_WATCH_ALL;

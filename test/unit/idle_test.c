@@ -17,7 +17,7 @@
 #define QUICK_NS 2000u   /* a yield among waiting ranks */
 #define LONG_NS 4000000u /* a yield to a thread that computes */
 
-static uint64_t now_ns = 1000000000u, yield_ns = QUICK_NS, wait_ns;
+static uint64_t now_ns = 1000000000u, yield_ns = QUICK_NS, wait_ns, nap_ns;
 static unsigned yields;
 
 /* Replaces the C library's function. */
@@ -33,6 +33,14 @@ int sched_yield(void)
 {
     now_ns += yield_ns;
     yields++;
+    return 0;
+}
+
+int nanosleep(const struct timespec *t, struct timespec *left)
+{
+    CHECK(!left && t->tv_sec == 0);
+    nap_ns = (uint64_t)t->tv_nsec;
+    now_ns += nap_ns;
     return 0;
 }
 
@@ -93,17 +101,39 @@ static void core_each_spins_long_then_sleeps(void)
     CHECK(steps(&i) > 1000);
     CHECK_MSG(wait_ns >= 2000000 && wait_ns < 10000000, "slept after %llu ns",
               (unsigned long long)wait_ns);
+    CHECK_MSG(yields > 2 && yields < 16, "%u yields", yields);
 }
 
+static void check_polls_little(const struct rt_idle *i, const char *what, int n)
+{
+    CHECK_MSG((i->polls & 0xffffffu) <= 20, "%s %d: %u polls", what, n, i->polls & 0xffffffu);
+    CHECK_MSG(yields > 2 && yields <= 32, "%s %d: %u yields", what, n, yields);
+    CHECK_MSG(wait_ns < 100000, "%s %d: slept after %llu ns", what, n, (unsigned long long)wait_ns);
+}
+
+/* No wait yields for long, however many ranks there are: on Linux 6.18 threads that yield take the
+ * processors from threads that sleep and wake. */
 static void oversubscribed_polls_little(void)
+{
+    for (int ranks = 3; ranks <= 256; ranks++) {
+        struct rt_idle i = { 0 };
+        rt_idle_configure(ranks, 2);
+        CHECK(rt_idle_oversubscribed());
+        steps(&i);
+        check_polls_little(&i, "ranks", ranks);
+    }
+}
+
+/* A caller that has polled already yields at once, as often as other waits. */
+static void callers_polls_are_not_repeated(void)
 {
     struct rt_idle i = { 0 };
     rt_idle_configure(16, 2);
-    CHECK(rt_idle_oversubscribed());
-    steps(&i);
-    CHECK_MSG(wait_ns >= 1000000 && wait_ns < 10000000, "slept after %llu ns",
-              (unsigned long long)wait_ns);
-    CHECK((i.polls & 0x7fffffffu) <= 20);
+    unsigned n = 0;
+    yields = 0;
+    while (rt_idle_step_shared(&i) == RT_IDLE_POLL)
+        CHECK_EQ(yields, ++n);
+    CHECK(n > 2 && n <= 32);
 }
 
 /* The thread that a message is for gets a core within microseconds, not after the thread that has
@@ -119,10 +149,12 @@ static void threads_without_a_core_each_poll_little(void)
         struct rt_idle i = { 0 };
         rt_idle_configure(cases[k].ranks, 4);
         steps_of(&i, cases[k].threads);
-        CHECK_MSG(((i.polls & 0x7fffffffu) <= 20) == cases[k].little, "%d ranks of %d threads: %u",
-                  cases[k].ranks, cases[k].threads, i.polls & 0x7fffffffu);
-        CHECK_MSG(wait_ns >= 1500000 && wait_ns < 10000000, "slept after %llu ns",
-                  (unsigned long long)wait_ns);
+        if (cases[k].little)
+            check_polls_little(&i, "threads", cases[k].threads);
+        else
+            CHECK_MSG(wait_ns >= 2000000 && (i.polls & 0xffffffu) > 20,
+                      "%d threads of %d ranks: %u polls", cases[k].threads, cases[k].ranks,
+                      i.polls & 0xffffffu);
     }
 }
 
@@ -136,25 +168,51 @@ static void sleeper_that_finds_nothing_sleeps_again(void)
     CHECK(steps(&i) > 20);
 }
 
-/* Beside a computing thread a yield takes a whole time slice: the wait ends in sleep after the
- * usual time.  The next wait yields again, because a long yield leaves no state behind. */
-static void long_yields_leave_no_state(void)
+/* Waits until the first that yields, at most 1000. */
+static unsigned waits_without_yield(void)
+{
+    for (unsigned n = 0; n < 1000; n++) {
+        struct rt_idle i = { 0 };
+        steps(&i);
+        if (yields)
+            return n;
+        CHECK_MSG((i.polls & 0xffffffu) <= 20 && wait_ns < 5000, "slept after %llu ns, %u polls",
+                  (unsigned long long)wait_ns, i.polls & 0xffffffu);
+    }
+    return 1000;
+}
+
+/* Beside a computing thread a yield takes a whole time slice.  The wait sleeps, and so do the next
+ * waits after a few polls; ever fewer waits try to yield again. */
+static void crowded_cores_are_remembered(void)
 {
     for (int ranks = 2; ranks <= 64; ranks *= 2) {
         rt_idle_configure(ranks, 2);
-        for (int wait = 0; wait < 10; wait++) {
-            struct rt_idle i = { 0 };
-            yield_ns = LONG_NS;
-            steps(&i);
-            CHECK_EQ(yields, 1);
-        }
-        struct rt_idle i = { 0 };
+        yield_ns = LONG_NS;
+        CHECK_EQ(waits_without_yield(), 0);
+        CHECK_EQ(yields, 1);
+        for (unsigned n = 8; n <= 256; n *= 2)
+            CHECK_EQ(waits_without_yield(), n);
+        CHECK_EQ(waits_without_yield(), 256);
         yield_ns = QUICK_NS;
-        steps(&i);
-        CHECK_MSG(yields > 500, "%u yields of %d ranks", yields, ranks);
-        CHECK_MSG(wait_ns >= 1500000 && wait_ns < 10000000, "slept after %llu ns",
-                  (unsigned long long)wait_ns);
+        CHECK_EQ(waits_without_yield(), 256);
+        CHECK_MSG(yields > 2, "%u yields of %d ranks", yields, ranks);
+        CHECK_EQ(waits_without_yield(), 0);
+        yield_ns = LONG_NS;
+        waits_without_yield();
+        CHECK_EQ(waits_without_yield(), 8);
+        yield_ns = QUICK_NS;
     }
+}
+
+/* A yield among ranks that all wait is no crowd. */
+static void waiting_ranks_are_no_crowd(void)
+{
+    rt_idle_configure(64, 2);
+    yield_ns = 32 * QUICK_NS;
+    for (int n = 0; n < 10; n++)
+        CHECK_EQ(waits_without_yield(), 0);
+    yield_ns = QUICK_NS;
 }
 
 /* A waiter beside a computing rank takes a few microseconds of its core before it sleeps. */
@@ -180,12 +238,33 @@ static void collectives_poll_with_two_ranks_a_core(void)
     }
 }
 
+/* Naps begin short, grow with the wait, and stay below a millisecond. */
+static void waits_without_a_bell_sleep_by_a_timer(void)
+{
+    for (int ranks = 2; ranks <= 16; ranks *= 2) {
+        struct rt_idle i = { 0 };
+        uint64_t start = rt_now_ns(), last = 0;
+        unsigned naps = 0;
+        rt_idle_configure(ranks, 2);
+        while (rt_now_ns() - start < 100000000u) {
+            if (!rt_idle_pause(&i, 1))
+                continue;
+            CHECK(nap_ns >= last && nap_ns >= 20000 && nap_ns <= 1000000);
+            last = nap_ns;
+            naps++;
+        }
+        CHECK_EQ(last, 1000000);
+        CHECK_MSG(naps < 300, "%u naps in 0.1 s", naps);
+    }
+}
+
 /* A thread queries once, so each case has its own thread. */
 static void *yields_twice(void *arg)
 {
+    struct rt_idle i = { 0 };
     (void)arg;
-    rt_idle_yield();
-    rt_idle_yield();
+    rt_idle_step_shared(&i);
+    rt_idle_step_shared(&i);
     return NULL;
 }
 
@@ -269,9 +348,12 @@ int main(void)
     CHECK_EQ(rt_cfg_set("spin_us", "-1", RT_CFG_CMD), 0);
     RUN(core_each_spins_long_then_sleeps);
     RUN(oversubscribed_polls_little);
+    RUN(callers_polls_are_not_repeated);
+    RUN(waits_without_a_bell_sleep_by_a_timer);
     RUN(threads_without_a_core_each_poll_little);
     RUN(sleeper_that_finds_nothing_sleeps_again);
-    RUN(long_yields_leave_no_state);
+    RUN(crowded_cores_are_remembered);
+    RUN(waiting_ranks_are_no_crowd);
     RUN(computing_rank_keeps_its_core);
     RUN(collectives_poll_with_two_ranks_a_core);
     RUN(first_yield_requests_short_slices);
