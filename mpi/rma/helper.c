@@ -26,9 +26,12 @@
 
 /* The longest sleep: an event may be taken by another thread, which then leaves MPI. */
 #define SLEEP_US 100000
-/* A nap where no descriptor reports the next event: while another thread makes progress, and while
- * something waits for a process of this host, such as a lock. */
-#define NAP_US 1000
+/* Naps where no descriptor reports the next event: while another thread makes progress, and while
+ * something waits for a process of this host, such as a lock.  Each further nap is twice as long:
+ * a thread that wakes often beside threads that never sleep takes the processors from all others on
+ * Linux 6.18 (runtime/base/idle.c). */
+#define NAP_FIRST_US 1000
+#define NAP_MOST_US 16000
 /* Passes under one hold of the lock, so that other threads get it soon. */
 #define PASSES 4
 
@@ -41,6 +44,7 @@ static struct {
 
 struct look {
     bool served; /* another thread makes progress */
+    bool naps;   /* no descriptor reports the next event */
     int nfds, limit_us;
     int fds[WM_BTL_MAX];
 };
@@ -73,8 +77,7 @@ static struct look look(struct wm_domain *d)
     bool waits = !rt_list_empty(&d->tasks) || !rt_list_empty(&d->retry);
     rt_unlock(&d->lock);
     k.nfds = k.nfds < 0 ? 0 : k.nfds;
-    if (waits && k.limit_us > NAP_US)
-        k.limit_us = NAP_US;
+    k.naps = k.served || waits;
     if (more)
         k.limit_us = 0;
     return k;
@@ -91,13 +94,17 @@ static bool sleep_on(const int *fds, int nfds, int us)
 
 static void *run(void *arg)
 {
+    int nap_us = NAP_FIRST_US;
+    bool stop = false;
     prctl(PR_SET_NAME, "weft-rma");
-    for (;;) {
+    while (!stop) {
         struct look k = look(arg);
-        if (k.served && sleep_on(NULL, 0, NAP_US))
-            break;
-        if (sleep_on(k.fds, k.nfds, k.limit_us))
-            break;
+        if (k.served)
+            k.nfds = 0; /* the other thread takes the events */
+        if (k.naps && k.limit_us > nap_us)
+            k.limit_us = nap_us;
+        nap_us = !k.naps ? NAP_FIRST_US : nap_us < NAP_MOST_US ? 2 * nap_us : nap_us;
+        stop = sleep_on(k.fds, k.nfds, k.limit_us);
     }
     return NULL;
 }
