@@ -316,6 +316,7 @@ static __attribute__((noinline, cold)) void look_for_ended_polling(void)
         polling = (struct wm_wait){ 0 };
     look_for_ended(d, &polling);
     rt_unlock(&d->lock);
+    rt_idle_look(&polling.idle);
 }
 
 /* A program that does something else between two calls takes longer than this. */
@@ -354,6 +355,6 @@ void wm_domain_polled(bool found)
     rt_store_relaxed(&polls_left, left);
     if (rt_unlikely(left < 0))
         look_for_ended_polling();
-    if (rt_threaded || rt_idle_oversubscribed())
+    if (rt_threaded || rt_idle_contended())
         idle_in_loop();
 }

@@ -23,17 +23,15 @@
 
 /* A wait yields a few times and then sleeps.  Linux 6.18 advances the virtual time of a thread by a
  * whole slice at each yield.  Threads that yield all the time beside threads that sleep and wake
- * take the processors from all other threads for seconds (README.md).  Where ranks outnumber cores,
- * a call in which all ranks take part needs a few yields of each of them. */
+ * take the processors from all other threads for seconds (runtime/README.md).  Where ranks
+ * outnumber cores, a call in which all ranks take part needs a few yields of each of them. */
 #define SHARED_YIELDS 24u
 /* A rank with a core of its own yields at 0, 8 us, 24 us, 56 us, ... after the spin phase. */
 #define GAP_NS 8000u
 
-/* A yield that lasts this long has let a thread run that does not wait: another program, a helper
- * thread, or a rank of a job of which this process knows nothing.  Beside other ranks that wait, a
- * yield lasts 1 to 2 us for each of them. */
-#define CROWDED_OWN_NS 20000u
-#define CROWDED_SHARED_NS 200000u
+/* Where no other rank needs the core, a yield that lasts this long has let another program run, a
+ * helper thread, or a rank of a job of which this process knows nothing. */
+#define CROWDED_NS 20000u
 /* So the core is crowded.  A wait that sleeps at once is served best there: its wake-up preempts
  * the other thread, while a poller uses up its time slice before the message comes.  The next
  * CROWDED_FIRST waits sleep after SHARED_POLLS polls, and the wait after them tries again to poll.
@@ -120,6 +118,11 @@ void rt_idle_configure(int nranks, int ncpus)
 
 bool rt_idle_oversubscribed(void) { return rt_load_relaxed(&policy.oversubscribed); }
 
+bool rt_idle_contended(void)
+{
+    return rt_load_relaxed(&policy.oversubscribed) || rt_load_relaxed(&crowd.left);
+}
+
 int rt_idle_yield_polls(void) { return rt_load_relaxed(&policy.yield_polls); }
 
 /* Linux charges a yield with the rest of the time slice.  Beside a computing thread, each yield
@@ -138,13 +141,25 @@ static void request_short_slice(void)
     syscall(SYS_sched_setattr, 0, &a, 0);
 }
 
-/* After a yield of `ns`. */
-static bool is_crowded(uint64_t ns, bool shared)
+/* Before the first yield and the first sleep of a thread. */
+static void shorten_slice(void)
 {
-    uint32_t refill = rt_load_relaxed(&crowd.refill);
+    static _Thread_local bool requested;
+    if (rt_likely(requested))
+        return;
+    requested = true;
+    request_short_slice();
+}
+
+/* Yields, and says whether the core is crowded. */
+static bool yield_tells_crowd(void)
+{
+    uint64_t begin = rt_now_ns();
+    sched_yield();
     if (rt_load_relaxed(&policy.fixed))
         return false;
-    bool crowded = ns > (shared ? CROWDED_SHARED_NS : CROWDED_OWN_NS);
+    bool crowded = rt_now_ns() - begin > CROWDED_NS;
+    uint32_t refill = rt_load_relaxed(&crowd.refill);
     refill = refill ? refill : CROWDED_FIRST;
     if (crowded)
         rt_store_relaxed(&crowd.left, refill);
@@ -175,13 +190,9 @@ static bool spin_over(struct rt_idle *i, int nthreads)
 
 static void spin_ends(struct rt_idle *i, int nthreads)
 {
-    static _Thread_local bool requested;
     uint32_t left = rt_load_relaxed(&crowd.left);
     bool shared = rt_idle_oversubscribed() || nthreads > rt_load_relaxed(&policy.cores);
-    if (rt_unlikely(!requested)) {
-        requested = true;
-        request_short_slice();
-    }
+    shorten_slice();
     if (left)
         rt_store_relaxed(&crowd.left, left - 1);
     i->polls |= YIELDING | (shared ? SHARED : 0) | (left ? CROWDED : 0);
@@ -201,8 +212,9 @@ static enum rt_idle_advice yield_step(struct rt_idle *i)
         return RT_IDLE_POLL;
     }
     i->yields++;
-    sched_yield();
-    if (is_crowded(rt_now_ns() - now, i->polls & SHARED))
+    if (i->polls & SHARED)
+        sched_yield();
+    else if (yield_tells_crowd())
         i->polls |= CROWDED;
     return RT_IDLE_POLL;
 }
@@ -225,6 +237,14 @@ enum rt_idle_advice rt_idle_step_shared(struct rt_idle *i)
     if (!(i->polls & YIELDING))
         spin_ends(i, INT_MAX);
     return yield_step(i);
+}
+
+void rt_idle_look(struct rt_idle *i)
+{
+    shorten_slice();
+    i->yields++;
+    if ((i->yields & (i->yields - 1)) == 0)
+        yield_tells_crowd();
 }
 
 uint64_t rt_idle_nap_ns(uint64_t waited_ns)

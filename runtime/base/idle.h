@@ -36,7 +36,12 @@ void rt_idle_nap(uint64_t waited_ns);
 uint64_t rt_idle_nap_ns(uint64_t waited_ns);
 /* Polls that a collective makes before each yield if ranks outnumber cores. */
 int rt_idle_yield_polls(void);
-/* Whether the ranks outnumber the cores. */
+/* Whether the ranks outnumber the cores; whether other threads need the core of this one, ranks or
+ * others. */
 bool rt_idle_oversubscribed(void);
+bool rt_idle_contended(void);
+/* A look at whether other threads need the core, for calls that poll in a loop, each at most some
+ * hundred polls after the last one; ever fewer of them yield. */
+void rt_idle_look(struct rt_idle *i);
 
 #endif

@@ -186,10 +186,12 @@ static unsigned waits_without_yield(void)
  * waits after a few polls; ever fewer waits try to yield again. */
 static void crowded_cores_are_remembered(void)
 {
-    for (int ranks = 2; ranks <= 64; ranks *= 2) {
+    for (int ranks = 1; ranks <= 2; ranks++) {
         rt_idle_configure(ranks, 2);
+        CHECK(!rt_idle_contended());
         yield_ns = LONG_NS;
         CHECK_EQ(waits_without_yield(), 0);
+        CHECK(rt_idle_contended());
         CHECK_EQ(yields, 1);
         for (unsigned n = 8; n <= 256; n *= 2)
             CHECK_EQ(waits_without_yield(), n);
@@ -197,6 +199,7 @@ static void crowded_cores_are_remembered(void)
         yield_ns = QUICK_NS;
         CHECK_EQ(waits_without_yield(), 256);
         CHECK_MSG(yields > 2, "%u yields of %d ranks", yields, ranks);
+        CHECK(!rt_idle_contended());
         CHECK_EQ(waits_without_yield(), 0);
         yield_ns = LONG_NS;
         waits_without_yield();
@@ -205,14 +208,35 @@ static void crowded_cores_are_remembered(void)
     }
 }
 
-/* A yield among ranks that all wait is no crowd. */
-static void waiting_ranks_are_no_crowd(void)
+/* Where ranks outnumber cores, a long yield lets another rank run. */
+static void other_ranks_are_no_crowd(void)
 {
     rt_idle_configure(64, 2);
-    yield_ns = 32 * QUICK_NS;
-    for (int n = 0; n < 10; n++)
+    yield_ns = LONG_NS;
+    for (int n = 0; n < 10; n++) {
         CHECK_EQ(waits_without_yield(), 0);
+        CHECK_EQ(yields, 1);
+    }
     yield_ns = QUICK_NS;
+}
+
+/* Calls that poll in a loop find a crowd as well, by ever fewer yields. */
+static void loops_find_a_crowd(void)
+{
+    struct rt_idle i = { 0 };
+    rt_idle_configure(2, 2);
+    yields = 0;
+    for (int n = 0; n < 1000; n++)
+        rt_idle_look(&i);
+    CHECK(!rt_idle_contended());
+    CHECK_MSG(yields >= 5 && yields <= 10, "%u yields", yields);
+    yield_ns = LONG_NS;
+    i = (struct rt_idle){ 0 };
+    rt_idle_look(&i);
+    CHECK(rt_idle_contended());
+    yield_ns = QUICK_NS;
+    CHECK_EQ(waits_without_yield(), 8);
+    CHECK(!rt_idle_contended());
 }
 
 /* A waiter beside a computing rank takes a few microseconds of its core before it sleeps. */
@@ -353,7 +377,8 @@ int main(void)
     RUN(threads_without_a_core_each_poll_little);
     RUN(sleeper_that_finds_nothing_sleeps_again);
     RUN(crowded_cores_are_remembered);
-    RUN(waiting_ranks_are_no_crowd);
+    RUN(other_ranks_are_no_crowd);
+    RUN(loops_find_a_crowd);
     RUN(computing_rank_keeps_its_core);
     RUN(collectives_poll_with_two_ranks_a_core);
     RUN(first_yield_requests_short_slices);
