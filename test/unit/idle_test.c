@@ -107,8 +107,8 @@ static void core_each_spins_long_then_sleeps(void)
 static void check_polls_little(const struct rt_idle *i, const char *what, int n)
 {
     CHECK_MSG((i->polls & 0xffffffu) <= 20, "%s %d: %u polls", what, n, i->polls & 0xffffffu);
-    CHECK_MSG(yields > 2 && yields <= 32, "%s %d: %u yields", what, n, yields);
-    CHECK_MSG(wait_ns < 100000, "%s %d: slept after %llu ns", what, n, (unsigned long long)wait_ns);
+    CHECK_MSG(yields > 2 && yields <= 128, "%s %d: %u yields", what, n, yields);
+    CHECK_MSG(wait_ns < 400000, "%s %d: slept after %llu ns", what, n, (unsigned long long)wait_ns);
 }
 
 /* No wait yields for long, however many ranks there are: on Linux 6.18 threads that yield take the
@@ -133,7 +133,7 @@ static void callers_polls_are_not_repeated(void)
     yields = 0;
     while (rt_idle_step_shared(&i) == RT_IDLE_POLL)
         CHECK_EQ(yields, ++n);
-    CHECK(n > 2 && n <= 32);
+    CHECK(n > 2 && n <= 128);
 }
 
 /* The thread that a message is for gets a core within microseconds, not after the thread that has
