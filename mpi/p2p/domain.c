@@ -280,13 +280,11 @@ static bool is_apart(struct rt_proc p)
  * it is apart in its next call that waits or polls, or leaves MPI. */
 static void await_apart(struct rt_proc proc)
 {
-    long pause_ns = 1000000;
+    struct rt_idle idle = { 0 };
     void *val = NULL;
     size_t len;
-    while (rt_boot_get(proc, APART_KEY, &val, &len, 0) == -RT_ENOENT) {
-        nanosleep(&(struct timespec){ .tv_nsec = pause_ns }, NULL);
-        pause_ns = pause_ns < 20000000 ? pause_ns * 2 : pause_ns;
-    }
+    while (rt_boot_get(proc, APART_KEY, &val, &len, 0) == -RT_ENOENT)
+        rt_idle_pause(&idle, 1);
     free(val);
 }
 

@@ -24,8 +24,9 @@
 /* A wait yields a few times and then sleeps.  Linux 6.18 advances the virtual time of a thread by a
  * whole slice at each yield.  Threads that yield all the time beside threads that sleep and wake
  * take the processors from all other threads for seconds (runtime/README.md).  Where ranks
- * outnumber cores, calls in which all ranks take part need some tens of yields of each of them: 8
- * ranks on 2 cores of a Xeon, allreduce of 8 bytes, 24, 50, 100 and 400 yields: 18, 20, 12, 14 us. */
+ * outnumber cores, calls in which all ranks take part need some tens of yields of each of them: an
+ * allreduce of 8 bytes and 8 ranks on 2 cores of a Xeon takes 18, 20, 12 and 14 us with at most 24,
+ * 50, 100 and 400 yields. */
 #define SHARED_YIELDS 100u
 /* A rank with a core of its own yields at 0, 8 us, 24 us, 56 us, ... after the spin phase. */
 #define GAP_NS 8000u
