@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes mpi.h, the header of the MPI-5.0 ABI for C90 and later and C++."""
 
+import re
+
 from table import wrap
 
 TOP = """/* SPDX-License-Identifier: BSD-3-Clause */
@@ -12,6 +14,16 @@ TOP = """/* SPDX-License-Identifier: BSD-3-Clause */
 #define MPI_H_ABI
 
 #include <stdint.h>
+
+/* Typed constants: addresses; integers and null pointers.  A C++ program may forbid the casts of C
+ * (-Wold-style-cast). */
+#if defined(__cplusplus)
+#define MPI_H_ADDRESS(type, value) (reinterpret_cast<type>(value))
+#define MPI_H_VALUE(type, value) (static_cast<type>(value))
+#else
+#define MPI_H_ADDRESS(type, value) ((type)(value))
+#define MPI_H_VALUE(type, value) ((type)(value))
+#endif
 
 #if defined(__cplusplus)
 extern "C" {
@@ -144,15 +156,15 @@ int PMPIX_Type_iov(MPI_Datatype datatype, MPI_Count iov_offset, MPIX_Iov iov[], 
 
 /* 16-bit floating point: IEEE binary16 and bfloat16, for which the standard has no type of C.  Their
  * handles are in the range that the ABI reserves.  The other names are those of MPICH. */
-#define MPIX_FLOAT16 ((MPI_Datatype)0x28a)
-#define MPIX_BFLOAT16 ((MPI_Datatype)0x28b)
+#define MPIX_FLOAT16 MPI_H_ADDRESS(MPI_Datatype, 0x28a)
+#define MPIX_BFLOAT16 MPI_H_ADDRESS(MPI_Datatype, 0x28b)
 #define MPIX_C_FLOAT16 MPIX_FLOAT16
 #define MPIX_C_BF16 MPIX_BFLOAT16
 """
 STREAMS = """
 /* Communication in the order of a CUDA stream, with the names and parameters of MPICH. */
 typedef int MPIX_Stream;
-#define MPIX_STREAM_NULL ((MPIX_Stream)0)
+#define MPIX_STREAM_NULL MPI_H_VALUE(MPIX_Stream, 0)
 """
 NOTIFY = """
 /* Puts that increment a counter of the target (MPIX_Put_notify(3)). */
@@ -222,6 +234,19 @@ def types(table):
     return "\n".join(out)
 
 
+INTEGERS = ("MPI_Offset",)
+
+
+def expression(c):
+    """The value of a constant, for C and C++: ((MPI_Comm)0x101) of the table without C's cast."""
+    cast = re.fullmatch(r"\(\((\w+)(\**)\)(-?\w+)\)", c["header_expr"])
+    if cast:
+        name, star, value = cast.groups()
+        kind = "VALUE" if name in INTEGERS or int(value, 0) == 0 else "ADDRESS"
+        return "MPI_H_%s(%s%s, %s)" % (kind, name, " " + star if star else "", value)
+    return "(%s)" % c["header_expr"] if c["header_expr"].startswith("-") else c["header_expr"]
+
+
 def constants(table):
     groups = {}
     for c in table.constants:
@@ -230,12 +255,7 @@ def constants(table):
         groups.setdefault(c["category"], []).append(c)
     out = []
     for category, rows in groups.items():
-        lines = []
-        for c in rows:
-            expr = c["header_expr"]
-            lines.append(
-                "#define %-36s %s" % (c["name"], "(%s)" % expr if expr.startswith("-") else expr)
-            )
+        lines = ["#define %-36s %s" % (c["name"], expression(c)) for c in rows]
         title = category[0].upper() + category[1:]
         out.append("/* %s */\n%s\n" % (title, "\n".join(lines)))
     return "\n".join(out)
