@@ -106,6 +106,14 @@ static void store(void *value, int *variable, int it)
         *(MPI_Aint *)value = it;
 }
 
+/* Flavors and models of windows are numbers below 8 in each ABI.  An entry, once written, keeps its
+ * value: C programs keep addresses of them. */
+static void store_small(void *value, int it)
+{
+    static int numbers[8];
+    store(value, &numbers[it & 7], it);
+}
+
 /* Puts the translation of a predefined attribute where the caller finds it: an int of this
  * library. */
 static int comm_value(int ret, int keyval, void *value, const int *flag)
@@ -149,19 +157,14 @@ WX_PROC(int, Type_get_attr, (wx_MPI_Datatype datatype, int keyval, void *value, 
 
 WX_PROC(int, Win_get_attr, (wx_MPI_Win win, int keyval, void *value, int *flag))
 {
-    static int flavor[MPI_WIN_FLAVOR_SHARED - MPI_WIN_FLAVOR_CREATE + 1];
-    static int model[MPI_WIN_SEPARATE - MPI_WIN_UNIFIED + 1];
     wx_ready();
     int key = wx_keyval_in(keyval);
     int ret = WX(Win_get_attr)(wx_win_in(win), key, value, flag);
     if (ret || !*flag)
         return wx_error_out(ret);
-    if (key == MPI_WIN_CREATE_FLAVOR) {
-        int ours = value_of(value);
-        store(value, &flavor[ours - MPI_WIN_FLAVOR_CREATE], wx_flavor_out(ours));
-    } else if (key == MPI_WIN_MODEL) {
-        int ours = value_of(value);
-        store(value, &model[ours - MPI_WIN_UNIFIED], wx_model_out(ours));
-    }
+    if (key == MPI_WIN_CREATE_FLAVOR)
+        store_small(value, wx_flavor_out(value_of(value)));
+    else if (key == MPI_WIN_MODEL)
+        store_small(value, wx_model_out(value_of(value)));
     return MPI_SUCCESS;
 }
