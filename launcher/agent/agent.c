@@ -432,6 +432,9 @@ int main(int argc, char **argv)
         return LAUNCH_EXIT_USAGE;
     }
     char host[256] = "";
+    int code = launch_raise_stack("weftd");
+    if (code)
+        return code;
     gethostname(host, sizeof host - 1);
     rt_log_identify(host, -1);
     agent.signal_fd = open_signals();

@@ -535,7 +535,7 @@ void launch_signal_local(const struct launch_job *job, int sig)
 #define STACK_NEED (256u << 10)
 #define STACK_GOOD (1u << 20)
 
-static int raise_stack(const struct launch_job *job)
+int launch_raise_stack(const char *program)
 {
     getrlimit(RLIMIT_STACK, &stack_found);
     struct rlimit all = stack_found;
@@ -545,10 +545,11 @@ static int raise_stack(const struct launch_job *job)
     setrlimit(RLIMIT_STACK, &all);
     if (all.rlim_cur >= STACK_NEED)
         return 0;
-    launch_say(job,
-               "the PMIx server needs a stack of %u KiB, but the limit is %llu KiB (ulimit -s); "
-               "nothing was started",
-               STACK_NEED >> 10, (unsigned long long)all.rlim_max >> 10);
+    /* unlike this, stderr has a buffer of 8 KiB on the stack */
+    dprintf(2,
+            "%s: the PMIx server needs a stack of %u KiB, but the limit is %llu KiB (ulimit -s); "
+            "nothing was started\n",
+            program, STACK_NEED >> 10, (unsigned long long)all.rlim_max >> 10);
     return LAUNCH_EXIT_FAIL;
 }
 
@@ -565,7 +566,7 @@ int launch_raise_limits(const struct launch_job *job)
     all.rlim_cur = all.rlim_max;
     setrlimit(RLIMIT_NOFILE, &all);
     if (all.rlim_max >= need)
-        return raise_stack(job);
+        return 0;
     launch_say(job,
                "%d rank%s on a host need%s %llu open files, but the limit is %llu (ulimit -n); "
                "nothing was started",

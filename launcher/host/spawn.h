@@ -9,8 +9,11 @@
 int launch_check_programs(struct launch_job *job);
 /* Prints the MPI that each program was built for, for --dry-run. */
 void launch_show_programs(struct launch_job *job, FILE *out);
-/* Raises the limits of open files and of the stack for the ranks of this host; called before this
- * process opens many files.  0 or an exit code after a message. */
+/* Raises the limit of the stack; called first in main(), because any function may need more than a
+ * small one.  0 or an exit code after a message. */
+int launch_raise_stack(const char *program);
+/* Raises the limit of open files for the ranks of this host; called before this process opens many
+ * files.  0 or an exit code after a message. */
 int launch_raise_limits(const struct launch_job *job);
 /* Starts every rank.  0 or an exit code after a message; ranks may run in either case. */
 int launch_spawn(struct launch_job *job);

@@ -208,7 +208,7 @@ static bool choose_hosts(struct launch_job *job, struct launch_host *here)
     return job->nhosts > 1 || !job->hosts[0].self;
 }
 
-int main(int argc, char **argv)
+static int run_main(int argc, char **argv)
 {
     struct launch_host here;
     struct launch_opts opts;
@@ -261,4 +261,10 @@ int main(int argc, char **argv)
     launch_opts_fini(&opts);
     launch_list_fini(&env);
     return code;
+}
+
+int main(int argc, char **argv)
+{
+    int code = launch_raise_stack("mpirun");
+    return code ? code : run_main(argc, argv);
 }
