@@ -129,6 +129,9 @@ static const char *advice_for_signal(int sig)
                "when memory runs out (dmesg shows it).";
     case SIGXCPU:
         return "It used up its limit of processor time (ulimit -t).";
+    case SIGXFSZ:
+        return "It made a file longer than the limit of the length of files (ulimit -f), which "
+               "also holds for shared memory; raise it with ulimit -f unlimited.";
     case SIGPIPE:
         return "It wrote to a pipe or socket without a reader.";
     default:
