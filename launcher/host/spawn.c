@@ -20,6 +20,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -42,15 +43,20 @@ struct child {
 static struct rlimit files_found = { RLIM_INFINITY, RLIM_INFINITY };
 static struct rlimit stack_found = { RLIM_INFINITY, RLIM_INFINITY };
 
-/* Returns 0, or the errno because of which `path` cannot be executed. */
+/* Returns 0, or the errno because of which `path` cannot be executed; ENOEXEC: its file system
+ * forbids it. */
 static int check_file(const char *path)
 {
     struct stat st;
+    struct statvfs fs;
     if (stat(path, &st) < 0)
         return errno;
     if (S_ISDIR(st.st_mode))
         return EISDIR;
-    return access(path, X_OK) < 0 ? errno : 0;
+    if (access(path, X_OK) == 0)
+        return 0;
+    int err = errno;
+    return err == EACCES && statvfs(path, &fs) == 0 && fs.f_flag & ST_NOEXEC ? ENOEXEC : err;
 }
 
 /* dir/name, where dir is relative to `wdir`. */
@@ -74,7 +80,7 @@ static char *find_program(const char *name, const char *wdir, const char *search
             int err = path ? check_file(path) : ENOMEM;
             if (!err)
                 return path;
-            if (err == EACCES)
+            if (err == EACCES || err == ENOEXEC)
                 *why = err;
             free(path);
         }
@@ -191,7 +197,10 @@ int launch_check_programs(struct launch_job *job)
             return LAUNCH_EXIT_NOPROG;
         }
         launch_say(job, "program '%s' cannot be run: %s; nothing was started", name,
-                   why == EACCES ? "it is not executable (chmod +x makes it so)" : strerror(why));
+                   why == ENOEXEC  ? "its file system is mounted with the option noexec; copy the "
+                                     "program to another one"
+                   : why == EACCES ? "it is not executable (chmod +x makes it so)"
+                                   : strerror(why));
         return LAUNCH_EXIT_NOEXEC;
     }
     return 0;
