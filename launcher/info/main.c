@@ -19,6 +19,7 @@
 
 struct request {
     bool verbose;
+    bool all; /* no section was asked for by name: a machine without a GPU is no error */
     int nranks, nhosts;
     const char *self;
     const char *io;      /* file or folder of --io */
@@ -84,11 +85,7 @@ static int show_api(const struct request *q)
 }
 
 static int show_paths(const struct request *q) { return info_paths(q->self); }
-static int show_gpu(const struct request *q)
-{
-    (void)q;
-    return info_gpu();
-}
+static int show_gpu(const struct request *q) { return info_gpu(q->all); }
 static int show_coll(const struct request *q) { return info_coll(q->nranks, q->nhosts); }
 static int show_tool(const struct request *q) { return info_tool(q->verbose); }
 static int show_net(const struct request *q) { return info_net(q->verbose); }
@@ -199,8 +196,10 @@ static int parse_word(const char *word, struct request *q)
         q->verbose = true;
         return 0;
     }
-    if (!strcmp(plain, "all"))
+    if (!strcmp(plain, "all")) {
+        q->all = true;
         return (1 << NSECTIONS) - 1;
+    }
     if (!strncmp(plain, "coll=", 5)) {
         char *end;
         long n = strtol(plain + 5, &end, 10), hosts = *end == 'x' ? strtol(end + 1, &end, 10) : 1;
