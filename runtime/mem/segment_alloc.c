@@ -107,8 +107,10 @@ size_t rt_node_alloc(size_t nbytes)
                                  * message */
         if (!rt_fetch_add(&logged, 1u))
             log_error(MEM,
-                      "no room for a block of %zu bytes: the node segment's area holds %zu MiB; "
-                      "logged once",
+                      "no room for a block of %zu bytes: communicators, windows and files of this "
+                      "host fill the %zu MiB of the node segment.  Collectives of further "
+                      "communicators use messages, which are slower: free communicators that are "
+                      "no longer needed (MPI_Comm_free).  Logged once",
                       nbytes, rt_node_private.at.ngranules * NODE_GRANULE >> 20);
         return SIZE_MAX;
     }
