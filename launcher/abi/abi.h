@@ -92,8 +92,8 @@ const char *abi_word(enum abi_kind kind);
 
 /* The executable that a word of a command line names, found in PATH; false: there is none. */
 bool abi_find(const char *word, const struct abi_env *env, char *path, size_t len);
-/* Folder of the shims of ABI_OMPI or ABI_MPICH; it need not exist.  False: the path of this program
- * is unknown, or `path` is too short. */
+/* Folder of the shims of ABI_OMPI or ABI_MPICH, or of Weft's own library, ABI_STANDARD; it need not
+ * exist.  False: the path of this program is unknown, or `path` is too short. */
 bool abi_folder(enum abi_kind kind, char *path, size_t len);
 
 /* Reads the environment of this process. */

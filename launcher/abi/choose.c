@@ -5,8 +5,8 @@
  * DT_SONAME, whatever DT_RPATH, DT_RUNPATH and LD_LIBRARY_PATH say, also in dlopen().  All programs
  * that the program starts get it, too: a shell script or numactl has to pass it on.  In a program
  * that does not call MPI it does nothing.  LD_LIBRARY_PATH serves the libraries that are found
- * later (the Fortran library of a plugin), and scripts in which no MPI program was found.  Main
- * thread only. */
+ * later (the Fortran library of a plugin), scripts in which no MPI program was found, and programs
+ * whose DT_RUNPATH names a folder where Weft's own library no longer is.  Main thread only. */
 #include "launcher/abi/abi.h"
 #include "launcher/abi/elf.h"
 #include "runtime/base/err.h"
@@ -71,6 +71,42 @@ static bool is_ours(const char *path)
     return ours;
 }
 
+static bool append(char **list, const char *folder, const char *name)
+{
+    char *more = NULL;
+    if (asprintf(&more, "%s%s%s%s%s", *list ? *list : "", *list ? ":" : "", folder,
+                 *name ? "/" : "", name) < 0)
+        return false;
+    free(*list);
+    *list = more;
+    return true;
+}
+
+/* A program of the standard ABI that finds no library of it: Weft was moved after the program was
+ * linked, or the program was linked without a path.  What a script names may find it later. */
+static int lost(const struct abi_found *f, struct abi_plan *p)
+{
+    const struct abi_need *a = f->needs;
+    char folder[PATH_MAX], library[PATH_MAX], *text = NULL;
+    struct abi_elf e = { 0 };
+    abi_elf_open(a->by, &e);
+    const char *path = e.runpath ? e.runpath : e.rpath ? e.rpath : "it names none";
+    bool known = abi_folder(ABI_STANDARD, folder, sizeof folder - 32) && !strpbrk(folder, ":;");
+
+    snprintf(library, sizeof library, "%.*s/%s", PATH_MAX - 256, folder, a->name);
+    bool found = known && access(library, R_OK) == 0 && append(&p->folders, folder, "");
+    p->refused = !found && !f->opaque;
+    int n = asprintf(
+        &text,
+        "'%s' needs %s, which is not in the folder that '%s' names (%s): %s%s; link the program "
+        "again with mpicc or mpifort, or put the folder of that library into LD_LIBRARY_PATH",
+        f->program, a->name, a->by, path,
+        found ? "Weft takes " : "was Weft moved?  It is not beside this program either",
+        found ? library : "");
+    abi_elf_close(&e);
+    return say(p, text, n);
+}
+
 /* A program of the standard ABI: its library may be another MPI's. */
 static int standard(const struct abi_found *f, struct abi_plan *p)
 {
@@ -78,6 +114,8 @@ static int standard(const struct abi_found *f, struct abi_plan *p)
     char *text = NULL;
     int n;
 
+    if (!a->file)
+        return lost(f, p);
     p->warning = a->file && strstr(a->name, "libmpi_abi.so") && !is_ours(a->file);
     if (!p->warning)
         n = asprintf(&text, "'%s' needs %s, the library of the standard ABI: nothing is replaced",
@@ -94,17 +132,6 @@ static int standard(const struct abi_found *f, struct abi_plan *p)
 }
 
 /* ---- the choice ---- */
-
-static bool append(char **list, const char *folder, const char *name)
-{
-    char *more = NULL;
-    if (asprintf(&more, "%s%s%s%s%s", *list ? *list : "", *list ? ":" : "", folder,
-                 *name ? "/" : "", name) < 0)
-        return false;
-    free(*list);
-    *list = more;
-    return true;
-}
 
 static bool same_file(const char *a, const char *b)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the shims of this installation are. */
+/* Where the libraries of this installation are. */
 #include "launcher/abi/abi.h"
 #include "launcher/abi/paths.h"
 
@@ -15,7 +15,15 @@ static const char *below_prefix(const char *path)
     return !strncmp(path, ABI_PREFIX "/", len + 1) ? path + len : "";
 }
 
-/* Folder of the shims of this installation, which may have been moved, or of the build tree. */
+static bool join(enum abi_kind kind, const char *root, const char *lib, char *path, size_t len)
+{
+    bool shims = kind != ABI_STANDARD;
+    int n = snprintf(path, len, "%s%s%s%s", root, lib, shims ? "/weft/" : "",
+                     shims ? abi_word(kind) : "");
+    return n < (int)len;
+}
+
+/* Folder of the libraries of this installation, which may have been moved, or of the build tree. */
 bool abi_folder(enum abi_kind kind, char *path, size_t len)
 {
     char self[PATH_MAX], try[PATH_MAX + 32];
@@ -30,12 +38,12 @@ bool abi_folder(enum abi_kind kind, char *path, size_t len)
         *(slash - 6) = '\0';
     snprintf(try, sizeof try, "%s/libmpi_abi.la", self);
     if (access(try, F_OK) == 0)
-        return snprintf(path, len, "%s/.libs/weft/%s", self, abi_word(kind)) < (int)len;
+        return join(kind, self, "/.libs", path, len);
     const char *bin = below_prefix(ABI_BINDIR), *lib = below_prefix(ABI_LIBDIR);
     size_t len_self = strlen(self), len_bin = strlen(bin);
     if (*lib && *bin && len_self >= len_bin && !strcmp(self + len_self - len_bin, bin))
         self[len_self - len_bin] = '\0';
     else
         snprintf(self, sizeof self, "%s", lib = ABI_LIBDIR), lib = "";
-    return snprintf(path, len, "%s%s/weft/%s", self, lib, abi_word(kind)) < (int)len;
+    return join(kind, self, lib, path, len);
 }

@@ -139,6 +139,14 @@ static const char *advice_for_signal(int sig)
     }
 }
 
+static const char *advice_for_code(int code, bool connected)
+{
+    if (code == LAUNCH_EXIT_NOPROG && !connected)
+        return "The dynamic loader and shells end with 127 if they do not find a library or a "
+               "program; the lines above name it.";
+    return "The program chose this code; its messages above may say why.";
+}
+
 static void report(struct launch_job *job, struct launch_rank *r, int code, const char *how,
                    const char *advice)
 {
@@ -267,7 +275,7 @@ static void judge(struct launch_job *job, struct launch_rank *r)
                      : "");
         if (job->suspect_follows && !job->ending)
             job->suspect = NULL;
-        suspect(job, r, code, how, "The program chose this code; its messages above may say why.");
+        suspect(job, r, code, how, advice_for_code(code, r->connected));
     } else if (r->connected && !r->finalized) {
         suspect_silent(job, r);
     }
