@@ -319,6 +319,7 @@ static _Noreturn void run_child(struct child *c)
     c->failed = "binding (--bind-to none starts it unbound)";
     if (c->cpus && sched_setaffinity(0, c->cpus_len, c->cpus) < 0)
         goto fail;
+    signal(SIGINT, SIG_DFL); /* agents, and background jobs of scripts, ignore it */
     signal(SIGPIPE, SIG_DFL);
     signal(SIGXFSZ, SIG_DFL);
     sigemptyset(&none);

@@ -63,14 +63,17 @@ static int save_environment(struct launch_list *saved)
     return 0;
 }
 
-/* Makes signals readable.  Signals that were ignored when mpirun was started (nohup, background
- * jobs) stay ignored.  Called before PMIx starts its thread, which inherits the mask. */
+/* Makes signals readable.  Signals that were ignored when mpirun was started (nohup) stay ignored,
+ * except SIGINT: shells without job control, as in scripts, ignore it in background jobs, where
+ * users of other mpiruns expect it to end the job.  Called before PMIx starts its thread, which
+ * inherits the mask. */
 static int open_signals(void)
 {
     static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT };
     struct sigaction now;
     sigset_t set;
 
+    signal(SIGINT, SIG_DFL);
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)

@@ -4,7 +4,6 @@ test_*; each fails by an assert.  Every run is bounded in time; what a test says
 processors for it (test/tool/patience.py)."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -18,9 +17,6 @@ MPIRUN = os.environ.get("TEST_MPIRUN", os.path.join(BUILD, "mpirun"))
 RANK = os.path.join(BUILD, "test", "launch", "rank")
 SCALE = float(os.environ.get("TEST_TIMEOUT_SCALE", "1"))   # sanitizer builds are slower
 SECOND = 1.0 * SCALE
-
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:      # as a background job of a shell: mpirun would ignore it, too
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Skip(Exception):
