@@ -109,7 +109,10 @@ char *coll_board_find(const struct coll_board_call *c, int rank)
 {
     struct coll_board *b = c->board;
     uint64_t off = rt_load_relaxed(&b->line[rank].entries[c->row]);
-    return off ? b->row[c->row].at[rank] = b->team->ops->shm_at(b->team, off - 1) : NULL;
+    if (!off)
+        return NULL;
+    size_t nbytes = (size_t)entries_of[c->row] * b->stride;
+    return b->row[c->row].at[rank] = b->team->ops->shm_at(b->team, rank, off - 1, nbytes);
 }
 
 static int index_of(const struct coll_board_call *c)

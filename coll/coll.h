@@ -53,11 +53,12 @@ struct coll_team_ops {
      * request to wait for. */
     int (*tell_void)(struct coll_team *t, int dst, int tag);
     /* Memory in the node segment for a team on one node: offset and pointer.  shm_alloc returns
-     * SIZE_MAX if there is no memory.  The caller publishes the offset to the other ranks in
-     * messages.  NULL-able. */
+     * SIZE_MAX if there is no memory.  The caller publishes the offset to the other ranks.
+     * shm_at: `rank` has published it; a block that is not in the segment ends the job.
+     * NULL-able. */
     size_t (*shm_alloc)(struct coll_team *t, size_t nbytes);
     void (*shm_free)(struct coll_team *t, size_t off, size_t nbytes);
-    void *(*shm_at)(struct coll_team *t, size_t off);
+    void *(*shm_at)(struct coll_team *t, int rank, size_t off, size_t nbytes);
     void (*shm_wake)(struct coll_team *t,
                      int rank); /* wakes `rank` if it sleeps; call it after a store */
     /* Copies from or to private memory of another rank on this node: the whole length, or -RT_E...;

@@ -83,9 +83,11 @@ static void senders_add(struct btl_shm *b, int word, uint64_t bits)
     while (fresh) {
         struct btl_shm_peer *p;
         int rank = word * 64 + __builtin_ctzll(fresh);
-        if (peer_get(b, rank, &p) < 0)
-            return; /* out of memory: the bit stays unseen, so the next call tries again */
-        btl_shm_rx_add(b, p);
+        if (rank < rt_node.size) { /* a bit beyond is of no rank */
+            if (peer_get(b, rank, &p) < 0)
+                return; /* out of memory: the bit stays unseen, so the next call tries again */
+            btl_shm_rx_add(b, p);
+        }
         b->seen[word] |= fresh & -fresh;
         fresh &= fresh - 1;
     }

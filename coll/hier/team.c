@@ -64,9 +64,9 @@ static void sub_shm_free(struct coll_team *t, size_t off, size_t nbytes)
     whole(t)->ops->shm_free(whole(t), off, nbytes);
 }
 
-static void *sub_shm_at(struct coll_team *t, size_t off)
+static void *sub_shm_at(struct coll_team *t, int rank, size_t off, size_t nbytes)
 {
-    return whole(t)->ops->shm_at(whole(t), off);
+    return whole(t)->ops->shm_at(whole(t), whole_rank(t, rank), off, nbytes);
 }
 
 static void sub_shm_wake(struct coll_team *t, int rank)

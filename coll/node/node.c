@@ -208,7 +208,7 @@ static int late_memory(struct coll_node *n, uint64_t *word, size_t nbytes, char 
         return 0;
     if (v == REFUSED)
         return -RT_ENOSPC;
-    *p = t->ops->shm_at(t, (size_t)(v - 1));
+    *p = t->ops->shm_at(t, 0, (size_t)(v - 1), nbytes);
     return 1;
 }
 

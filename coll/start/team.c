@@ -20,7 +20,7 @@ size_t coll_team_nbytes(int size)
 
 static char *board_at(struct coll_team *t, size_t off)
 {
-    return (char *)t->ops->shm_at(t, off) + coll_node_nbytes(t->size);
+    return (char *)t->ops->shm_at(t, 0, off, coll_team_nbytes(t->size)) + coll_node_nbytes(t->size);
 }
 
 size_t coll_team_alloc(struct coll_team *t)
@@ -65,7 +65,8 @@ int coll_team_prepare(struct coll_team *whole)
 void coll_team_attach(struct coll_team *whole, size_t off)
 {
     struct coll_team *t = coll_team_local(whole);
-    char *p = t->ops->shm_at(t, off), *devices = p + coll_node_nbytes(t->size);
+    char *p = t->ops->shm_at(t, 0, off, coll_team_nbytes(t->size));
+    char *devices = p + coll_node_nbytes(t->size);
     coll_gpu_attach(t, t, devices);
     if (whole != t)
         coll_gpu_attach(whole, t, devices + coll_board_nbytes(t->size));

@@ -10,6 +10,7 @@
 #include "mpi/coll/team.h"
 #include "mpi/coll/team_dev.h"
 #include "mpi/base/comm.h"
+#include "mpi/p2p/malformed.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
@@ -78,10 +79,20 @@ static void team_shm_free(struct coll_team *t, size_t off, size_t nbytes)
     rt_node_free(off, nbytes);
 }
 
-static void *team_shm_at(struct coll_team *t, size_t off)
+/* A block of a segment of `len` bytes, whose offset a rank has published. */
+static void *block_at(const struct coll_team *t, int rank, char *base, size_t len, size_t off,
+                      size_t nbytes)
 {
-    (void)t;
-    return rt_node_at(off);
+    const struct wm_comm *c = t->arg;
+    struct rt_proc from = wm_group_proc(c->group, rank);
+    if (off > len || nbytes > len - off)
+        wm_malformed(&from, "%zu bytes at offset %zu of a segment of %zu", nbytes, off, len);
+    return base + off;
+}
+
+static void *team_shm_at(struct coll_team *t, int rank, size_t off, size_t nbytes)
+{
+    return block_at(t, rank, rt_node.base, rt_node.nbytes, off, nbytes);
 }
 
 static void team_shm_wake(struct coll_team *t, int rank)
@@ -228,10 +239,12 @@ static void jobs_shm_free(struct coll_team *t, size_t off, size_t nbytes)
     rt_node_free(off & OFF_MASK, nbytes);
 }
 
-static void *jobs_shm_at(struct coll_team *t, size_t off)
+static void *jobs_shm_at(struct coll_team *t, int rank, size_t off, size_t nbytes)
 {
-    const struct rt_other *o = other_of(t, (int)(off >> OWNER_SHIFT) - 1);
-    return (o ? o->base : rt_node.base) + (off & OFF_MASK);
+    size_t owner = (off >> OWNER_SHIFT) - 1;
+    const struct rt_other *o = owner < (size_t)t->size ? other_of(t, (int)owner) : NULL;
+    return o ? block_at(t, rank, o->base, o->nbytes, off & OFF_MASK, nbytes)
+             : block_at(t, rank, rt_node.base, rt_node.nbytes, off & OFF_MASK, nbytes);
 }
 
 static struct rt_bell *jobs_bell(struct coll_team *t, int rank)

@@ -128,7 +128,7 @@ void wm_on_cancel(struct wm_domain *d, struct wm_peer *from, const struct wm_key
 
 void wm_on_cancelled(const struct wm_fin *f)
 {
-    struct wm_preq *q = rt_slab_get(&wm_request_slab, f->req);
+    struct wm_preq *q = wm_preq_named(f->req);
     if (q && q->state == WM_RECALLED) /* else the peer was declared lost in between */
         end_recalled(q);
 }

@@ -18,6 +18,7 @@
 #include "mpi/p2p/chunks.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/pieces.h"
+#include "mpi/p2p/malformed.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/rndv.h"
 #include "runtime/base/err.h"
@@ -95,11 +96,11 @@ int wm_stream_send(struct wm_preq *q, int64_t len)
 
 void wm_on_data(const struct btl_peer *from, const struct btl_hdr *h, const void *data, size_t len)
 {
-    struct wm_preq *q = rt_slab_get(&wm_request_slab, (uint32_t)h->tag);
+    struct wm_preq *q = wm_preq_named((uint32_t)h->tag);
     if (!q || q->kind != WM_PREQ_RECV || q->state != WM_CHUNKS || q->peer->eager != from)
         return; /* the receive has failed in between */
     if ((int64_t)len > q->moved_len - q->put_off)
-        RT_BUG("rank %u sent more bytes than were requested", from->proc.rank);
+        wm_malformed(&from->proc, "%zu bytes, more than were requested", len);
     rt_layout_unpack(q->layout, q->count, (void *)(uintptr_t)q->buf, q->put_off, data,
                      (int64_t)len);
     q->put_off += (int64_t)len;

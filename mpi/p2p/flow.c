@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See flow.h.  Called under the domain's lock. */
 #include "mpi/p2p/flow.h"
+#include "mpi/p2p/malformed.h"
 #include "mpi/p2p/send.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
@@ -100,8 +101,8 @@ void wm_flow_on(struct wm_domain *d, struct wm_peer *from, int what)
         tell(d, from, WM_FLOW_MARKED);
     } else if (what == WM_FLOW_MARKED) {
         from->stopped &= (uint8_t)~WM_STOPPED_UNREAD;
-        from->marks--;
+        from->marks -= from->marks > 0;
     } else {
-        RT_BUG("control message of unknown kind %d", what);
+        wm_malformed(&from->proc, "control message of unknown kind %d", what);
     }
 }

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/device.h"
+#include "mpi/p2p/malformed.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"
@@ -202,11 +203,15 @@ static void match(struct wm_part *p, const struct wm_part_init *init)
 
 bool wm_part_arrived(const struct wm_part *p, int i) { return p->matched && !p->missing[i]; }
 
-void wm_on_part_init(struct wm_domain *d, const struct wm_key *k, const void *data)
+void wm_on_part_init(struct wm_domain *d, const struct btl_peer *from, const struct wm_key *k,
+                     const void *data)
 {
     struct wm_part_init init;
     struct rt_list *l;
     memcpy(&init, data, sizeof init);
+    if (init.partitions < 0 || init.nbytes < 0)
+        wm_malformed(&from->proc, "%d partitions of %lld bytes", (int)init.partitions,
+                     (long long)init.nbytes);
     rt_list_each (l, &d->part_recvs) {
         struct wm_part *p = rt_container(l, struct wm_part, link);
         if (wm_key_equal(&p->key, k)) {

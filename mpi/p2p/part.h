@@ -64,7 +64,8 @@ void wm_part_send(struct wm_part *p, int i);
 bool wm_part_arrived(const struct wm_part *p, int i);
 
 /* A WM_PART_INIT has arrived; a peer is lost; the domain is destroyed. */
-void wm_on_part_init(struct wm_domain *d, const struct wm_key *k, const void *data);
+void wm_on_part_init(struct wm_domain *d, const struct btl_peer *from, const struct wm_key *k,
+                     const void *data);
 void wm_part_fail_peer(struct wm_domain *d, const struct wm_peer *p, int err);
 void wm_part_fini(struct wm_domain *d);
 

@@ -7,6 +7,7 @@
 #include "mpi/p2p/chunks.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/flow.h"
+#include "mpi/p2p/malformed.h"
 #include "mpi/base/event.h"
 #include "mpi/p2p/part.h"
 #include "mpi/p2p/request.h"
@@ -200,8 +201,33 @@ static struct wm_peer *peer_of(struct wm_domain *d, struct btl_peer *bp)
     if (rt_likely(p))
         return p;
     if (wm_domain_adopt(d, bp, &p) < 0)
-        RT_BUG("rank %u sent a message but cannot be addressed", bp->proc.rank);
+        rt_boot_abort(1, "out of memory for the first message of a rank");
     return p;
+}
+
+/* Lengths that are used without a further look.  Whatever else is wrong with a message that an
+ * authenticated process sends, this process accesses no memory outside of its buffers. */
+static void check_frame(const struct btl_peer *from, uint32_t kind, const void *data, size_t len)
+{
+    static const uint16_t least[WM_CONTROL + 1] = {
+        [WM_EAGER_SYNC] = sizeof(uint64_t),
+        [WM_SYNC_ACK] = sizeof(struct wm_fin),
+        [WM_RTS] = sizeof(struct wm_rts),
+        [WM_CTS] = sizeof(struct wm_cts),
+        [WM_FIN_GET] = sizeof(struct wm_fin),
+        [WM_FIN_PUT] = sizeof(struct wm_fin),
+        [WM_PART_INIT] = sizeof(struct wm_part_init),
+        [WM_CANCEL] = sizeof(struct wm_fin),
+        [WM_CANCELLED] = sizeof(struct wm_fin),
+    };
+    struct wm_rts rts;
+    if (len < least[kind])
+        wm_malformed(&from->proc, "%zu bytes of kind %u, which has %u", len, kind, least[kind]);
+    if (kind != WM_RTS)
+        return;
+    memcpy(&rts, data, sizeof rts);
+    if (rts.len < 0 || ((rts.flags & WM_RTS_EARLY) && (rts.early < 0 || rts.early > rts.len)))
+        wm_malformed(&from->proc, "a message of %lld bytes", (long long)rts.len);
 }
 
 /* A control message whose target is the request that it names, not a peer. */
@@ -217,10 +243,8 @@ static void on_control(struct wm_domain *d, uint32_t kind, const void *data, siz
         wm_on_cancelled((const struct wm_fin *)(const void *)copy);
     else if (kind == WM_FIN_GETS)
         wm_on_fins(d, (const struct wm_fins *)(const void *)copy);
-    else if (kind == WM_FIN_GET || kind == WM_FIN_PUT)
-        wm_on_fin(d, kind, (const struct wm_fin *)(const void *)copy);
     else
-        RT_BUG("message of unknown kind %u", kind);
+        wm_on_fin(d, kind, (const struct wm_fin *)(const void *)copy);
 }
 
 static void on_died(struct wm_domain *d, const void *data, size_t len)
@@ -237,8 +261,9 @@ static __attribute__((noinline)) void arrived(struct wm_domain *d, struct btl_pe
 {
     uint32_t kind = h->ctx >> WM_KIND_SHIFT;
     struct wm_key k = { .ctx = h->ctx & WM_CTX_MASK, .src = (int32_t)h->src, .tag = h->tag };
+    check_frame(from, kind, data, len);
     if (kind == WM_PART_INIT) {
-        wm_on_part_init(d, &k, data);
+        wm_on_part_init(d, from, &k, data);
         return;
     }
     if (kind == WM_DATA) {

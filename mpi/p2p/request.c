@@ -120,6 +120,12 @@ struct wm_preq *wm_preq_make(struct wm_domain *d, enum wm_preq_kind kind)
     return q;
 }
 
+struct wm_preq *wm_preq_named(uint32_t handle)
+{
+    struct rt_req *r = rt_slab_get(&wm_request_slab, handle);
+    return r && (r->ops == &wm_recv_ops || r->ops == &send_ops) ? (struct wm_preq *)r : NULL;
+}
+
 void wm_req_end(struct rt_req *r, int err)
 {
     bool detached = r->flags & RT_REQ_DETACHED;

@@ -57,6 +57,8 @@ static inline struct wm_preq *wm_preq_new(struct wm_domain *d, enum wm_preq_kind
     return q;
 }
 void wm_preq_release(struct rt_req *r);
+/* The request whose handle a peer has sent; NULL: there is none, or one of another kind. */
+struct wm_preq *wm_preq_named(uint32_t handle);
 static inline void wm_preq_finish(struct wm_preq *q, int err) { wm_req_end(&q->r, err); }
 
 #endif

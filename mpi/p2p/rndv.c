@@ -34,6 +34,7 @@
 #include "mpi/p2p/chunks.h"
 #include "mpi/p2p/device.h"
 #include "mpi/base/event.h"
+#include "mpi/p2p/malformed.h"
 #include "mpi/p2p/pieces.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"
@@ -315,8 +316,8 @@ void wm_on_early(const struct btl_peer *from, const void *data, size_t len)
         return;
     int64_t left = q->moved_len - q->put_len - q->put_off;
     if ((int64_t)len > left)
-        RT_BUG("rank %u sent %zu bytes with its request, but %lld were missing", from->proc.rank,
-               len, (long long)left);
+        wm_malformed(&from->proc, "%zu bytes with its request, but %lld were missing", len,
+                     (long long)left);
     memcpy((char *)(uintptr_t)q->buf + q->put_off, data, len);
     q->put_off += (int64_t)len;
     if ((int64_t)len < left)
@@ -673,11 +674,23 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
         wm_rndv_got(q, err == -RT_ENOTSUP ? -RT_EPERM : err);
 }
 
+/* Whether the range is within the message, and its pieces have a length. */
+static bool is_valid(const struct wm_cts *cts, const struct wm_preq *q)
+{
+    if (cts->off < 0 || cts->len < 0 || cts->off > q->nbytes || cts->len > q->nbytes - cts->off)
+        return false;
+    bool pieces = cts->stream > WM_STREAM_CHUNKS;
+    return !pieces || (cts->step > 0 && cts->stream <= WM_STREAM_PIECES_DEVICE);
+}
+
 void wm_on_cts(const struct wm_cts *cts)
 {
-    struct wm_preq *q = rt_slab_get(&wm_request_slab, cts->sender);
+    struct wm_preq *q = wm_preq_named(cts->sender);
     if (!q || (q->state != WM_ANNOUNCED && q->state != WM_RECALLED))
         return;
+    if (!is_valid(cts, q))
+        wm_malformed(&q->peer->proc, "it asks for %lld bytes at %lld, way %u, of a message of %lld",
+                     (long long)cts->len, (long long)cts->off, cts->stream, (long long)q->nbytes);
     q->remote = cts->receiver;
     if (q->put_off && !cts->off)
         q->peer->no_early = NO_EARLY;
@@ -736,7 +749,7 @@ static bool another_way(struct wm_preq *q, int err)
 void wm_on_fin(struct wm_domain *d, enum wm_kind kind, const struct wm_fin *f)
 {
     (void)d;
-    struct wm_preq *q = rt_slab_get(&wm_request_slab, f->req);
+    struct wm_preq *q = wm_preq_named(f->req);
     if (!q || (q->state != WM_PIECES && !after[q->state][WM_STEP_PEER]))
         return;
     int err = kind == WM_FIN_PUT ? f->err : 0;

@@ -351,7 +351,7 @@ int wm_p2p_tell_void(const struct wm_msg *m)
 void wm_on_sync_ack(struct wm_domain *d, const struct wm_fin *f)
 {
     (void)d;
-    struct wm_preq *q = rt_slab_get(&wm_request_slab, f->req);
+    struct wm_preq *q = wm_preq_named(f->req);
     if (q && (q->state == WM_ANNOUNCED || q->state == WM_RECALLED)) /* else the peer was lost */
         wm_rndv_step(q, WM_STEP_PEER, 0);
 }

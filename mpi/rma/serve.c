@@ -3,6 +3,7 @@
  * this process's memory or control blocks.  Called from the transports' upcall, so nothing here
  * waits for another process; a stripe is held for microseconds. */
 #include "mpi/p2p/device.h"
+#include "mpi/p2p/malformed.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
 #include "mpi/rma/rma.h"
@@ -133,8 +134,8 @@ static int locate(struct job *j)
     } else {
         j->layout = m->slot < WM_RMA_SLOTS ? j->o->slot[m->slot] : NULL;
         if (!j->layout)
-            RT_BUG("rank %d of a window names layout %u, which it has not sent", j->o->rank,
-                   m->slot);
+            wm_malformed(&j->o->peer->proc, "layout %u of a window, which it has not sent",
+                         m->slot);
         wm_rma_span(j->layout, m->count, &low, &high);
     }
     if (__builtin_mul_overflow(m->disp, j->r->unit, &at) || __builtin_add_overflow(at, low, &low) ||
@@ -460,7 +461,7 @@ void wm_rma_on_recv(struct wm_domain *d, struct wm_peer *from, const struct btl_
     struct wm_rma *r = wm_rma_of_ctx(h->ctx & WM_CTX_MASK);
     (void)d;
     if (!r || len < sizeof m)
-        RT_BUG("one-sided message of rank %u for a window that does not exist", from->proc.rank);
+        wm_malformed(&from->proc, "for a window that does not exist");
     memcpy(&m, data, sizeof m);
     size_t head = m.flags & WM_RMA_APART ? WM_RMA_HEAD : sizeof m;
     const char *at = (const char *)data + head;

@@ -280,8 +280,9 @@ static void fake_shm_free(struct coll_team *t, size_t off, size_t nbytes)
     memset(((struct fake *)t->arg)->shm + off, 0xee, some);
 }
 
-static void *fake_shm_at(struct coll_team *t, size_t off)
+static void *fake_shm_at(struct coll_team *t, int rank, size_t off, size_t nbytes)
 {
+    (void)rank, (void)nbytes;
     return ((struct fake *)t->arg)->shm + off;
 }
 
