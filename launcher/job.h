@@ -71,6 +71,7 @@ struct launch_app {
     /* Variables for its libraries of another MPI, and the kind of these (host/foreign.c). */
     struct launch_list foreign_env;
     int foreign; /* enum abi_kind */
+    bool warned; /* the user knows that its library is another MPI's */
 };
 
 /* A host of a job.  Each host appears once. */
@@ -162,6 +163,8 @@ struct launch_rank {
     bool lost;            /* its connection to PMIx has ended: no MPI_Finalize can follow */
     uint64_t left_ns;     /* when it was noticed that it had left (job_end.c); 0: has not left */
     bool reported;        /* its end has been handled */
+    bool looked;          /* which MPI it has loaded is known (loaded.c) */
+    bool other;           /* in mpirun: it has loaded another MPI's library */
     bool gone;            /* its process group was empty when the process was reaped */
     int status;           /* of waitpid */
     hwloc_bitmap_t place; /* cores chosen for it; NULL: none were chosen */
@@ -175,7 +178,8 @@ enum launch_event_kind {
     LAUNCH_CONNECTED,
     LAUNCH_FINALIZED,
     LAUNCH_ABORT,
-    LAUNCH_LOST, /* its PMIx connection ended before MPI_Finalize */
+    LAUNCH_LOADED, /* it has loaded another MPI's library: `text`; not from PMIx (loaded.c) */
+    LAUNCH_LOST,   /* its PMIx connection ended before MPI_Finalize */
     /* In an agent: its ranks have entered a fence; a rank requests what a rank on another host has
      * published; a rank has published something. */
     LAUNCH_FENCE,
@@ -227,6 +231,9 @@ struct launch_job {
     int event_fd; /* read end */
     int nrunning, nconnected, nfinalized;
     int nskipped; /* ranks that exited with code 0 without calling MPI_Init */
+
+    uint64_t look_from_ns, look_at_ns; /* loaded.c; 0: the libraries of the ranks are known */
+    char other[240];                   /* in mpirun: the library of the first rank with one */
 
     /* The rank that failed first without a signal, its exit code and message.  The cause may still
      * turn out to be the death of another rank by a signal, or the failure of a rank that left

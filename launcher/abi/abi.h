@@ -47,8 +47,10 @@ struct abi_found {
     char *program;          /* the file that was examined */
     struct abi_need *needs; /* the first is of `kind` */
     int n;
-    bool either; /* the needs are alternatives: each is of a module, and the program loads one */
-    bool opaque; /* runs programs that are not known: a script, or a command with arguments */
+    bool either;  /* the needs are alternatives: each is of a module, and the program loads one */
+    char *r_home; /* the program is R or one of its scripts: its R_HOME; NULL: it is not, or unknown
+                   */
+    bool opaque;  /* runs programs that are not known: a script, or a command with arguments */
 };
 
 /* A variable of the environment in which the program will run; NULL: not set. */
@@ -72,6 +74,7 @@ struct abi_plan {
     bool refused;       /* the program cannot run on Weft; `text` says why */
     char *preload;      /* for LD_PRELOAD: shims by their path, separated by ":"; NULL: none */
     char *folders;      /* in front of LD_LIBRARY_PATH; NULL: none */
+    char *r_home;       /* R: `folders` go in front of its own folders, too; NULL: not R */
     bool warning;       /* each process may be rank 0 of 1; `text` says why */
     char *text; /* the library found, and what is done; NULL: the program needs no MPI library */
 };
@@ -82,6 +85,12 @@ void abi_plan_fini(struct abi_plan *p);
 /* Adds to `set` the variables that the plan changes; their old values come from `env`.  0 or
  * -RT_ENOMEM. */
 int abi_apply(const struct abi_plan *p, const struct abi_env *env, struct launch_list *set);
+
+/* Whether a library is one of Weft's: its own or a shim. */
+bool abi_is_ours(const char *path);
+/* The interface of an MPI library by the name of its file, libmpi.so.40.30.4; ABI_NONE: it is no
+ * MPI library. */
+enum abi_kind abi_kind_of_file(const char *name);
 
 /* auto, ompi, mpich or none.  False: none of them. */
 bool abi_parse(const char *word, enum abi_kind *out);

@@ -63,7 +63,7 @@ static int refuse(const struct abi_found *f, struct abi_plan *p)
     return say(p, text, n);
 }
 
-static bool is_ours(const char *path)
+bool abi_is_ours(const char *path)
 {
     struct abi_elf e;
     bool ours = abi_elf_open(path, &e) && abi_elf_contains(&e, OURS, sizeof OURS - 1);
@@ -116,7 +116,7 @@ static int standard(const struct abi_found *f, struct abi_plan *p)
 
     if (!a->file)
         return lost(f, p);
-    p->warning = a->file && strstr(a->name, "libmpi_abi.so") && !is_ours(a->file);
+    p->warning = a->file && strstr(a->name, "libmpi_abi.so") && !abi_is_ours(a->file);
     if (!p->warning)
         n = asprintf(&text, "'%s' needs %s, the library of the standard ABI: nothing is replaced",
                      f->program, a->name);
@@ -174,13 +174,14 @@ static bool gather(const struct abi_found *f, enum abi_kind kind, struct abi_pla
 
 /* For a script in which no MPI program was found: programs that it starts find the shims by
  * LD_LIBRARY_PATH, unless they have a DT_RPATH. */
-static void gather_folders(struct abi_plan *p)
+static void gather_folders(const struct abi_found *f, struct abi_plan *p)
 {
     char folder[PATH_MAX];
     for (enum abi_kind k = ABI_OMPI; k <= ABI_MPICH; k++)
         if (abi_folder(k, folder, sizeof folder) && access(folder, R_OK) == 0 &&
             !strpbrk(folder, ": ;$"))
             append(&p->folders, folder, "");
+    p->r_home = f->r_home && p->folders ? strdup(f->r_home) : NULL;
 }
 
 static const struct abi_need *need_of(const struct abi_found *f, enum abi_kind kind)
@@ -195,7 +196,8 @@ static void drop(struct abi_plan *p)
 {
     free(p->preload);
     free(p->folders);
-    p->preload = p->folders = NULL;
+    free(p->r_home);
+    p->preload = p->folders = p->r_home = NULL;
 }
 
 /* Sets p->text if shims replace the library that the program needs, or are missing. */
@@ -256,7 +258,7 @@ int abi_choose(const struct abi_found *f, enum abi_kind want, struct abi_plan *o
         return refuse(f, out);
     if (f->n == 0) {
         if (f->opaque)
-            gather_folders(out);
+            gather_folders(f, out);
         return 0;
     }
     if (f->kind == ABI_STANDARD)
@@ -297,8 +299,25 @@ static int put_first(const struct abi_env *env, const char *name, const char *fi
     return err;
 }
 
+/* R puts the folders of R_LD_LIBRARY_PATH, by default its own and often the system's, in front of
+ * LD_LIBRARY_PATH.  Its own must be among them; the loader finds the system's by itself. */
+static int put_r(const struct abi_plan *p, const struct abi_env *env, struct launch_list *set)
+{
+    static const char name[] = "R_LD_LIBRARY_PATH";
+    char *list = NULL;
+    if (!p->r_home || env->get(env->arg, name))
+        return p->r_home ? put_first(env, name, p->folders, set) : 0;
+    if (asprintf(&list, "%s:%s/lib", p->folders, p->r_home) < 0)
+        return -RT_ENOMEM;
+    int err = launch_list_setenv(set, name, list);
+    free(list);
+    return err;
+}
+
 int abi_apply(const struct abi_plan *p, const struct abi_env *env, struct launch_list *set)
 {
     int err = put_first(env, "LD_PRELOAD", p->preload, set);
-    return err ? err : put_first(env, "LD_LIBRARY_PATH", p->folders, set);
+    if (!err)
+        err = put_first(env, "LD_LIBRARY_PATH", p->folders, set);
+    return err ? err : put_r(p, env, set);
 }

@@ -5,6 +5,7 @@
 #include "launcher/abi/search.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,6 +86,17 @@ static enum abi_kind kind_of(const char *name)
     if (w->ompi && !strcmp(rest, ".so.40"))
         return ABI_OMPI;
     return w->mpich && !strcmp(rest, ".so.12") ? ABI_MPICH : ABI_OTHER;
+}
+
+/* Behind the version of the interface a file's name has the version of the library. */
+enum abi_kind abi_kind_of_file(const char *name)
+{
+    char plain[256];
+    const char *so = strstr(name, ".so.");
+    size_t len = so ? (size_t)(so - name) + 4 : 0;
+    len += so ? strspn(so + 4, "0123456789") : 0;
+    snprintf(plain, sizeof plain, "%.*s", (int)len, name);
+    return kind_of(plain);
 }
 
 /* Open MPI 1.8 and 1.10 had libmpi.so.12 as well; their handles are data objects with these names.

@@ -196,6 +196,34 @@ static bool examine_python(const char *python, const struct abi_env *env, struct
     return found;
 }
 
+/* ---- R ---- */
+
+static bool is_r(const char *path)
+{
+    return !strcmp(base_of(path), "R") || !strcmp(base_of(path), "Rscript");
+}
+
+/* R and Rscript end in the shell script R, which names its folder in a line. */
+static char *r_home_of(const char *path)
+{
+    static const char key[] = "R_HOME_DIR=";
+    char script[PATH_MAX], line[PATH_MAX + 16], *home = NULL;
+    int dir = (int)(base_of(path) - path);
+    int n = snprintf(script, sizeof script, "%.*sR", dir, path);
+    FILE *f = n < (int)sizeof script ? fopen(script, "re") : NULL;
+    while (f && !home && fgets(line, sizeof line, f)) {
+        char *at = line + sizeof key - 1;
+        if (strncmp(line, key, sizeof key - 1))
+            continue;
+        at += strspn(at, "\"'");
+        at[strcspn(at, "\"'\n")] = '\0';
+        home = *at == '/' ? strdup(at) : NULL;
+    }
+    if (f)
+        fclose(f);
+    return home;
+}
+
 /* ---- one file ---- */
 
 /* Examines a program or the interpreter of a script.  True: it needs MPI, or cannot run. */
@@ -203,9 +231,13 @@ static bool examine_file(const char *path, const struct abi_env *env, struct abi
 {
     char interpreter[PATH_MAX];
 
-    if (interpreter_of(path, env, interpreter)) {
+    if (!is_r(path) && interpreter_of(path, env, interpreter)) {
         out->opaque = true;
         path = interpreter;
+    }
+    if (is_r(path) && !out->r_home) {
+        out->opaque = true;
+        out->r_home = r_home_of(path);
     }
     if (is_python(path) && examine_python(path, env, out))
         return true;
@@ -255,5 +287,6 @@ void abi_found_fini(struct abi_found *f)
     }
     free(f->needs);
     free(f->program);
+    free(f->r_home);
     *f = (struct abi_found){ .kind = ABI_NONE };
 }

@@ -9,6 +9,7 @@
  * a heartbeat thread runs while an order takes long (alive.c). */
 #include "launcher/agent/agent.h"
 #include "launcher/host/guard.h"
+#include "launcher/host/loaded.h"
 #include "launcher/host/server.h"
 #include "launcher/host/spawn.h"
 #include "launcher/strings.h"
@@ -155,9 +156,10 @@ static void take_frames(void)
 
 /* ---- ranks ---- */
 
-static void send_event(const struct launch_event *e)
+static void send_event(struct launch_job *job, const struct launch_event *e)
 {
     struct frame_out o;
+    (void)job;
     agent_begin(&o, FRAME_EVENT);
     frame_put_u8(&o, e->kind);
     frame_put_int(&o, e->rank);
@@ -175,7 +177,7 @@ static void read_events(void)
         else if (e.kind == LAUNCH_ASK)
             agent_ask(&e);
         else
-            send_event(&e);
+            send_event(&agent.job, &e);
     }
 }
 
@@ -273,6 +275,9 @@ static int poll_timeout(void)
     int ms = longest_wait();
     if (agent.phase == AGENT_FINISHING)
         ms = sooner(ms, 50);
+    uint64_t now = rt_now_ns(), look = agent.job.look_at_ns;
+    if (look && agent.job.nrunning)
+        ms = sooner(ms, look <= now ? 0 : (int)((look - now) / 1000000 + 1));
     ms = sooner(ms, tree_timeout_ms(&agent.tree));
     return sooner(ms, relay_timeout_ms(&agent.relay));
 }
@@ -292,6 +297,7 @@ static void check_time(void)
             agent.phase = AGENT_LEAVING;
         return;
     }
+    launch_look_loaded(&agent.job, send_event);
     if (now > agent.spoke_ns + timeout / 4) {
         struct frame_out o = { .buf = ping, .cap = sizeof ping };
         frame_begin(&o, FRAME_PING, (uint32_t)agent.first);

@@ -22,6 +22,7 @@ int launch_choose_foreign(const struct launch_job *job, struct launch_app *app,
         code = LAUNCH_EXIT_NOEXEC;
     } else if (p.warning && !job->opts->quiet) {
         launch_say(job, "warning: %s", p.text);
+        app->warned = true;
     } else if (p.text && job->opts->verbose) {
         launch_say(job, "%s", p.text);
     }

@@ -5,6 +5,7 @@
  * its own kernel state.  Main thread only. */
 #include "launcher/host/foreign.h"
 #include "launcher/host/guard.h"
+#include "launcher/host/loaded.h"
 #include "launcher/host/server.h"
 #include "launcher/host/spawn.h"
 #include "launcher/job.h"
@@ -592,5 +593,6 @@ int launch_spawn(struct launch_job *job)
         if (code)
             return code;
     }
+    launch_look_begin(job);
     return 0;
 }

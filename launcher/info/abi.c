@@ -59,6 +59,7 @@ int info_abi(const char *program)
     show_needs(&f);
     printf("result    %s\n", err         ? "out of memory"
                              : p.text    ? p.text
+                             : p.r_home  ? "R; it finds Weft's libraries by R_LD_LIBRARY_PATH"
                              : p.folders ? "a script or wrapper; what it starts finds Weft's "
                                            "libraries by LD_LIBRARY_PATH"
                                          : "no MPI library was found; nothing is replaced");

@@ -2,6 +2,7 @@
 /* Ends a job before all ranks have finished: one message with the cause, SIGTERM, and SIGKILL after
  * GRACE_NS.  The first cause determines the exit code.  How the other ranks end afterwards is a
  * consequence and is not reported. */
+#include "launcher/abi/abi.h"
 #include "launcher/host/spawn.h"
 #include "launcher/mpirun/job_end.h"
 #include "launcher/mpirun/head.h"
@@ -356,6 +357,13 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
         suspect(job, r, abort_exit_code(e->code), how, "Its messages above may say more.");
         job->suspect_follows |= job->suspect == r && e->code == PEER_LOST;
         break;
+    case LAUNCH_LOADED:
+        if (!*job->other)
+            snprintf(job->other, sizeof job->other, "%s", e->text);
+        r->other = true;
+        if (job->opts->verbose)
+            launch_report(job, "rank %d has loaded %s, which is not Weft's", r->rank, e->text);
+        break;
     case LAUNCH_LOST:
         end_wait(job, r);
         break;
@@ -371,6 +379,38 @@ void launch_end_missed(struct launch_job *job, struct launch_rank *r)
 {
     report(job, r, LAUNCH_EXIT_FAIL, "ended while other ranks wait for it in a PMIx fence",
            "Every rank that a fence names must enter it before it ends.");
+}
+
+/* What to type so that the ranks load Weft's library instead of this one. */
+static void advise(const struct launch_job *job, char *text, size_t len)
+{
+    const char *slash = strrchr(job->other, '/');
+    enum abi_kind kind = abi_kind_of_file(slash ? slash + 1 : job->other);
+    if (kind != ABI_OMPI && kind != ABI_MPICH)
+        snprintf(text, len, "compile the program with mpicc or mpifort of Weft");
+    else if (job->opts->abi == ABI_NONE)
+        snprintf(text, len, "omit --abi=none");
+    else if (job->opts->abi == (int)kind)
+        snprintf(text, len, "the program clears LD_PRELOAD, which names Weft's library: keep it");
+    else
+        snprintf(text, len, "add the option --abi=%s", abi_word(kind));
+}
+
+void launch_end_other(const struct launch_job *job)
+{
+    char advice[128];
+    int n = 0;
+    for (int i = 0; i < job->n && job->ranks; i++)
+        n += job->ranks[i].other && !job->ranks[i].connected;
+    if (!n)
+        return;
+    advise(job, advice, sizeof advice);
+    launch_report(job,
+                  "%d of %d ranks loaded %s, which belongs to another MPI, and did not connect to "
+                  "this mpirun: to that MPI each was rank 0 of 1.\n"
+                  "        To run them as one job on Weft: %s.  Or start them with that MPI's "
+                  "mpirun.",
+                  n, job->n, job->other, advice);
 }
 
 void launch_end_exited(struct launch_job *job, struct launch_rank *r)

@@ -9,6 +9,8 @@
 void launch_end_exited(struct launch_job *job, struct launch_rank *r);
 /* An event of the PMIx server about a rank. */
 void launch_end_event(struct launch_job *job, const struct launch_event *e);
+/* At the end of the job: reports ranks that have run on another MPI. */
+void launch_end_other(const struct launch_job *job);
 /* Ends the job: other ranks wait forever for a rank that has ended. */
 void launch_end_missed(struct launch_job *job, struct launch_rank *r);
 /* Sends SIGTERM to all ranks; the loop sends SIGKILL later.  Only the first call has an effect. */

@@ -4,6 +4,7 @@
  * so that a rank which has finalized is known to have done so.  Of several deaths noticed at once,
  * a death by a signal is handled before exit code 0, and exit code 0 before other codes, which are
  * often a consequence. */
+#include "launcher/host/loaded.h"
 #include "launcher/host/spawn.h"
 #include "launcher/mpirun/job_end.h"
 #include "launcher/mpirun/family.h"
@@ -138,6 +139,7 @@ static void check_time(struct loop *l)
         launch_end_begin(job, LAUNCH_EXIT_TIMEOUT);
         family_end_all(job, false);
     }
+    launch_look_loaded(job, launch_end_event);
     launch_end_check(job);
     if (job->ending && !job->killed && job->nrunning && now >= job->kill_at_ns)
         launch_end_kill(job);
@@ -174,6 +176,8 @@ static int poll_timeout(const struct loop *l)
         ms = sooner(ms, l->job->suspect_until_ns);
     if (l->job->head && head_timeout_ms(l->job->head) >= 0)
         ms = sooner(ms, rt_now_ns() + (uint64_t)head_timeout_ms(l->job->head) * 1000000);
+    if (l->job->look_at_ns && l->job->nrunning)
+        ms = sooner(ms, l->job->look_at_ns);
     if (family_step_at_ns(l->job))
         ms = sooner(ms, family_step_at_ns(l->job));
     if (l->linger_until_ns && !family_active(l->job))
@@ -242,5 +246,6 @@ int launch_loop(struct launch_job *job, int signal_fd)
         launch_io_step(job, l.fds + 2, n);
     }
     free(l.fds);
+    launch_end_other(job);
     return job->exit_code || !launch_io_lost() ? job->exit_code : LAUNCH_EXIT_FAIL;
 }

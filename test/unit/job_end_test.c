@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "launcher/abi/abi.h"
 #include "launcher/host/spawn.h"
 #include "launcher/job.h"
 #include "launcher/mpirun/job_end.h"
@@ -312,6 +313,45 @@ static void a_failure_beside_a_late_goodbye_is_reported(void)
     CHECK_MSG(strstr(said, "rank 1 "), "%s", said);
 }
 
+static void loaded(int rank, const char *path)
+{
+    struct launch_event e = { .kind = LAUNCH_LOADED, .rank = rank };
+    snprintf(e.text, sizeof e.text, "%s", path);
+    ranks[rank].connected = false;
+    launch_end_event(&job, &e);
+}
+
+static bool advised(const char *path, int abi, const char *advice)
+{
+    begin();
+    opts.abi = abi;
+    loaded(1, path);
+    launch_end_other(&job);
+    return strstr(said, "1 of 3 ranks loaded ") && strstr(said, path) && strstr(said, advice);
+}
+
+/* One message at the end, which says what to type; none if the rank connects after all. */
+static void another_mpi(void)
+{
+    CHECK(advised("/usr/lib/libmpi.so.40.30.4", ABI_AUTO, "--abi=ompi"));
+    CHECK(advised("/opt/libmpi.so.12.1.13", ABI_AUTO, "--abi=mpich"));
+    CHECK(advised("/opt/libmpi.so.12", ABI_NONE, "omit --abi=none"));
+    CHECK(advised("/opt/libmpi.so.40", ABI_OMPI, "LD_PRELOAD"));
+    CHECK(advised("/opt/libmpi.so.1", ABI_AUTO, "mpicc"));
+    begin();
+    for (int i = 0; i < N; i++)
+        loaded(i, i ? "/second/libmpi.so.40" : "/first/libmpi.so.40");
+    CHECK_STR(said, "");
+    launch_end_event(&job, &(struct launch_event){ .kind = LAUNCH_CONNECTED, .rank = 2 });
+    launch_end_other(&job);
+    CHECK(strstr(said, "2 of 3 ranks loaded /first/libmpi.so.40, "));
+    begin();
+    loaded(0, "/first/libmpi.so.40");
+    launch_end_event(&job, &(struct launch_event){ .kind = LAUNCH_CONNECTED, .rank = 0 });
+    launch_end_other(&job);
+    CHECK_STR(said, "");
+}
+
 int main(void)
 {
     RUN(late_goodbyes_are_heard);
@@ -327,5 +367,6 @@ int main(void)
     RUN(a_failure_of_all_is_reported_in_time);
     RUN(a_failure_is_reported_in_time);
     RUN(a_failure_beside_a_late_goodbye_is_reported);
+    RUN(another_mpi);
     return check_end();
 }
