@@ -91,7 +91,7 @@ static int chunk_share(struct cuda_table *t, uint32_t k)
         return rt_node_reserve(t->slot, nbytes);
     if (t->chunk[k])
         return 0; /* from the library's last initialisation */
-    size_t off = rt_node_try_alloc(nbytes);
+    size_t off = rt_node_try_alloc(nbytes, true);
     if (off == SIZE_MAX)
         return -RT_ENOSPC;
     rt_store_release(&t->chunk[k], off);

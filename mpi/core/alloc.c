@@ -75,7 +75,7 @@ static bool take_small(struct block *b, size_t nbytes, size_t align)
         if (cut(rt_container(l, struct chunk, link), b, nbytes, align))
             return true;
     struct chunk *c = malloc(sizeof *c);
-    size_t off = c ? rt_node_try_alloc(CHUNK_NBYTES) : SIZE_MAX;
+    size_t off = c ? rt_node_try_alloc(CHUNK_NBYTES, false) : SIZE_MAX;
     if (off == SIZE_MAX) {
         free(c);
         return false;
@@ -92,7 +92,7 @@ static bool take_large(struct block *b, size_t nbytes, size_t align)
 {
     const size_t page = 4096;
     size_t more = align > page ? align : 0;
-    size_t off = rt_node_try_alloc(nbytes + more);
+    size_t off = rt_node_try_alloc(nbytes + more, false);
     if (off == SIZE_MAX)
         return false;
     b->off = off;

@@ -107,7 +107,7 @@ int64_t wm_onehost_offer(const struct wm_cop *c)
     int64_t nbytes = (int64_t)sizeof(struct block) + 2 * c->plan.naggs * window_size(cap);
     if (o->off && !o->stale && block_of(o)->cap >= cap && block_of(o)->nbytes >= nbytes)
         return (int64_t)o->off;
-    size_t off = rt_node_try_alloc((size_t)nbytes);
+    size_t off = rt_node_try_alloc((size_t)nbytes, true);
     if (off == SIZE_MAX)
         return 0;
     struct block *b = rt_node_at(off);

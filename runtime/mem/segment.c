@@ -52,7 +52,8 @@ struct node_layout rt_node_layout(size_t size, size_t pair_nbytes)
     at.pair_nbytes = page_up(pair_nbytes);
     at.bells = page_up(sizeof(struct node_head));
     at.bits = at.bells + page_up(size * sizeof(struct rt_bell));
-    at.world = at.bits + page_up(at.ngranules / 8);
+    at.backed = at.bits + at.ngranules / 8;
+    at.world = page_up(at.backed + at.ngranules);
     at.pairs = at.world + page_up(size * RT_NODE_WORLD_PER_RANK);
     at.area = at.pairs + size * size * at.pair_nbytes;
     at.area = (at.area + NODE_GRANULE - 1) / NODE_GRANULE * NODE_GRANULE;
@@ -119,9 +120,14 @@ static int reserve_fd(int fd, size_t off, size_t nbytes, bool quiet)
 static int reserve(const void *p, size_t nbytes, bool quiet)
 {
     size_t off = (size_t)((const char *)p - rt_node.base);
-    size_t first = off - off % page_up(1);
+    size_t first = off - off % page_up(1), len = page_up(off + nbytes) - first;
+    int err = reserve_fd(rt_node_private.fd, first, len, true);
 
-    return reserve_fd(rt_node_private.fd, first, page_up(off + nbytes) - first, quiet);
+    if (err == -RT_ENOSPC) {
+        rt_node_trim();
+        err = reserve_fd(rt_node_private.fd, first, len, quiet);
+    }
+    return err;
 }
 
 int rt_node_reserve(const void *p, size_t nbytes) { return reserve(p, nbytes, false); }

@@ -96,8 +96,10 @@ int rt_node_try_reserve(const void *p, size_t nbytes);
  * the file system is full. */
 size_t rt_node_alloc(size_t nbytes);
 /* The same for callers with a fallback: logs nothing if there is no room, and leaves a quarter of
- * the area for callers without a fallback. */
-size_t rt_node_try_alloc(size_t nbytes);
+ * the area for callers without a fallback.  Without `zero` the block may have any content. */
+size_t rt_node_try_alloc(size_t nbytes, bool zero);
+/* The next block in the same place needs no system call: freed blocks keep their memory, up to
+ * three quarters of the area (48 MiB for each local rank), while the file system is not full. */
 void rt_node_free(size_t off, size_t nbytes);
 /* Bytes of all blocks allocated now, by all local processes. */
 size_t rt_node_used(void);

@@ -12,8 +12,8 @@
 #define NODE_AREA_PER_RANK (64u << 20)
 #define NODE_GRANULE (64u << 10)
 
-/* "nodweft6": changes when something changes that processes of other jobs read. */
-#define NODE_MAGIC 0x3674666577646f6eu
+/* "nodweft7": changes when something changes that processes of other jobs read. */
+#define NODE_MAGIC 0x3774666577646f6eu
 
 /* First page.  The first group of members is constant once the file has its name; the second is
  * accessed atomically. */
@@ -31,12 +31,13 @@ struct node_head {
     uint32_t arrivals; /* futex word */
     _Alignas(RT_CACHE_LINE)
         uint32_t lock; /* of the block bitmap: local rank + 1 of the holder, 0: free */
-    uint32_t emptied;  /* blocks freed so far: for processes that have registered memory of the
-                        * segment */
+    uint32_t kept;     /* free granules that have memory; under the lock */
+    uint32_t emptied;  /* how often memory was given back: for processes that have registered memory
+                        * of the segment */
 };
 
 struct node_layout { /* offsets from the start, all multiples of the page size */
-    size_t bells, bits, world, pairs, area, nbytes;
+    size_t bells, bits, backed, world, pairs, area, nbytes;
     size_t pair_nbytes;
     size_t ngranules;
 };
@@ -60,6 +61,16 @@ static inline uint64_t *node_bits(void)
 {
     return (uint64_t *)(rt_node.base + rt_node_private.at.bits);
 }
+
+/* For each granule how many of its pages have memory, counted from its start.  Belongs to the owner
+ * of the block; of free granules, to the holder of the lock. */
+static inline uint8_t *node_backed(void)
+{
+    return (uint8_t *)rt_node.base + rt_node_private.at.backed;
+}
+
+/* Gives the memory of all free granules back to the file system. */
+void rt_node_trim(void);
 
 /* Offsets in a segment for `size` ranks. */
 struct node_layout rt_node_layout(size_t size, size_t pair_nbytes);

@@ -219,6 +219,62 @@ static void blocks_run_out_and_come_back(void)
     rt_node_close();
 }
 
+static size_t memory_of_segment(void)
+{
+    struct stat st;
+    return fstat(rt_node_private.fd, &st) == 0 ? (size_t)st.st_blocks * 512 : SIZE_MAX;
+}
+
+/* A freed block keeps its memory, which its next owner gets clean if it wants. */
+static void freed_blocks_keep_memory(void)
+{
+    const size_t nbytes = 3 * NODE_GRANULE + 5;
+    boot_as("alone", 0, 1);
+    CHECK_EQ(rt_node_open(PAIR_NBYTES), 0);
+    size_t off = rt_node_alloc(nbytes);
+    memset(rt_node_at(off), 7, nbytes);
+    size_t before = memory_of_segment();
+    rt_node_free(off, nbytes);
+    CHECK_EQ(memory_of_segment(), before);
+    CHECK_EQ(node_head()->kept, 4);
+    CHECK_EQ(rt_node_used(), 0);
+    CHECK_EQ(rt_node_try_alloc(nbytes, false), off);
+    CHECK_EQ(*(char *)rt_node_at(off), 7);
+    rt_node_free(off, nbytes);
+    /* longer than what is kept: clean, with new memory behind the old */
+    CHECK_EQ(rt_node_alloc(5 * NODE_GRANULE), off);
+    for (size_t i = 0; i < 5 * NODE_GRANULE; i++)
+        if (((char *)rt_node_at(off))[i])
+            CHECK_EQ(i, SIZE_MAX);
+    CHECK_EQ(node_head()->kept, 0);
+    CHECK_EQ(memory_of_segment(), before + 2 * NODE_GRANULE - 4096);
+    CHECK_EQ(node_head()->emptied, 0); /* no registration of this memory has become invalid */
+    rt_node_free(off, 5 * NODE_GRANULE);
+    rt_node_trim();
+    CHECK_EQ(node_head()->kept, 0);
+    CHECK(memory_of_segment() < before);
+    CHECK_EQ(node_head()->emptied, 1);
+    rt_node_close();
+}
+
+static void kept_memory_is_bounded(void)
+{
+    const size_t a_nbytes = 40u << 20, b_nbytes = 24u << 20;
+    boot_as("alone", 0, 1);
+    CHECK_EQ(rt_node_open(PAIR_NBYTES), 0);
+    size_t a = rt_node_alloc(a_nbytes), b = rt_node_alloc(b_nbytes);
+    CHECK(memory_of_segment() >= a_nbytes + b_nbytes);
+    rt_node_free(a, a_nbytes);
+    CHECK(memory_of_segment() >= a_nbytes + b_nbytes);
+    rt_node_free(b, b_nbytes); /* with it more than 48 MiB */
+    CHECK(memory_of_segment() < b_nbytes + (1u << 20));
+    CHECK_EQ(node_head()->kept, b_nbytes / NODE_GRANULE); /* what was freed last */
+    a = rt_node_alloc(60u << 20);                         /* more than can be kept */
+    rt_node_free(a, 60u << 20);
+    CHECK(memory_of_segment() < (1u << 20));
+    rt_node_close();
+}
+
 /* Ping-pong in which both sides always sleep: a lost wake-up shows as a timeout of a rank. polls:
  * asleep in poll(2) on a descriptor that stays silent.  fences: as without membarrier(2). */
 static int sleep_in_turn(int rank, bool polls, bool fences)
@@ -379,7 +435,14 @@ static int full(int rank)
     capture_begin();
     size_t off = rt_node_alloc(1u << 20);
     capture_end();
-    return off == SIZE_MAX ? 0 : 3;
+    if (off != SIZE_MAX)
+        return 3;
+    /* The memory of freed blocks serves what needs it. */
+    off = rt_node_alloc(NODE_GRANULE);
+    if (off == SIZE_MAX)
+        return 4;
+    rt_node_free(off, NODE_GRANULE);
+    return node_head()->kept != 1 || rt_node_reserve(rt_node_pair(1, 0), NODE_GRANULE) < 0 ? 5 : 0;
 }
 
 static void full_file_system(void)
@@ -465,6 +528,8 @@ int main(void)
     RUN(same_rank_twice_is_refused);
     RUN(blocks_are_zero_and_exclusive);
     RUN(blocks_run_out_and_come_back);
+    RUN(freed_blocks_keep_memory);
+    RUN(kept_memory_is_bounded);
     RUN(no_wakeup_is_lost);
     RUN(only_a_ring_ends_a_sleep);
     RUN(sleep_times_out);
