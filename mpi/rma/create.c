@@ -3,7 +3,7 @@
  *   1. A hidden duplicate of the communicator is made; its context names the window in messages.
  *   2. The processes of a host exchange the sizes of their memory.  One of them creates the file of
  *      the window, with a control block for each local rank and the memory of windows that allocate
- *      theirs.  The others open the file, and each reserves its own parts.
+ *      theirs.  The others open the file, and each reserves its own parts (runtime/mem/share.h).
  *   3. All processes agree that none has failed, and on whether sizes and units are equal.
  * A process that has failed takes part to the end, so an error of one process is an error of
  * all. */
@@ -136,22 +136,33 @@ static void worst(void *inout, const void *in)
     *a = *b < *a ? *b : *a;
 }
 
-/* The creator first; then the others open what it has made. */
+/* The creator first; then the others open what it has made.  Sparse memory that a process cannot
+ * open is replaced by a file. */
 static int open_file(struct wm_rma *r, struct wm_rma_host *h, size_t nbytes)
 {
     struct wm_exch x = {
         .comm = r->comm, .ranks = h->ranks, .n = r->nmembers, .me = h->me, .tag = WM_TAG_COMM
     };
-    int32_t err = 0;
+    uint32_t ctx = r->comm->ctx;
+    size_t align = (size_t)h->align;
     if (r->nmembers == 1)
-        return rt_share_alone(&r->file, nbytes, (size_t)h->align);
-    if (h->me == 0)
-        err = rt_share_create(&r->file, r->comm->ctx, r->leader, nbytes, (size_t)h->align);
-    int e = wm_exch_combine(&x, &err, sizeof err, worst);
-    if (e < 0 || err < 0)
-        return e < 0 ? e : err;
-    return h->me == 0 ? 0
-                      : rt_share_open(&r->file, r->comm->ctx, r->leader, nbytes, (size_t)h->align);
+        return rt_share_alone(&r->file, nbytes, align);
+    for (bool sparse = true;; sparse = false) {
+        int32_t made = 1, err = 0; /* rt_share_create() has returned `made` */
+        if (h->me == 0)
+            made = rt_share_create(&r->file, ctx, r->leader, nbytes, align, sparse);
+        int e = wm_exch_combine(&x, &made, sizeof made, worst);
+        if (e < 0 || made < 0)
+            return e < 0 ? e : made;
+        if (h->me != 0)
+            err = rt_share_open(&r->file, ctx, r->leader, nbytes, align);
+        if (made == 0)
+            return err;
+        e = wm_exch_combine(&x, &err, sizeof err, worst);
+        if (e < 0 || err == 0)
+            return e;
+        rt_share_close(&r->file);
+    }
 }
 
 int wm_rma_look(const void *base, int64_t nbytes, bool *device)

@@ -29,6 +29,7 @@ struct node_head {
     uint32_t nleft;                            /* processes whose bell.alive is 2 */
     uint32_t awaited;  /* processes that sleep on `arrivals` until others attach */
     uint32_t arrivals; /* futex word */
+    uint64_t promised; /* bytes of share.h that no process has reserved */
     _Alignas(RT_CACHE_LINE)
         uint32_t lock; /* of the block bitmap: local rank + 1 of the holder, 0: free */
     uint32_t kept;     /* free granules that have memory; under the lock */

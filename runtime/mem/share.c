@@ -5,13 +5,17 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/boot/boot.h"
-#include "runtime/mem/segment.h"
+#include "runtime/mem/room.h"
+#include "runtime/mem/segment_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* A place in the address space whose address is a multiple of s->align. */
@@ -66,11 +70,9 @@ static int failed(struct rt_share *s, const char *what)
                                                      : -RT_ESYS;
 }
 
-int rt_share_create(struct rt_share *s, uint32_t a, int b, size_t nbytes, size_t align)
+static int create_file(struct rt_share *s)
 {
     const int flags = O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW;
-    *s = (struct rt_share){ .nbytes = nbytes, .align = align, .fd = -1 };
-    set_path(s, a, b);
     s->fd = open(s->path, flags, 0600);
     if (s->fd < 0 && errno == EEXIST && unlink(s->path) == 0) /* left by a process that died */
         s->fd = open(s->path, flags, 0600);
@@ -79,17 +81,111 @@ int rt_share_create(struct rt_share *s, uint32_t a, int b, size_t nbytes, size_t
         s->path[0] = '\0';
         return err;
     }
-    int err = ftruncate(s->fd, (off_t)nbytes) < 0 ? failed(s, "enlarge") : map(s, MAP_SHARED);
+    int err = ftruncate(s->fd, (off_t)s->nbytes) < 0 ? failed(s, "enlarge") : map(s, MAP_SHARED);
     if (err < 0)
         rt_share_close(s);
     return err;
 }
 
-int rt_share_open(struct rt_share *s, uint32_t a, int b, size_t nbytes, size_t align)
+/* ---- sparse memory ---- */
+
+/* Whether the job's sparse memory still is at most half of what is left. */
+static bool promise(struct rt_share *s)
+{
+    uint64_t *sum = &node_head()->promised, all = rt_fetch_add(sum, s->nbytes) + s->nbytes;
+    if (all > rt_room() / 2) {
+        rt_fetch_add(sum, -s->nbytes);
+        return false;
+    }
+    s->promised = s->nbytes;
+    return true;
+}
+
+/* The link has what another process needs to open the descriptor, and the number of the memory,
+ * because /proc may be that of another PID namespace there. */
+#define LINK "/proc/%u/fd/%d#%llu"
+
+static bool make_link(struct rt_share *s)
+{
+    struct stat st;
+    char self[16], text[80];
+    ssize_t n = readlink("/proc/self", self, sizeof self - 1);
+    if (n <= 0 || fstat(s->fd, &st) < 0)
+        return false;
+    self[n] = '\0';
+    snprintf(text, sizeof text, LINK, (unsigned)strtoul(self, NULL, 10), s->fd,
+             (unsigned long long)st.st_ino);
+    return symlink(text, s->path) == 0 ||
+           (errno == EEXIST && unlink(s->path) == 0 && symlink(text, s->path) == 0);
+}
+
+/* Any failure means that a file serves instead. */
+static bool create_sparse(struct rt_share *s)
+{
+    struct rlimit most; /* ftruncate() beyond it kills the process */
+    if (getrlimit(RLIMIT_FSIZE, &most) < 0 || most.rlim_cur < s->nbytes || !promise(s))
+        return false;
+    s->fd = memfd_create("weft-window", MFD_CLOEXEC);
+    s->sparse = true;
+    if (s->fd >= 0 && fchmod(s->fd, 0600) == 0 && ftruncate(s->fd, (off_t)s->nbytes) == 0 &&
+        map(s, MAP_SHARED) == 0 && make_link(s))
+        return true;
+    rt_share_close(s);
+    return false;
+}
+
+/* A descriptor of sparse memory; -1, with errno: it cannot be opened here.  *file: there is a file
+ * instead. */
+static int open_sparse(const struct rt_share *s, bool *file)
+{
+    unsigned pid;
+    int number, fd;
+    unsigned long long ino;
+    struct stat st;
+    char text[80], path[40];
+    ssize_t n = readlink(s->path, text, sizeof text - 1);
+    *file = n < 0 && errno == EINVAL;
+    if (n < 0)
+        return -1;
+    text[n] = '\0';
+    errno = EPERM;
+    if (sscanf(text, LINK, &pid, &number, &ino) != 3)
+        return -1;
+    snprintf(path, sizeof path, "/proc/%u/fd/%d", pid, number);
+    fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        errno = EPERM; /* ENOENT means that there is no link */
+        return -1;
+    }
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && st.st_ino == ino &&
+        st.st_size == (off_t)s->nbytes)
+        return fd;
+    close(fd);
+    errno = EPERM;
+    return -1;
+}
+
+/* ---- creation and end ---- */
+
+int rt_share_create(struct rt_share *s, uint32_t a, int b, size_t nbytes, size_t align, bool sparse)
 {
     *s = (struct rt_share){ .nbytes = nbytes, .align = align, .fd = -1 };
     set_path(s, a, b);
-    s->fd = open(s->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (sparse && create_sparse(s))
+        return 1;
+    set_path(s, a, b);
+    return create_file(s);
+}
+
+int rt_share_open(struct rt_share *s, uint32_t a, int b, size_t nbytes, size_t align)
+{
+    bool file;
+    *s = (struct rt_share){ .nbytes = nbytes, .align = align, .fd = -1 };
+    set_path(s, a, b);
+    s->fd = open_sparse(s, &file);
+    s->sparse = s->fd >= 0;
+    if (file)
+        s->fd = open(s->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     bool gone = s->fd < 0 && errno == ENOENT;
     int err = s->fd < 0 ? failed(s, "open") : map(s, MAP_SHARED);
     if (gone)
@@ -105,11 +201,16 @@ int rt_share_reserve(const struct rt_share *s, size_t off, size_t nbytes)
     size_t page = (size_t)sysconf(_SC_PAGESIZE), first = off & ~(page - 1);
     int e;
 
-    if (s->fd < 0 || !nbytes)
+    if (s->fd < 0 || s->sparse || !nbytes)
         return 0;
-    do
-        e = posix_fallocate(s->fd, (off_t)first, (off_t)(off + nbytes - first));
-    while (e == EINTR);
+    for (bool trimmed = false;; trimmed = true) {
+        do
+            e = posix_fallocate(s->fd, (off_t)first, (off_t)(off + nbytes - first));
+        while (e == EINTR);
+        if (trimmed || e != ENOSPC)
+            break;
+        rt_node_trim(); /* memory of freed blocks may be enough */
+    }
     if (!e)
         return 0;
     log_info(MEM, "could not reserve %zu KiB for a window in %s: %s", nbytes >> 10, cfg.shm_dir,
@@ -138,4 +239,8 @@ void rt_share_close(struct rt_share *s)
     if (s->base)
         munmap(s->base, s->nbytes);
     s->base = NULL;
+    if (s->promised && rt_node.base)
+        rt_fetch_add(&node_head()->promised, -(uint64_t)s->promised);
+    s->promised = 0;
+    s->sparse = false;
 }

@@ -2,6 +2,9 @@
 check_PROGRAMS += test/unit/segment_test
 test_unit_segment_test_SOURCES = test/unit/segment_test.c
 test_unit_segment_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/share_test
+test_unit_share_test_SOURCES = test/unit/share_test.c
+test_unit_share_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/ring_test
 test_unit_ring_test_SOURCES = test/unit/ring_test.c
 test_unit_ring_test_LDADD = $(unit_ldadd)
