@@ -83,6 +83,9 @@ int coll_task_advance(struct coll_task *k)
         if (!waits_for_lost(k))
             return 0;
         rc = -RT_EPEER;
+        k->team->limits->fail(k->team);
+        if (k->home)
+            rt_list_del(&k->link);
     }
     if (k->cleanup)
         k->cleanup(k);

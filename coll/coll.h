@@ -114,6 +114,8 @@ struct coll_limits {
     bool (*cell)(const struct coll_team *t, const struct coll_args *a, int64_t bytes);
     bool (*block)(const struct coll_team *t, const struct coll_args *a, int64_t bytes);
     int (*lost)(struct coll_team *t);
+    /* The call that this rank has reached has failed, so no later call gets its turn. */
+    void (*fail)(struct coll_team *t);
 };
 
 /* Where the ranks of a team are; set by the team's first call (coll/hier). */
@@ -182,7 +184,10 @@ struct coll_task {
      * temporaries; NULL: the CPU. */
     struct rt_gpu *gpu;
     struct coll_gpu_call *fixed; /* of a persistent call on device memory; owned by coll/gpu */
-    struct rt_list link;         /* in the domain's list of active tasks */
+    /* The domain's list of tasks to advance, or another one: a step that has nothing to do until an
+     * event of this process may move the task there, and the event moves it back to `home`.
+     * `home`: NULL while the task's owner advances it. */
+    struct rt_list link, *home;
 };
 
 #define COLL_NEED_COMMUTES 1u /* op must commute */

@@ -353,11 +353,34 @@ static int round_calls(struct coll_sched *s)
     return 1;
 }
 
+static void message_done(struct rt_req *r, void *arg)
+{
+    struct coll_task *k = arg;
+    (void)r;
+    rt_list_del(&k->link);
+    rt_list_append(k->home, &k->link);
+}
+
+/* The task has nothing to do until this message is complete.  So thousands of tasks cost nothing
+ * while they wait. */
+static void await(struct coll_sched *s)
+{
+    struct rt_req *r = s->reqs[s->next_req];
+    if (!s->task->home || s->gpu || r->notify)
+        return;
+    r->notify = message_done;
+    r->arg = s->task;
+    rt_list_init(&s->waiting);
+    rt_list_append(&s->waiting, &s->task->link);
+}
+
 /* Advances the messages and the calls of the round; same result. */
 static int round_wait(struct coll_sched *s)
 {
     int calls = s->next_call < s->ncalls ? round_calls(s) : 1;
     int rc = calls < 0 ? calls : round_poll(s);
+    if (rc == 0 && calls > 0)
+        await(s);
     return rc > 0 ? calls : rc;
 }
 

@@ -37,6 +37,7 @@ struct coll_sched {
     int round_msgs, max_msgs; /* messages of the round being written; most in any round */
     struct rt_req **reqs;     /* of the current round */
     int nreqs, next_req;      /* requests before next_req are complete and released */
+    struct rt_list waiting;   /* the task, while it waits for request next_req only */
     struct coll_task *calls; /* on sub-teams that share memory; those before next_call have ended */
     int ncalls, calls_room, next_call;
     bool begun; /* the calls have been numbered */

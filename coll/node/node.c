@@ -51,9 +51,41 @@ static int lost(struct coll_team *t)
     return -1;
 }
 
-const struct coll_limits coll_node_limits = { .cell = coll_node_cell_fits,
-                                              .block = coll_node_block_fits,
-                                              .lost = lost };
+/* ---- tasks that wait for their turn ---- */
+
+static uint64_t number_of(const struct rt_list *l)
+{
+    return (uint64_t)(uintptr_t)rt_container(l, struct coll_task, link)->state;
+}
+
+void coll_node_await_turn(struct coll_node *n, struct coll_task *k)
+{
+    struct rt_list *l = &n->waiting;
+    if (!k->home || n->failed)
+        return;
+    while (l->prev != &n->waiting && number_of(l->prev) > number_of(&k->link))
+        l = l->prev;
+    rt_list_append(l, &k->link); /* before l */
+}
+
+static void advance_first(struct coll_node *n)
+{
+    struct rt_list *l = n->waiting.next;
+    rt_list_del(l);
+    rt_list_append(rt_container(l, struct coll_task, link)->home, l);
+}
+
+static void fail(struct coll_team *t)
+{
+    struct coll_node *n = t->node;
+    n->failed = true;
+    while (!rt_list_empty(&n->waiting))
+        advance_first(n);
+}
+
+const struct coll_limits coll_node_limits = {
+    .cell = coll_node_cell_fits, .block = coll_node_block_fits, .lost = lost, .fail = fail
+};
 
 int coll_node_create(struct coll_team *t)
 {
@@ -67,6 +99,7 @@ int coll_node_create(struct coll_team *t)
     }
     n->team = t;
     n->hub = -1;
+    rt_list_init(&n->waiting);
     n->half_len = coll_node_half_len(t->size);
     int readers = t->size > 1 ? t->size - 1 : 1;
     n->line_part = COLL_NODE_LINE / readers;
@@ -180,6 +213,8 @@ void coll_node_publish(struct coll_node *n, uint64_t epoch, int64_t steps)
 int coll_node_end(struct coll_node *n)
 {
     n->turn++;
+    if (rt_unlikely(!rt_list_empty(&n->waiting)) && number_of(n->waiting.next) == n->turn + 1)
+        advance_first(n);
     n->step = 0;
     n->next = 0;
     /* All reads of shared memory come before this store; a rank that sees the new word may

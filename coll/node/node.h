@@ -186,6 +186,10 @@ struct coll_node { /* this rank's view; private memory */
     int next;           /* first rank whose data are still missing in this step */
     int hub;            /* of a barrier that starts now, see flat.c */
     bool after_barrier; /* the call started last is a barrier */
+    /* Tasks of the domain that wait for their turn, in this order; a task that is not here is
+     * advanced. */
+    struct rt_list waiting;
+    bool failed; /* no task waits here any more */
 };
 
 /* coll_node_nbytes: bytes of a team's shared memory.  coll_node_create: allocates t->node; 0 or
@@ -200,9 +204,13 @@ extern const struct coll_limits coll_node_limits;
 
 /* For the files of coll/node. */
 uint64_t coll_node_begin(struct coll_node *n, struct coll_task *k); /* numbers the call */
-static inline bool coll_node_my_turn(const struct coll_node *n, const struct coll_task *k)
+void coll_node_await_turn(struct coll_node *n, struct coll_task *k);
+static inline bool coll_node_my_turn(struct coll_node *n, struct coll_task *k)
 {
-    return n->turn + 1 == (uint64_t)(uintptr_t)k->state;
+    if (rt_likely(n->turn + 1 == (uint64_t)(uintptr_t)k->state))
+        return true;
+    coll_node_await_turn(n, k);
+    return false;
 }
 bool coll_node_finished(struct coll_node *n, uint64_t epoch); /* by all ranks; refreshes `seen` */
 void coll_node_wake(struct coll_node *n);

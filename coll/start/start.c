@@ -73,6 +73,7 @@ int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task 
     k->seq = t->seq++;
     k->tag = (int)(k->seq & TAG_NUMBERS);
     k->messages = false;
+    k->home = NULL;
     k->lost = 0;
     k->copying = false;
     int err = begin(k);
@@ -100,6 +101,7 @@ void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_ta
 
 int coll_restart(struct coll_task *k)
 {
+    k->home = NULL;
     k->lost = 0;
     k->copying = false;
     return rt_unlikely(k->fixed != NULL) ? coll_gpu_restart(k) : begin(k);

@@ -734,14 +734,15 @@ int wm_comm_peer(struct wm_comm *c, int rank, struct wm_peer **out)
 static int advance_tasks(struct wm_domain *d)
 {
     int n = 0;
-    struct rt_list *l, *next;
-    for (l = d->tasks.next; l != &d->tasks; l = next) {
-        next = l->next;
+    struct rt_list *l, *before = &d->tasks;
+    while ((l = before->next) != &d->tasks) {
         rt_list_del(l); /* before advancing: the end of a task may free its memory */
-        if (coll_task_advance(rt_container(l, struct coll_task, link)))
+        if (coll_task_advance(rt_container(l, struct coll_task, link))) {
             n++;
-        else
-            rt_list_append(next, l); /* before `next`: its old place */
+        } else if (rt_list_empty(l)) { /* it does not wait in another list */
+            rt_list_append(before->next, l);
+            before = l;
+        }
     }
     return n;
 }
@@ -778,5 +779,6 @@ int wm_progress(struct wm_domain *d)
 
 void wm_domain_add_task(struct wm_domain *d, struct coll_task *k)
 {
-    rt_list_append(&d->tasks, &k->link);
+    k->home = &d->tasks;
+    rt_list_append(k->home, &k->link);
 }

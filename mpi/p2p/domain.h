@@ -107,7 +107,7 @@ struct wm_domain {
     struct wm_sleeper *watcher; /* the waiting thread that sleeps on the bell; NULL: none */
     int nawake;                 /* threads in waits that are awake */
     struct wm_choice choice;
-    struct rt_list tasks;   /* active collective tasks (struct coll_task.link) */
+    struct rt_list tasks;   /* collective tasks to advance (struct coll_task.link) */
     struct rt_list retry;   /* peers with pending messages */
     struct rt_list streams; /* sends under way chunk by chunk (struct wm_preq.posted.link) */
     struct wm_peer *peers[WM_PEER_BUCKETS];

@@ -364,6 +364,7 @@ static void add_more(struct fake *f, const struct fake_more *more)
     f->ops.dev_unpin = more->ops.dev_unpin;
     f->ops.dev_repin = more->ops.dev_repin;
     f->ops.stage = more->ops.stage;
+    f->ops.ended = more->ops.ended;
     f->ops.device = more->ops.device;
     f->ops.gone = more->ops.gone;
     f->turn = more->turn;

@@ -8,6 +8,11 @@ test_fake_coll_mix_test_SOURCES = test/fake/coll_mix_test.c test/fake/coll_case.
 	test/fake/neighbor_case.c test/fake/neighbor_case.h \
 	test/fake/coll_fake.c test/fake/coll_fake.h
 test_fake_coll_mix_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/fake/coll_wait_test
+test_fake_coll_wait_test_SOURCES = test/fake/coll_wait_test.c test/fake/coll_case.c test/fake/coll_case.h \
+	test/fake/neighbor_case.c test/fake/neighbor_case.h \
+	test/fake/coll_fake.c test/fake/coll_fake.h
+test_fake_coll_wait_test_LDADD = $(unit_ldadd)
 test_unit_coll_args_test_SOURCES = test/unit/coll_args_test.c
 test_unit_coll_args_test_LDADD = $(unit_ldadd)
 test_unit_board_test_SOURCES = test/unit/board_test.c
