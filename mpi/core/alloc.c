@@ -2,8 +2,9 @@
 /* MPI_Alloc_mem and MPI_Free_mem (MPI-5.0 section 9.2).  Memory comes from the node segment, so
  * that other processes of the host can address it.  It comes from malloc if the segment is full or
  * this process is alone on the host.  Large blocks take whole granules of the segment; small blocks
- * are cut from chunks.  A hash table of all blocks detects a wrong address in MPI_Free_mem.
- * Any thread; one lock. */
+ * are cut from chunks.  Freed blocks are kept for the next call: in the segment (segment_alloc.c),
+ * and here the last long ones of private memory.  A hash table of all blocks detects a wrong
+ * address in MPI_Free_mem. Any thread; one lock. */
 #include "mpi/core/alloc.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/info.h"
@@ -14,10 +15,15 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define CHUNK_NBYTES ((size_t)256 << 10) /* four granules of the segment */
 #define SMALL_NBYTES ((size_t)32 << 10)  /* largest from a chunk, eight or more in each */
 #define BUCKETS 4096
+#define LONG_NBYTES ((size_t)1 << 20) /* private memory from mmap instead of malloc */
+/* Freed long blocks: the most that are kept, and the most bytes of them that may be resident. */
+#define IDLE_BLOCKS 8
+#define IDLE_NBYTES ((size_t)64 << 20)
 
 struct chunk {
     struct rt_list link;   /* in heap.chunks */
@@ -27,18 +33,25 @@ struct chunk {
 
 struct block {
     struct block *next;  /* of the same bucket */
-    struct rt_list link; /* in the chunk's list */
+    struct rt_list link; /* in the chunk's list, or in heap.idle */
     struct chunk *chunk; /* NULL: the block has granules of its own, or private memory */
     char *base;          /* the address that the user got */
     size_t off, nbytes;  /* in the node segment, including padding for alignment; 0, 0: private */
+    char *map;           /* a private mapping; NULL: from malloc */
+    size_t map_nbytes;
 };
 
 static struct {
     struct rt_lock lock;
     struct rt_list chunks;
     unsigned nchunks, nblocks;
+    struct rt_list idle; /* freed private mappings, the oldest first */
+    unsigned nidle;
+    size_t idle_nbytes; /* that may be resident */
     struct block *bucket[BUCKETS];
-} heap = { .lock = RT_LOCK_INIT, .chunks = { &heap.chunks, &heap.chunks } };
+} heap = { .lock = RT_LOCK_INIT,
+           .chunks = { &heap.chunks, &heap.chunks },
+           .idle = { &heap.idle, &heap.idle } };
 
 static struct block **bucket_of(const void *base)
 {
@@ -101,9 +114,87 @@ static bool take_large(struct block *b, size_t nbytes, size_t align)
     return true;
 }
 
+/* ---- long private blocks ---- */
+
+static size_t may_stay(const struct block *b)
+{
+    return b->map_nbytes < IDLE_NBYTES ? b->map_nbytes : IDLE_NBYTES;
+}
+
+static struct block *idle_remove(struct rt_list *l)
+{
+    struct block *b = rt_container(l, struct block, link);
+    rt_list_del(l);
+    heap.nidle--;
+    heap.idle_nbytes -= may_stay(b);
+    return b;
+}
+
+static void idle_drop(void)
+{
+    struct block *b = idle_remove(heap.idle.next);
+    munmap(b->map, b->map_nbytes);
+    free(b);
+}
+
+/* Keeps a freed block, and gives back what is more than IDLE_NBYTES. */
+static void idle_add(struct block *b)
+{
+    size_t stays = may_stay(b);
+    while (heap.nidle == IDLE_BLOCKS || (heap.nidle && heap.idle_nbytes + stays > IDLE_NBYTES))
+        idle_drop();
+    if (stays < b->map_nbytes)
+        madvise(b->map + stays, b->map_nbytes - stays, MADV_DONTNEED);
+    heap.nidle++;
+    heap.idle_nbytes += stays;
+    rt_list_append(&heap.idle, &b->link);
+}
+
+/* A kept block of at most twice the length. */
+static bool take_idle(struct block *b, size_t nbytes, size_t align)
+{
+    struct rt_list *l;
+    rt_list_each (l, &heap.idle) {
+        const struct block *o = rt_container(l, struct block, link);
+        size_t pad = align_up((uintptr_t)o->map, align) - (uintptr_t)o->map;
+        if (o->map_nbytes < nbytes || o->map_nbytes - nbytes < pad ||
+            o->map_nbytes / 2 > nbytes + pad)
+            continue;
+        b->map = o->map;
+        b->map_nbytes = o->map_nbytes;
+        b->base = o->map + pad;
+        free(idle_remove(l));
+        return true;
+    }
+    return false;
+}
+
+static bool take_mapping(struct block *b, size_t nbytes, size_t align)
+{
+    const size_t granule = 64 << 10; /* a multiple of the page on all systems */
+    size_t pad = align > 4096 ? align : 0, len = align_up(nbytes, granule) + pad;
+    void *p = MAP_FAILED;
+    if (len < nbytes || len > SIZE_MAX / 2)
+        return false;
+    for (;;) {
+        p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p != MAP_FAILED || !heap.nidle)
+            break;
+        idle_drop(); /* the address space may be limited */
+    }
+    if (p == MAP_FAILED)
+        return false;
+    b->map = p;
+    b->map_nbytes = len;
+    b->base = (char *)align_up((uintptr_t)p, align);
+    return true;
+}
+
 static bool take_private(struct block *b, size_t nbytes, size_t align)
 {
     void *p = NULL;
+    if (nbytes >= LONG_NBYTES)
+        return take_idle(b, nbytes, align) || take_mapping(b, nbytes, align);
     if (posix_memalign(&p, align, nbytes) != 0)
         return false;
     b->base = p;
@@ -134,6 +225,9 @@ static void give_back(struct block *b)
         }
     } else if (b->nbytes) {
         rt_node_free(b->off, b->nbytes);
+    } else if (b->map) {
+        idle_add(b);
+        return;
     } else {
         free(b->base);
     }

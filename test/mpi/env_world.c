@@ -262,6 +262,35 @@ static void much_memory(void)
     }
 }
 
+/* The next call of the same length gets the memory that was freed last, with its content: nothing
+ * has been given back to the system and cleared by it. */
+static void freed_alone(void)
+{
+    const size_t lens[] = { 1 << 20, 20 << 20, 60 << 20, (size_t)600 << 20 }, mib = 1 << 20;
+    for (int i = 0; i < 4; i++) {
+        unsigned char *p = NULL, *q = NULL;
+        OK(MPI_Alloc_mem((MPI_Aint)lens[i], MPI_INFO_NULL, &p));
+        p[5] = p[lens[i] - 1] = 7;
+        if (lens[i] > 100 * mib)
+            memset(p + 80 * mib, 7, mib);
+        OK(MPI_Free_mem(p));
+        OK(MPI_Alloc_mem((MPI_Aint)lens[i], MPI_INFO_NULL, &q));
+        CHECK_MSG(q == p && q[5] == 7, "rank %d: %zu bytes", rank, lens[i]);
+        if (lens[i] > 100 * mib) /* of private memory, 64 MiB are kept */
+            CHECK(q[80 * mib] == 0 && q[lens[i] - 1] == 0);
+        OK(MPI_Free_mem(q));
+    }
+}
+
+static void freed_memory(void)
+{
+    for (int turn = 0; turn < size; turn++) { /* what is kept is bounded for all ranks together */
+        if (turn == rank)
+            freed_alone();
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
 static void alignment(void)
 {
     MPI_Info i;
@@ -477,6 +506,7 @@ int main(int argc, char **argv)
     ST_RUN(files);
     ST_RUN(memory);
     ST_RUN(much_memory);
+    ST_RUN(freed_memory);
     ST_RUN(alignment);
     ST_RUN(messages_in_it);
     ST_RUN(user_errors);
