@@ -2,8 +2,7 @@
 """Time limits of tests on a machine that may be busy with something else.  Time in which processors or the disk were short
 does not count for a limit: the kernel measures it (pressure stall information), and so does the host of a virtual machine.
 If neither figure exists, all time counts, as on an idle machine.  A machine that stands still shows in neither figure: its clock
-has gone on, and the test has not run.  The scheduler of Linux 6.18 does that (test/README.md), and so does a host that stops a
-virtual machine."""
+has gone on, and the test has not run.  A host that stops a virtual machine does that."""
 
 import os
 import re
