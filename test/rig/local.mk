@@ -32,16 +32,13 @@ check-pmix5: all
 	@$(abs_top_srcdir)/test/rig/pmix5 $(run_beside) $(RUNTESTS)
 .PHONY: check-pmix5
 
-# A bare Debian 12 and 13 (README's commands in them, half an hour); short, what asks PMIx for most in Debian 13, which has PMIx 5;
-# quick, these sources without nvcc.
+# A bare Debian 12 and 13 (README's commands in them, half an hour); short, a part of the tests in Debian 13, which has PMIx 5.
 EXTRA_DIST += test/rig/fresh
 check-fresh:
 	@TEST_BUILDDIR=$(abs_top_builddir) $(run_python) $(abs_top_srcdir)/test/rig/fresh $(FRESH) || test $$? = 77
 check-fresh-short:
 	@TEST_BUILDDIR=$(abs_top_builddir) $(run_python) $(abs_top_srcdir)/test/rig/fresh --short || test $$? = 77
-check-fresh-quick:
-	@TEST_BUILDDIR=$(abs_top_builddir) $(run_python) $(abs_top_srcdir)/test/rig/fresh --quick
-.PHONY: check-fresh check-fresh-short check-fresh-quick
+.PHONY: check-fresh check-fresh-short
 
 # Ranks, agents and mpirun that are killed at random moments.  KILL='--seconds 600' runs longer, with a new seed.
 EXTRA_DIST += test/rig/kill
