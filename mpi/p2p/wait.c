@@ -309,39 +309,59 @@ static bool take_success(uint8_t since)
 static __attribute__((noinline, cold)) void look_for_ended_polling(void)
 {
     static struct wm_wait polling; /* under the lock */
+    static _Thread_local struct rt_idle looks;
     struct wm_domain *d = wm_main_domain;
     rt_lock(&d->lock);
     rt_store_relaxed(&polls_left, LOOK_POLLS);
-    if (take_success(SINCE_LOOK))
+    if (take_success(SINCE_LOOK)) {
         polling = (struct wm_wait){ 0 };
+        looks = (struct rt_idle){ 0 };
+    }
     look_for_ended(d, &polling);
     rt_unlock(&d->lock);
-    rt_idle_look(&polling.idle);
+    rt_idle_look(&looks);
 }
 
 /* A program that does something else between two calls takes longer than this. */
 #define LOOP_NS 2000u
 
+/* Until an event, at most as long as a nap. */
+static void sleep_in_loop(struct wm_domain *d, struct wm_wait *w, uint64_t waited_ns)
+{
+    if (rt_gpu_nactive) { /* no bell rings when a GPU has finished */
+        rt_idle_nap(waited_ns);
+        return;
+    }
+    w->limit_us = (uint32_t)(rt_idle_nap_ns(waited_ns) / 1000);
+    rt_lock(&d->lock);
+    wm_domain_sleep(d, w);
+    wm_domain_left(d, w);
+    rt_unlock(&d->lock);
+}
+
 /* With threads, a thread that polls takes the lock again before another one has woken up, for whose
  * sake the lock was released.  With more ranks than cores, a rank that polls keeps the sender of
- * the answer off the core until its time slice ends, milliseconds later. */
+ * the answer off the core until its time slice ends, milliseconds later.  So a poll that finds
+ * nothing yields, and a loop of such polls, which does nothing else, becomes a wait. */
 static __attribute__((noinline)) void idle_in_loop(void)
 {
     static _Thread_local struct {
         struct wm_wait wait;
         uint64_t left_ns, begin_ns;
     } loop;
-    struct wm_domain *d = wm_main_domain;
     uint64_t now = rt_now_ns();
-    if (take_success(SINCE_IDLE) || now - loop.left_ns > LOOP_NS) {
+    bool loops = !take_success(SINCE_IDLE) && now - loop.left_ns <= LOOP_NS;
+    if (!loops) {
         loop.wait = (struct wm_wait){ 0 };
         loop.begin_ns = now;
     }
-    rt_lock(&d->lock);
-    loop.wait.limit_us = (uint32_t)(rt_idle_nap_ns(now - loop.begin_ns) / 1000);
-    wm_domain_idle(d, &loop.wait);
-    wm_domain_left(d, &loop.wait);
-    rt_unlock(&d->lock);
+    if (rt_threaded && !rt_idle_contended()) {
+        if (rt_idle_step(&loop.wait.idle, 2) == RT_IDLE_SLEEP)
+            sleep_in_loop(wm_main_domain, &loop.wait, now - loop.begin_ns);
+    } else if (loops || rt_idle_oversubscribed()) {
+        if (rt_idle_step_shared(&loop.wait.idle) == RT_IDLE_SLEEP && loops)
+            sleep_in_loop(wm_main_domain, &loop.wait, now - loop.begin_ns);
+    }
     loop.left_ns = rt_now_ns();
 }
 
