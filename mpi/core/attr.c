@@ -9,12 +9,14 @@
 #include "mpi/datatype/type.h"
 #include <limits.h>
 
-/* Attributes that the library sets on every communicator (MPI-5.0 section 9.1.2): a pointer to an
- * int that stays valid. */
-static int *predefined_attr(int keyval)
+/* Attributes that the library sets on every communicator of the world model, and MPI_TAG_UB alone
+ * on those of sessions (MPI-5.0 section 9.1.2): a pointer to an int that stays valid. */
+static int *predefined_attr(const struct wm_comm *comm, int keyval)
 {
     static int tag_ub = INT_MAX, host = MPI_PROC_NULL, io = MPI_ANY_SOURCE, wtime_is_global, appnum,
                universe;
+    if (comm->session && keyval != MPI_TAG_UB)
+        return NULL;
     switch (keyval) {
     case MPI_TAG_UB:
         return &tag_ub;
@@ -54,7 +56,7 @@ int wm_api_comm_set_attr(struct wm_comm *comm, int keyval, void *value)
 int wm_api_comm_get_attr(struct wm_comm *comm, int keyval, void *value, int *flag)
 {
     if (keyval >= MPI_TAG_UB && keyval <= MPI_UNIVERSE_SIZE) {
-        int *p = predefined_attr(keyval);
+        int *p = predefined_attr(comm, keyval);
         *flag = p != NULL;
         if (p)
             *(void **)value = wm_attr_language(keyval) ? (void *)(intptr_t)*p : p;

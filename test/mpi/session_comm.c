@@ -99,7 +99,7 @@ static void subsets(void)
 static void derived(void)
 {
     MPI_Comm c = st_comm(session, "mpi://WORLD", "derived"), d, e;
-    int *value = NULL, flag = 0;
+    int flag = 0;
     MPI_Info info;
     char text[64] = "";
     int len = sizeof text;
@@ -111,8 +111,6 @@ static void derived(void)
     OK(MPI_Comm_split_type(d, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &e));
     st_use(e);
     OK(MPI_Comm_free(&e));
-    OK(MPI_Comm_get_attr(d, MPI_TAG_UB, &value, &flag));
-    CHECK(flag && *value >= 32767);
     OK(MPI_Comm_get_info(d, &info));
     OK(MPI_Info_get_string(info, "mpi_memory_alloc_kinds", &len, text, &flag));
     CHECK(flag);
@@ -120,6 +118,28 @@ static void derived(void)
     OK(MPI_Info_free(&info));
     OK(MPI_Comm_free(&d));
     OK(MPI_Comm_free(&c));
+}
+
+/* Those of sessions have MPI_TAG_UB alone (MPI-5.0 section 9.1.2), whatever else runs in this
+ * process. */
+static void attributes(void)
+{
+    static const int absent[] = {
+        MPI_HOST, MPI_IO, MPI_WTIME_IS_GLOBAL, MPI_APPNUM, MPI_UNIVERSE_SIZE, MPI_LASTUSEDCODE
+    };
+    MPI_Comm c = st_comm(session, "mpi://WORLD", "attributes"), all[] = { c, MPI_COMM_NULL };
+    int *value = NULL, flag = 0;
+
+    OK(MPI_Comm_dup(c, &all[1]));
+    for (int i = 0; i < 2; i++) {
+        OK(MPI_Comm_get_attr(all[i], MPI_TAG_UB, &value, &flag));
+        CHECK(flag && *value >= 32767);
+        for (size_t k = 0; k < sizeof absent / sizeof absent[0]; k++) {
+            OK(MPI_Comm_get_attr(all[i], absent[k], &value, &flag));
+            CHECK_MSG(!flag, "key %d", absent[k]);
+        }
+        OK(MPI_Comm_free(&all[i]));
+    }
 }
 
 /* Communicators with topologies belong to the session, too. */
@@ -303,6 +323,7 @@ int main(void)
     if (size > 1)
         ST_RUN(subsets);
     ST_RUN(derived);
+    ST_RUN(attributes);
     ST_RUN(topologies);
     ST_RUN(strings);
     ST_RUN(intercommunicators);
