@@ -12,7 +12,7 @@ struct wm_api_entry {
     bool implemented;    /* false: the call raises MPI_ERR_UNSUPPORTED_OPERATION */
 };
 
-/* All procedures in the order of the table; *n of them. */
+/* All procedures of the standard in the order of the table; *n of them. */
 const struct wm_api_entry *wm_api_entries(int *n);
 
 #endif

@@ -30,18 +30,39 @@ extern "C" {
 #endif
 
 """
-FORTRAN_TOP = """/* Handles in Fortran's INTEGER (section 19.3.4).  The ABI leaves them out because the width of
- * INTEGER is the Fortran compiler's choice; here it is the usual one, that of int.  They are macros
- * over procedures of the ABI, so a program that uses them runs with any of its libraries. */
+FORTRAN_TOP = """/* Handles and statuses in Fortran's INTEGER (sections 19.3.4 and 19.3.5).  The ABI leaves them out
+ * because the width of INTEGER is the Fortran compiler's choice; here it is the usual one, that of
+ * int.  The procedures need only those of the ABI, so a program that uses them runs with any of its
+ * libraries.  The variables are Weft's: the addresses of the constants that Fortran passes as
+ * MPI_STATUS_IGNORE and MPI_STATUSES_IGNORE. */
 typedef int MPI_Fint;
+typedef MPI_Status MPI_F08_status;
+extern MPI_Fint *MPI_F_STATUS_IGNORE, *MPI_F_STATUSES_IGNORE;
+extern MPI_F08_status *MPI_F08_STATUS_IGNORE, *MPI_F08_STATUSES_IGNORE;
+#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L)
+#define MPIX_INLINE static inline
+#elif defined(__GNUC__)
+#define MPIX_INLINE static __inline__
+#else
+#define MPIX_INLINE static
+#endif
 """
-FORTRAN_BOTTOM = """#define MPI_Status_c2f(c_status, f_status) \\
-    (*(MPI_Status *)(void *)(f_status) = *(c_status), MPI_SUCCESS)
-#define MPI_Status_f2c(f_status, c_status) \\
-    (*(c_status) = *(const MPI_Status *)(const void *)(f_status), MPI_SUCCESS)
-#define PMPI_Status_c2f(c_status, f_status) MPI_Status_c2f(c_status, f_status)
-#define PMPI_Status_f2c(f_status, c_status) MPI_Status_f2c(f_status, c_status)
+# By member: every C++ program would get a warning of a cast.
+FROM_FORTRAN = """    int i;
+    {1}->MPI_SOURCE = {0}[MPI_F_SOURCE];
+    {1}->MPI_TAG = {0}[MPI_F_TAG];
+    {1}->MPI_ERROR = {0}[MPI_F_ERROR];
+    for (i = 0; i < MPI_F_STATUS_SIZE - 3; i++)
+        {1}->MPI_internal[i] = {0}[3 + i];
 """
+TO_FORTRAN = """    int i;
+    {1}[MPI_F_SOURCE] = {0}->MPI_SOURCE;
+    {1}[MPI_F_TAG] = {0}->MPI_TAG;
+    {1}[MPI_F_ERROR] = {0}->MPI_ERROR;
+    for (i = 0; i < MPI_F_STATUS_SIZE - 3; i++)
+        {1}[3 + i] = {0}->MPI_internal[i];
+"""
+SAME_TYPE = "    *{1} = *{0};\n"
 NOTIFY_PROCS = """
 MPIX_Put_notify(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, int notification, MPI_Win win)
 MPIX_Put_notify_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, int notification, MPI_Win win)
@@ -277,16 +298,25 @@ def prototypes(table, prefix):
 
 
 def fortran(table):
-    """The procedures that table.procs lacks because they are not part of the ABI."""
-    lines = []
-    for p in table.procs:
-        if not p.name.endswith("_toint"):
-            continue
-        stem = p.name[: -len("_toint")]
-        for name in (stem, "P" + stem):
-            lines.append("#define %s_c2f(handle) %s_toint(handle)" % (name, name))
-            lines.append("#define %s_f2c(handle) %s_fromint(handle)" % (name, name))
-    return FORTRAN_TOP + "\n".join(lines) + "\n" + FORTRAN_BOTTOM
+    """The procedures of C that are not part of the ABI."""
+    macros, functions = [], []
+    for p in table.fortran_procs:
+        m = re.fullmatch(r"(MPI_\w+)_(c2f|f2c)", p.name)
+        if m and p.params[0].base != "MPI_Status" and not p.params[0].stars:
+            name, to = m.group(1), {"c2f": "toint", "f2c": "fromint"}[m.group(2)]
+            for prefix in ("", "P"):
+                macros.append(
+                    "#define %s%s(handle) %s%s_%s(handle)" % (prefix, p.name, prefix, name, to)
+                )
+        elif p.name.startswith("MPI_Status_") and len(p.params) == 2:
+            fortran = [q.base == "MPI_Fint" for q in p.params]
+            body = FROM_FORTRAN if fortran[0] else TO_FORTRAN if fortran[1] else SAME_TYPE
+            body = body.format(*[q.name for q in p.params]) + "    return MPI_SUCCESS;\n"
+            functions.append("MPIX_INLINE %s\n{\n%s}\n" % (p.prototype(), body))
+            functions.append("#define P%s %s\n" % (p.name, p.name))
+        else:
+            raise SystemExit("header.py: no definition of %s" % p.name)
+    return FORTRAN_TOP + "\n".join(macros) + "\n" + "".join(functions)
 
 
 def mpi_h(table):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What bindings for other languages need of the library: callbacks with a state of their own, the
  * language of attribute values, and an error of their own.  libmpifort_abi calls these
- * (MPIX_Op_set_x(3)).  Any thread. */
+ * (MPIX_Op_set_x(3)).  Any thread.  And addresses of Fortran's constants, for C. */
 #include "mpi/api/bind.h"
 #include "mpi/base/attr.h"
 #include "mpi/core/errh.h"
@@ -76,3 +76,11 @@ WM_EXPORT int PMPIX_Comm_raise(MPI_Comm comm, int errorclass, const char *call, 
     return wm_raise_comm(wm_comm_get(comm), wm_err(errorclass, "%s", text), call);
 }
 WM_WEAK(MPIX_Comm_raise);
+
+/* libmpifort_abi stores the addresses of its constants here when it is loaded.  Without that
+ * library no status has these addresses. */
+static MPI_Status no_status, no_statuses;
+WM_EXPORT MPI_Fint *MPI_F_STATUS_IGNORE = &no_status.MPI_SOURCE;
+WM_EXPORT MPI_Fint *MPI_F_STATUSES_IGNORE = &no_statuses.MPI_SOURCE;
+WM_EXPORT MPI_F08_status *MPI_F08_STATUS_IGNORE = &no_status;
+WM_EXPORT MPI_F08_status *MPI_F08_STATUSES_IGNORE = &no_statuses;

@@ -121,8 +121,10 @@ class Rule:
 
 class Table:
     def __init__(self):
-        rows = [r for r in read_tsv("functions.tsv") if r["c_presence"] == "abi"]
-        self.procs = [Proc(r) for r in rows]
+        rows = read_tsv("functions.tsv")
+        self.procs = [Proc(r) for r in rows if r["c_presence"] == "abi"]
+        # Procedures of C that mpi.h defines over those of the ABI.
+        self.fortran_procs = [Proc(r) for r in rows if r["c_presence"] == "not-in-abi(MPI_Fint)"]
         self.by_name = {p.name: p for p in self.procs}
         self.constants = [r for r in read_tsv("constants.tsv") if r["header_expr"] != "-"]
         self.types = [r for r in read_tsv("types.tsv") if r["presence"] == "abi"]

@@ -23,6 +23,18 @@ const struct wf_cells wf_cells = { {
 #undef CELL
 } };
 
+/* For C, which has no other way to see that a Fortran caller ignores a status.  All three forms
+ * pass the same address, except objects with COMMON blocks of their own (cells.h). */
+static __attribute__((constructor)) void publish_cells(void)
+{
+    void *one = (void *)(uintptr_t)wf_cells.at[WF_STATUS];
+    void *many = (void *)(uintptr_t)wf_cells.at[WF_STATUSES];
+    MPI_F_STATUS_IGNORE = one;
+    MPI_F_STATUSES_IGNORE = many;
+    MPI_F08_STATUS_IGNORE = one;
+    MPI_F08_STATUSES_IGNORE = many;
+}
+
 wf_int wf_true = 1, wf_false = 0;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -182,6 +182,8 @@ int PMPIX_Keyval_set_x(int k, int l, MPIX_Destructor_function *d)
 {
     (void)k, (void)l, (void)d; return 0;
 }
+MPI_Fint *MPI_F_STATUS_IGNORE, *MPI_F_STATUSES_IGNORE;
+MPI_F08_status *MPI_F08_STATUS_IGNORE, *MPI_F08_STATUSES_IGNORE;
 #endif
 /* Open MPI's pointers of this kind have no object.  Those of requests have Weft's values. */
 #ifdef OMPI

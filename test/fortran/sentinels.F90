@@ -44,6 +44,9 @@
       b = 0
       call MPI_Sendrecv(a, 2, MPI_INTEGER, 0, 5, b, 2, MPI_INTEGER, 0, 5, self, MPI_STATUS_IGNORE, ierr)
       call check('MPI_STATUS_IGNORE', all(b == a))
+      call c_ignored(MPI_STATUS_IGNORE, in)
+      call c_all_ignored(MPI_STATUSES_IGNORE, in)
+      call check('MPI_F_STATUS_IGNORE in C', in == 0)
       call MPI_Dist_graph_create_adjacent(self, 1, (/ 0 /), MPI_UNWEIGHTED, 1, (/ 0 /), MPI_UNWEIGHTED, MPI_INFO_NULL, .false., &
                                           c, ierr)
       weighted = .true.

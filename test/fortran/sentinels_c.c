@@ -24,6 +24,16 @@ int MPI_Comm_spawn_multiple(int count, char *commands[], char **argvs[], const i
     return argvs == MPI_ARGVS_NULL && errcodes == MPI_ERRCODES_IGNORE ? MPI_SUCCESS : MPI_ERR_ARG;
 }
 
+/* Whether C's constants tell that Fortran passed its own; *bad is 0 after both calls if so. */
+void c_ignored_(const void *status, FINT *bad)
+{
+    *bad = status != MPI_F_STATUS_IGNORE || status != MPI_F08_STATUS_IGNORE;
+}
+void c_all_ignored_(const void *statuses, FINT *bad)
+{
+    *bad += statuses != MPI_F_STATUSES_IGNORE || statuses != MPI_F08_STATUSES_IGNORE;
+}
+
 /* Calls NAME(bad) of a plug-in, which stays open: `file` is FILE:NAME with blanks behind it. */
 void plugin_(const char *file, FINT *bad, size_t len)
 {

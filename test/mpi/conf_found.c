@@ -103,6 +103,37 @@ static void fortran_handles(void)
     CHECK_EQ(count, 5);
 }
 
+/* MPI-5.0 section 19.3.5: a status through all three languages, and the constants that Fortran
+ * passes, which no status of C is. */
+static void fortran_statuses(void)
+{
+    int (*const to_f08[])(const MPI_Status *, MPI_F08_status *) = { MPI_Status_c2f08,
+                                                                    PMPI_Status_c2f08 };
+    MPI_Fint f[MPI_F_STATUS_SIZE];
+    MPI_F08_status f08, again;
+    MPI_Status in, out;
+    char got[32];
+    int count = 0;
+
+    OK(MPI_Sendrecv("five", 5, MPI_CHAR, mt_rank, 7, got, 32, MPI_CHAR, mt_rank, 7, mt_comm, &out));
+    for (int i = 0; i < 2; i++) {
+        memset(&f08, 0, sizeof f08);
+        memset(&in, 0, sizeof in);
+        OK(to_f08[i](&out, &f08));
+        CHECK_EQ(f08.MPI_SOURCE, mt_rank);
+        CHECK_EQ(f08.MPI_TAG, 7);
+        OK(MPI_Status_f082f(&f08, f));
+        OK(PMPI_Status_f2f08(f, &again));
+        OK(MPI_Status_f082c(&again, &in));
+        OK(MPI_Get_count(&in, MPI_CHAR, &count));
+        CHECK_EQ(count, 5);
+    }
+    CHECK(MPI_F_STATUS_IGNORE && MPI_F_STATUS_IGNORE != f && MPI_F_STATUSES_IGNORE != f);
+    CHECK(MPI_F_STATUSES_IGNORE && MPI_F_STATUSES_IGNORE != MPI_F_STATUS_IGNORE);
+    CHECK(MPI_F08_STATUS_IGNORE && MPI_F08_STATUS_IGNORE != &f08);
+    CHECK(MPI_F08_STATUSES_IGNORE && MPI_F08_STATUSES_IGNORE != MPI_F08_STATUS_IGNORE);
+}
+
 /* MPI-5.0 section 9.5: user-defined errors are removed in the reverse order of their making. */
 static void error_texts_go_first(void)
 {
@@ -165,6 +196,7 @@ int main(int argc, char **argv)
     MT_RUN(collectives_from_bottom);
     MT_RUN(neighbours_at_addresses);
     MT_RUN(fortran_handles);
+    MT_RUN(fortran_statuses);
     MT_RUN(error_texts_go_first);
     MT_RUN(synonyms_have_the_usual_name);
     MT_RUN(characters_are_numbers);
