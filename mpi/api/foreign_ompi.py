@@ -35,17 +35,18 @@ def samples(abi):
     return pairs
 
 
-HIDDEN = ' __attribute__((visibility("hidden")))'
+# The Fortran library reads these.
+SHARED = ' __attribute__((visibility("default")))'
 
 
 def tables_h(rows):
     out = HEAD + "#ifndef WX_OMPI_TABLES_H\n#define WX_OMPI_TABLES_H\n\n#include <stdint.h>\n\n"
     out += "#define WX_OMPI_PREDEFINED 0x%xu\n#define WX_NO_HANDLE 0x%xu\n\n" % (OURS, NO_HANDLE)
-    out += "extern void *const wx_theirs[WX_OMPI_PREDEFINED]%s;\n" % HIDDEN
+    out += "extern void *const wx_theirs[WX_OMPI_PREDEFINED]%s;\n" % SHARED
     out += "/* Numbers in Fortran, by Weft's handle; -1: none. */\n"
-    out += "extern const int16_t wx_fortran[WX_OMPI_PREDEFINED]%s;\n" % HIDDEN
+    out += "extern const int16_t wx_fortran[WX_OMPI_PREDEFINED]%s;\n" % SHARED
     for word in HANDLES.values():
-        out += "extern void *const wx_%s_of_fortran[WX_OMPI_FORTRAN]%s;\n" % (word, HIDDEN)
+        out += "extern void *const wx_%s_of_fortran[WX_OMPI_FORTRAN]%s;\n" % (word, SHARED)
     top = 1 + max(int(r["fortran"]) for r in rows if r["fortran"] != "-")
     return out.replace("#define WX_NO", "#define WX_OMPI_FORTRAN %d\n#define WX_NO" % top) + "\n#endif\n"
 

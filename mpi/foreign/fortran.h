@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a Fortran side in a foreign ABI needs of its C side besides procedures: callbacks with a
- * state and the language of attributes (MPIX_Op_set_x(3)), in the ABI's handles.  Two kinds of
+/* What a Fortran library in a foreign ABI needs of its C library besides procedures: callbacks with
+ * a state and the language of attributes (MPIX_Op_set_x(3)), in the ABI's handles.  Two kinds of
  * sources include this: those of this folder, in which the ABI's types are wx_MPI_Op and so on, and
  * those of mpi/fortran, which are compiled with the ABI's mpi.h. */
 #ifndef WX_FORTRAN_H
@@ -31,6 +31,7 @@ typedef struct {
 
 typedef void wx_user_function_x(void *in, void *inout, MPI_Count len, wx_MPI_Datatype datatype,
                                 void *state);
+#pragma GCC visibility push(default)
 /* These return error codes of the ABI. */
 int wx_op_set_x(wx_MPI_Op op, wx_user_function_x *call, MPIX_Destructor_function *destructor,
                 void *state);
@@ -42,5 +43,6 @@ int wx_comm_raise(wx_MPI_Comm comm, int errorclass, const char *call, const char
 int wx_type_iov_len(wx_MPI_Datatype datatype, MPI_Count most, MPI_Count *n, MPI_Count *nbytes);
 int wx_type_iov(wx_MPI_Datatype datatype, MPI_Count first, MPIX_Iov iov[], MPI_Count most,
                 MPI_Count *n);
+#pragma GCC visibility pop
 
 #endif

@@ -16,10 +16,12 @@ BUILT_SOURCES += $(foreign_built) $(foreign_tests)
 foreign_fortran_sources = mpi/fortran/convert.c mpi/fortran/misc.c mpi/fortran/callback.c mpi/fortran/attr.c mpi/fortran/predefined.c \
 	mpi/foreign/removed.c
 
-# One archive of objects becomes a library under each name; libraries of other languages are empty and need the first.
+# An archive of objects becomes a library under each name.  C programs have functions with the names of Fortran's procedures, so
+# those are in the Fortran library alone, which needs the library for C.  Libraries that have no archive are empty.
 foreign_link = $(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) $(AM_CFLAGS) $(CFLAGS) $(AM_LDFLAGS) $(LDFLAGS) -shared -o $@ -Wl,-soname,$(@F)
-foreign_whole = -Wl,--whole-archive $(foreign_archives) -Wl,--no-whole-archive -lpthread -ldl
-foreign_empty = -Wl,--no-as-needed,--disable-new-dtags,-rpath,'$$ORIGIN' -x c /dev/null -x none
+foreign_whole = -Wl,--whole-archive $(patsubst %.la,.libs/%.a,$(filter %.la,$^)) -Wl,--no-whole-archive -lpthread -ldl
+foreign_over = -Wl,--no-as-needed,--disable-new-dtags,-rpath,'$$ORIGIN' $(filter %.so.12 %.so.40,$^)
+foreign_empty = -x c /dev/null -x none
 
 noinst_LTLIBRARIES += libweft_mpich.la
 libweft_mpich_la_SOURCES = $(foreign_sources) \
@@ -30,25 +32,22 @@ libweft_mpich_la_CPPFLAGS = $(AM_CPPFLAGS) -DWX_ABI='"mpi/foreign/mpich/abi.h"'
 mpichdir = $(libdir)/weft/mpich
 mpich_c = .libs/weft/mpich/libmpi.so.12 .libs/weft/mpich/libmpich.so.12
 mpich_DATA = $(mpich_c)
-mpich_inputs = libweft_mpich.la
 mpich_languages = .libs/weft/mpich/libmpicxx.so.12 .libs/weft/mpich/libmpichcxx.so.12
 .libs/weft/mpich/lib%cxx.so.12: .libs/weft/mpich/lib%.so.12
-	$(foreign_link) $(foreign_empty) $<
+	$(foreign_link) $(foreign_empty) $(foreign_over)
 if WITH_FORTRAN
 noinst_LTLIBRARIES += libweft_mpich_fortran.la
 libweft_mpich_fortran_la_SOURCES = $(foreign_fortran_sources) mpi/foreign/mpich/fort.h mpi/foreign/mpich/cells.c \
 	mpi/foreign/mpich/sizeof.c mpi/foreign/mpich/f08.c mpi/fortran/section.h mpi/fortran/section.c
 nodist_libweft_mpich_fortran_la_SOURCES = $(fortran_forms)
 libweft_mpich_fortran_la_CPPFLAGS = -Impi/foreign/mpich/include $(AM_CPPFLAGS) -DWF_ABI='"mpi/foreign/mpich/fort.h"' -DWF_SECOND_CELLS
-mpich_inputs += libweft_mpich_fortran.la
 mpich_languages += .libs/weft/mpich/libmpifort.so.12 .libs/weft/mpich/libmpichfort.so.12
-.libs/weft/mpich/lib%fort.so.12: .libs/weft/mpich/lib%.so.12
-	$(foreign_link) $(foreign_empty) $<
+.libs/weft/mpich/lib%fort.so.12: .libs/weft/mpich/lib%.so.12 libweft_mpich_fortran.la
+	$(foreign_link) $(foreign_whole) $(foreign_over)
 endif
 mpich_DATA += $(mpich_languages)
 CLEANFILES += $(mpich_DATA)
-$(mpich_c): foreign_archives = $(mpich_inputs:%.la=.libs/%.a)
-$(mpich_c): $(mpich_inputs)
+$(mpich_c): libweft_mpich.la
 	$(foreign_link) $(foreign_whole)
 
 noinst_LTLIBRARIES += libweft_ompi.la
@@ -60,20 +59,23 @@ libweft_ompi_la_CPPFLAGS = $(AM_CPPFLAGS) -DWX_ABI='"mpi/foreign/ompi/abi.h"'
 ompidir = $(libdir)/weft/ompi
 ompi_c = .libs/weft/ompi/libmpi.so.40
 ompi_DATA = $(ompi_c)
-ompi_inputs = libweft_ompi.la
-ompi_languages = .libs/weft/ompi/libmpi_cxx.so.40
+ompi_fortran = .libs/weft/ompi/libmpi_mpifh.so.40
+ompi_cxx = .libs/weft/ompi/libmpi_cxx.so.40
+ompi_modules = .libs/weft/ompi/libmpi_usempi_ignore_tkr.so.40 .libs/weft/ompi/libmpi_usempif08.so.40
+ompi_DATA += $(ompi_cxx)
+$(ompi_cxx): $(ompi_c)
+	$(foreign_link) $(foreign_empty) $(foreign_over)
 if WITH_FORTRAN
 noinst_LTLIBRARIES += libweft_ompi_fortran.la
 libweft_ompi_fortran_la_SOURCES = $(foreign_fortran_sources) mpi/foreign/ompi/fort.h mpi/foreign/ompi/cells.c
 nodist_libweft_ompi_fortran_la_SOURCES = $(fortran_forms) $(ompi_fortran_built)
 libweft_ompi_fortran_la_CPPFLAGS = -Impi/foreign/ompi/include $(AM_CPPFLAGS) -DWF_ABI='"mpi/foreign/ompi/fort.h"'
-ompi_inputs += libweft_ompi_fortran.la
-ompi_languages += $(addprefix .libs/weft/ompi/,libmpi_mpifh.so.40 libmpi_usempi_ignore_tkr.so.40 libmpi_usempif08.so.40)
+ompi_DATA += $(ompi_fortran) $(ompi_modules)
+$(ompi_fortran): $(ompi_c) libweft_ompi_fortran.la
+	$(foreign_link) $(foreign_whole) $(foreign_over)
+$(ompi_modules): $(ompi_fortran)
+	$(foreign_link) $(foreign_empty) $(foreign_over)
 endif
-ompi_DATA += $(ompi_languages)
-$(ompi_languages): $(ompi_c)
-	$(foreign_link) $(foreign_empty) $(ompi_c)
 CLEANFILES += $(ompi_DATA)
-$(ompi_c): foreign_archives = $(ompi_inputs:%.la=.libs/%.a)
-$(ompi_c): $(ompi_inputs)
+$(ompi_c): libweft_ompi.la
 	$(foreign_link) $(foreign_whole)

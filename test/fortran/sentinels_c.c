@@ -24,7 +24,7 @@ int MPI_Comm_spawn_multiple(int count, char *commands[], char **argvs[], const i
     return argvs == MPI_ARGVS_NULL && errcodes == MPI_ERRCODES_IGNORE ? MPI_SUCCESS : MPI_ERR_ARG;
 }
 
-/* Whether C's constants tell that Fortran passed its own; *bad is 0 after both calls if so. */
+/* Whether C's constants are the addresses that Fortran passes; *bad is 0 after both calls if so. */
 void c_ignored_(const void *status, FINT *bad)
 {
     *bad = status != MPI_F_STATUS_IGNORE || status != MPI_F08_STATUS_IGNORE;
