@@ -125,7 +125,7 @@ BY_HAND = re.compile(
     r"MPI_(Op_create(_c)?|Register_datarep(_c)?|Grequest_start|Keyval_create|Pcontrol|"
     r"(Comm|Type|Win)_(create_keyval|get_attr)|Attr_get|Type_get_contents(_c)?|"
     r"(Comm|Win|File|Session)_create_errhandler|\w+_(to|from)int|Abi_get_version|"
-    r"Status_[gs]et_error|"
+    r"Status_[gs]et_error|Free_mem|"
     r"Comm_spawn(_multiple)?|Get_processor_name|Open_port|Lookup_name|T_pvar_handle_alloc|"
     r"T_event_(register_callback|set_dropped_handler|handle_free|get_info))"
 )

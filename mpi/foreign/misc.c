@@ -24,6 +24,18 @@ WX_PROC(int, Status_get_error, (const wx_MPI_Status *status, int *error))
     return MPI_SUCCESS;
 }
 
+/* ---- memory ---- */
+
+/* Where the ABI accepts the call after MPI_Finalize, the end of the process releases the memory. */
+WX_PROC(int, Free_mem, (void *base))
+{
+    int over = 0;
+    wx_ready();
+    if (WX_FREE_AFTER_END && !WX(Finalized)(&over) && over)
+        return MPI_SUCCESS;
+    return wx_error_out(WX(Free_mem)(base));
+}
+
 /* ---- contents of datatypes ---- */
 
 /* The integers of subarrays and arrays distributed over processes contain constants

@@ -8,7 +8,7 @@ foreign_inputs = test/mpi/mpitest.h test/mpi/mt_jobs.h test/check.h
 
 foreign_names = p2p_wait p2p_status p2p_probe p2p_persist greq comm_attr comm_group coll_reduce \
 	coll_move type_make topo_neighbor io_basic io_datarep rma_windows rma_epochs part_basic tool_vars tool_events session_life
-foreign_handles = handles handles_fixed handles.so early complete own_names own_names.so
+foreign_handles = handles handles_fixed handles.so early late complete own_names own_names.so
 mpich_programs = $(addprefix test/foreign/mpich/mpi/,$(foreign_names)) $(addprefix test/foreign/mpich/,$(foreign_handles))
 ompi_names = p2p_wait p2p_status greq comm_attr comm_group coll_reduce topo_neighbor io_datarep rma_windows
 ompi_programs = $(addprefix test/foreign/ompi/mpi/,$(ompi_names)) $(addprefix test/foreign/ompi/,$(foreign_handles)) \
@@ -16,7 +16,7 @@ ompi_programs = $(addprefix test/foreign/ompi/mpi/,$(ompi_names)) $(addprefix te
 foreign_programs = $(mpich_programs) $(ompi_programs)
 check_DATA += $(foreign_programs)
 CLEANFILES += $(foreign_programs)
-EXTRA_DIST += $(addprefix test/foreign/,handles.c early.c complete.c own_names.c header fortran fortran.f90 module.f90 f08.f90 section.f90 cxx.cc cxx.hh)
+EXTRA_DIST += $(addprefix test/foreign/,handles.c early.c late.c complete.c own_names.c header fortran fortran.f90 module.f90 f08.f90 section.f90 cxx.cc cxx.hh)
 
 $(mpich_programs): foreign_abi = mpich
 $(mpich_programs): foreign_shim = .libs/weft/mpich/libmpi.so.12
@@ -33,6 +33,8 @@ test/foreign/mpich/handles test/foreign/ompi/handles: test/foreign/handles.c
 	$(foreign_cc) $(srcdir)/test/foreign/handles.c $(foreign_test_link)
 test/foreign/mpich/early test/foreign/ompi/early: test/foreign/early.c
 	$(foreign_cc) $(srcdir)/test/foreign/early.c $(foreign_test_link)
+test/foreign/mpich/late test/foreign/ompi/late: test/foreign/late.c
+	$(foreign_cc) $(srcdir)/test/foreign/late.c $(foreign_test_link)
 test/foreign/mpich/complete test/foreign/ompi/complete: test/foreign/complete.c
 	$(foreign_cc) $(srcdir)/test/foreign/complete.c $(foreign_test_link)
 # The program's library comes after that of MPI.

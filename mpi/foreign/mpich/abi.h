@@ -23,8 +23,9 @@ typedef struct {
     int MPI_ERROR;
 } wx_MPI_Status;
 
-#define WX_SAME_STATUS false   /* not Weft's fields */
-#define WX_SAME_REQUESTS false /* ints */
+#define WX_SAME_STATUS false    /* not Weft's fields */
+#define WX_FREE_AFTER_END false /* its MPI_Free_mem ends the job after MPI_Finalize */
+#define WX_SAME_REQUESTS false  /* ints */
 #define wx_request_null (uintptr_t)0x2c000000
 #define WX_STATUS_IGNORE ((wx_MPI_Status *)1)
 #define WX_IN_PLACE ((void *)-1)

@@ -38,8 +38,9 @@ typedef struct __attribute__((packed, aligned(4))) {
     size_t len;
 } wx_MPI_Status;
 
-#define WX_SAME_STATUS true   /* the fields that Weft writes (mpi/base/status.h) */
-#define WX_SAME_REQUESTS true /* but for the null one, which Weft recognises */
+#define WX_SAME_STATUS true    /* the fields that Weft writes (mpi/base/status.h) */
+#define WX_FREE_AFTER_END true /* its MPI_Free_mem works after MPI_Finalize */
+#define WX_SAME_REQUESTS true  /* but for the null one, which Weft recognises */
 #define WX_STATUS_IGNORE ((wx_MPI_Status *)0)
 #define WX_IN_PLACE ((void *)1)
 #define WX_BUFFER_AUTOMATIC ((void *)-2) /* the ABI has none; no buffer has this address */
