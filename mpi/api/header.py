@@ -3,6 +3,7 @@
 
 import re
 
+import mpi1
 from table import wrap
 
 TOP = """/* SPDX-License-Identifier: BSD-3-Clause */
@@ -14,6 +15,9 @@ TOP = """/* SPDX-License-Identifier: BSD-3-Clause */
 #define MPI_H_ABI
 
 #include <stdint.h>
+#if defined(WEFT_MPI1)
+#include <stdlib.h>
+#endif
 
 /* Typed constants: addresses; integers and null pointers.  A C++ program may forbid the casts of C
  * (-Wold-style-cast). */
@@ -40,11 +44,11 @@ typedef MPI_Status MPI_F08_status;
 extern MPI_Fint *MPI_F_STATUS_IGNORE, *MPI_F_STATUSES_IGNORE;
 extern MPI_F08_status *MPI_F08_STATUS_IGNORE, *MPI_F08_STATUSES_IGNORE;
 #if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L)
-#define MPIX_INLINE static inline
+#define WEFT_INLINE static inline
 #elif defined(__GNUC__)
-#define MPIX_INLINE static __inline__
+#define WEFT_INLINE static __inline__
 #else
-#define MPIX_INLINE static
+#define WEFT_INLINE static
 #endif
 """
 # By member: every C++ program would get a warning of a cast.
@@ -312,7 +316,7 @@ def fortran(table):
             fortran = [q.base == "MPI_Fint" for q in p.params]
             body = FROM_FORTRAN if fortran[0] else TO_FORTRAN if fortran[1] else SAME_TYPE
             body = body.format(*[q.name for q in p.params]) + "    return MPI_SUCCESS;\n"
-            functions.append("MPIX_INLINE %s\n{\n%s}\n" % (p.prototype(), body))
+            functions.append("WEFT_INLINE %s\n{\n%s}\n" % (p.prototype(), body))
             functions.append("#define P%s %s\n" % (p.name, p.name))
         else:
             raise SystemExit("header.py: no definition of %s" % p.name)
@@ -331,6 +335,7 @@ def mpi_h(table):
         + prototypes(table, "P")
         + "\n"
         + fortran(table)
+        + mpi1.text(table.removed_procs, table.removed_constants)
         + EXTENSIONS
         + STREAMS
         + extension_prototypes(STREAM_PROCS)

@@ -2,7 +2,7 @@
 # mpi.h, bodies.h and the bindings come from the tables; the generator also reads which bodies exist in
 # mpi/*/*.c.
 api_inputs = \
-	mpi/api/gen.py mpi/api/table.py mpi/api/header.py mpi/api/bodies.py mpi/api/bind.py \
+	mpi/api/gen.py mpi/api/table.py mpi/api/header.py mpi/api/mpi1.py mpi/api/bodies.py mpi/api/bind.py \
 	mpi/api/check.py mpi/api/fortran.py mpi/api/fortran_c.py mpi/api/fortran_ts.py mpi/api/fortran_f.py mpi/api/fortran.tsv mpi/api/functions.tsv mpi/api/kinds.tsv mpi/api/constants.tsv \
 	mpi/api/types.tsv mpi/api/datatype-sizes.tsv mpi/api/rules.tsv \
 	mpi/api/foreign.py mpi/api/foreign_h.py mpi/api/foreign_mpich.py mpi/api/foreign_test.py mpi/foreign/mpich/constants.tsv \

@@ -76,10 +76,12 @@ class Proc:
         self.name, self.group, self.chapter = row["name"], row["group"], row["chapter"]
         self.returns, self.return_kind = row["return_type"], row["return_kind"]
         self.twin_of = None if row["large_count_of"] == "-" else row["large_count_of"]
-        self.status = row["status"]
+        self.status, self.notes = row["status"], row["notes"]
         self.c_params = row["c_params"]
         decls = [] if row["c_params"] in ("void", "-", "") else row["c_params"].split(", ")
         sems = row["param_semantics"].split("|") if row["param_semantics"] != "-" else []
+        if self.status.startswith("removed"):
+            sems = ["%s:in:REMOVED" % d for d in decls]
         self.variadic = bool(decls) and decls[-1] == "..."
         if self.variadic:
             decls, sems = decls[:-1], sems[:-1]
@@ -126,7 +128,10 @@ class Table:
         # Procedures of C that mpi.h defines over those of the ABI.
         self.fortran_procs = [Proc(r) for r in rows if r["c_presence"] == "not-in-abi(MPI_Fint)"]
         self.by_name = {p.name: p for p in self.procs}
-        self.constants = [r for r in read_tsv("constants.tsv") if r["header_expr"] != "-"]
+        self.removed_procs = [Proc(r) for r in rows if r["status"].startswith("removed")]
+        rows = read_tsv("constants.tsv")
+        self.constants = [r for r in rows if r["header_expr"] != "-"]
+        self.removed_constants = [r for r in rows if r["status"].startswith("removed")]
         self.types = [r for r in read_tsv("types.tsv") if r["presence"] == "abi"]
         self.rules = [Rule(r) for r in read_tsv("rules.tsv")]
         self.twins = {p.twin_of: p for p in self.procs if p.twin_of}

@@ -427,9 +427,9 @@ static int load_env(void)
 /* Variables of Weft that are not settings. */
 static bool internal_name(const char *name)
 {
-    static const char *const names[] = { "WEFT_CONFIG_FILE", "WEFT_SET_NAMES", "WEFT_CC",
-                                         "WEFT_CXX",         "WEFT_FC",        "WEFT_MOD_DIR",
-                                         "WEFT_PARENT_PORT" };
+    static const char *const names[] = { "WEFT_CONFIG_FILE", "WEFT_SET_NAMES",  "WEFT_CC",
+                                         "WEFT_CXX",         "WEFT_FC",         "WEFT_MOD_DIR",
+                                         "WEFT_MPI1",        "WEFT_PARENT_PORT" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (!strcmp(name, names[i]))
             return true;
