@@ -6,6 +6,7 @@ descriptors, and one for the others ("tkr": directives switch off the check of t
 import hashlib
 import re
 
+import mpi1
 from fortran import HANDLES, args_of
 
 TOP = """! SPDX-License-Identifier: BSD-3-Clause
@@ -84,6 +85,9 @@ def mpif_h(fortran, width):
         kind = "(KIND=MPI_OFFSET_KIND)" if "OFFSET" in c["fortran_type"] else ""
         line("INTEGER%s %s" % (kind, c["name"]))
         line("PARAMETER (%s=%s)" % (c["name"], value_of(c)))
+    for name, value in mpi1.MARKERS.items():  # for MPI_TYPE_STRUCT
+        line("INTEGER %s" % name)
+        line("PARAMETER (%s=%d)" % (name, value))
     for name in ("MPI_SUBARRAYS_SUPPORTED", "MPI_ASYNC_PROTECTS_NONBLOCKING"):
         line("LOGICAL %s" % name)
         line("PARAMETER (%s=.FALSE.)" % name)

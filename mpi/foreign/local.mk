@@ -14,7 +14,7 @@ BUILT_SOURCES += $(foreign_built) $(foreign_tests)
 
 # The Fortran sides: sources of mpi/fortran, compiled with the mpi.h of an ABI.
 foreign_fortran_sources = mpi/fortran/convert.c mpi/fortran/misc.c mpi/fortran/callback.c mpi/fortran/attr.c mpi/fortran/predefined.c \
-	mpi/foreign/removed.c
+	mpi/fortran/removed.c
 
 # An archive of objects becomes a library under each name.  C programs have functions with the names of Fortran's procedures, so
 # those are in the Fortran library alone, which needs the library for C.  Libraries that have no archive are empty.

@@ -4,7 +4,7 @@
 fortran_sources = \
 	mpi/fortran/fort.h mpi/fortran/cells.h mpi/fortran/cells.def mpi/fortran/cells.c mpi/fortran/convert.c \
 	mpi/fortran/hand.h mpi/fortran/misc.c mpi/fortran/callback.c mpi/fortran/attr.c mpi/fortran/predefined.c \
-	mpi/fortran/section.h mpi/fortran/section.c
+	mpi/fortran/section.h mpi/fortran/section.c mpi/fortran/removed.c
 fortran_forms = \
 	mpi/fortran/f_p2p.c mpi/fortran/f_buffer.c mpi/fortran/f_coll.c mpi/fortran/f_neighbor.c mpi/fortran/f_type.c \
 	mpi/fortran/f_comm.c mpi/fortran/f_object.c mpi/fortran/f_env.c mpi/fortran/f_io.c mpi/fortran/f_rma.c

@@ -52,7 +52,7 @@ class Failed(Exception):
 
 def compile_all(folder, args):
     """Runs mpifort on sources of this folder and files of `folder`."""
-    args = [os.path.join(HERE, a) if a.lower().endswith(".f90") else a for a in args]
+    args = [os.path.join(HERE, a) if a.lower().endswith((".f", ".f90")) else a for a in args]
     r = mpifort(args, cwd=folder)
     if r.returncode:
         raise Failed(r.stderr)

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fortran forms of procedures that MPI-3.0 removed, over those of C (outside.c).  Addresses are
- * INTEGERs, which hold their low part: differences of near addresses are right.  Any thread. */
+/* Fortran forms of procedures that MPI-3.0 removed, over those of C: functions of mpi.h, or of
+ * mpi/foreign/outside.c.  Addresses are INTEGERs; those of 4 bytes hold the low part, so
+ * differences of near addresses are right.  Any thread. */
+#define WEFT_MPI1
 #include "mpi/fortran/hand.h"
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 /* MPI_X and PMPI_X, which call C's procedure of their name. */
 #define ENTRY(p, P, name, NAME, Name, params, ...) \
@@ -72,7 +75,8 @@ static void f_type_hvector(__typeof__(MPI_Type_hvector) *fn, const wf_int *count
                            wf_int *newtype, wf_int *ierror)
 {
     MPI_Datatype made = MPI_DATATYPE_NULL;
-    int ret = fn(*count, *length, *stride, wf_h(MPI_Datatype, *oldtype), &made);
+    int ret = fn(wf_in(*count), wf_in(*length), (MPI_Aint)*stride, wf_h(MPI_Datatype, *oldtype),
+                 &made);
     *newtype = wf_i(made);
     wf_error(ierror, ret);
 }
@@ -81,10 +85,10 @@ ENTRIES(type_hvector, TYPE_HVECTOR, Type_hvector,
          wf_int *newtype, wf_int *ierror),
         count, length, stride, oldtype, newtype, ierror)
 
-static MPI_Aint *displs_in(struct wf_tmp *t, const wf_int *displs, wf_int n)
+static MPI_Aint *displs_in(struct wf_tmp *t, const wf_int *displs, int n)
 {
     MPI_Aint *v = wf_tmp_get(t, sizeof *v * (size_t)(n > 0 ? n : 1));
-    for (wf_int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++)
         v[i] = displs[i];
     return v;
 }
@@ -93,10 +97,12 @@ static void f_type_hindexed(__typeof__(MPI_Type_hindexed) *fn, const wf_int *cou
                             const wf_int *lengths, const wf_int *displs, const wf_int *oldtype,
                             wf_int *newtype, wf_int *ierror)
 {
-    struct wf_tmp d;
+    struct wf_tmp l, d;
+    int n = wf_in(*count);
     MPI_Datatype made = MPI_DATATYPE_NULL;
-    int ret = fn(*count, lengths, displs_in(&d, displs, *count), wf_h(MPI_Datatype, *oldtype),
-                 &made);
+    int ret = fn(n, wf_ints_in(&l, lengths, n), displs_in(&d, displs, n),
+                 wf_h(MPI_Datatype, *oldtype), &made);
+    wf_ints_free(&l);
     wf_tmp_free(&d);
     *newtype = wf_i(made);
     wf_error(ierror, ret);
@@ -110,10 +116,12 @@ static void f_type_struct(__typeof__(MPI_Type_struct) *fn, const wf_int *count,
                           const wf_int *lengths, const wf_int *displs, const wf_int *types,
                           wf_int *newtype, wf_int *ierror)
 {
-    struct wf_tmp d, h;
+    struct wf_tmp l, d, h;
+    int n = wf_in(*count);
     MPI_Datatype made = MPI_DATATYPE_NULL;
-    int ret = fn(*count, lengths, displs_in(&d, displs, *count),
-                 wf_handles_in(MPI_Datatype, &h, types, *count), &made);
+    int ret = fn(n, wf_ints_in(&l, lengths, n), displs_in(&d, displs, n),
+                 wf_handles_in(MPI_Datatype, &h, types, n), &made);
+    wf_ints_free(&l);
     wf_tmp_free(&d);
     wf_tmp_free(&h);
     *newtype = wf_i(made);
