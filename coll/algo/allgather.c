@@ -16,18 +16,16 @@
 #include "coll/sched.h"
 #include "runtime/base/err.h"
 
-static char *block_at(const struct coll_args *a, int i, int64_t *n)
+static struct coll_block block_of(const struct coll_args *a, int rank)
 {
-    *n = a->rcounts ? a->rcounts[i] : a->rcount;
-    return coll_at(a->rbuf, a->rdispls ? a->rdispls[i] : i * a->rcount, a->rtype);
+    return coll_args_block(a, COLL_RECV, rank);
 }
 
 static void build_own(struct coll_sched *s, const struct coll_team *t, const struct coll_args *a)
 {
-    int64_t n;
-    char *own = block_at(a, t->rank, &n);
+    struct coll_block own = block_of(a, t->rank);
     if (a->sbuf != COLL_IN_PLACE)
-        coll_sched_copy(s, a->sbuf, a->scount, a->stype, own, n, a->rtype);
+        coll_sched_copy(s, a->sbuf, a->scount, a->stype, own.at, own.n, own.l);
     coll_sched_round(s);
 }
 
@@ -91,11 +89,11 @@ static int start_bruck_v(struct coll_team *t, const struct coll_args *a, struct 
     if (!s)
         return -RT_ENOMEM;
     int p = t->size, r = t->rank;
-    int64_t n, own = bytes_from(t, a, r, 1);
+    int64_t own = bytes_from(t, a, r, 1);
     char *tmp = coll_sched_tmp(s, bytes_from(t, a, r, p)); /* blocks of rank, rank + 1, ... */
     if (a->sbuf == COLL_IN_PLACE) {
-        char *at = block_at(a, r, &n);
-        coll_sched_copy(s, at, n, a->rtype, tmp, own, &coll_bytes);
+        struct coll_block b = block_of(a, r);
+        coll_sched_copy(s, b.at, b.n, b.l, tmp, own, &coll_bytes);
     } else {
         coll_sched_copy(s, a->sbuf, a->scount, a->stype, tmp, own, &coll_bytes);
     }
@@ -108,9 +106,9 @@ static int start_bruck_v(struct coll_team *t, const struct coll_args *a, struct 
         coll_sched_round(s);
     }
     for (int i = 0; i < p; i++) {
-        char *at = block_at(a, (r + i) % p, &n);
-        coll_sched_copy(s, tmp + bytes_from(t, a, r, i), n * a->rtype->size, &coll_bytes, at, n,
-                        a->rtype);
+        struct coll_block b = block_of(a, (r + i) % p);
+        coll_sched_copy(s, tmp + bytes_from(t, a, r, i), b.n * b.l->size, &coll_bytes, b.at, b.n,
+                        b.l);
     }
     return coll_sched_go(s);
 }
@@ -123,11 +121,10 @@ static int start_ring(struct coll_team *t, const struct coll_args *a, struct col
     int p = t->size;
     build_own(s, t, a);
     for (int i = 0; i < p - 1; i++) {
-        int64_t give_n, take_n;
-        char *give = block_at(a, (t->rank - i + p) % p, &give_n);
-        char *take = block_at(a, (t->rank - i - 1 + p) % p, &take_n);
-        coll_sched_recv(s, take, take_n, a->rtype, (t->rank - 1 + p) % p);
-        coll_sched_send(s, give, give_n, a->rtype, (t->rank + 1) % p);
+        struct coll_block give = block_of(a, (t->rank - i + p) % p),
+                          take = block_of(a, (t->rank - i - 1 + p) % p);
+        coll_sched_recv(s, take.at, take.n, take.l, (t->rank - 1 + p) % p);
+        coll_sched_send(s, give.at, give.n, give.l, (t->rank + 1) % p);
         coll_sched_round(s);
     }
     return coll_sched_go(s);

@@ -15,6 +15,7 @@
  *
  * Reference: Bruck et al., "Efficient algorithms for all-to-all communications in multiport
  * message-passing systems", 1997. */
+#include "coll/algo/alltoall.h"
 #include "coll/algo/algo.h"
 #include "coll/sched.h"
 #include "runtime/base/err.h"
@@ -23,32 +24,34 @@
  * the ranks send to different ranks. */
 #define WINDOW 8
 
-/* Where the block for or from a rank lies. */
-struct block {
-    char *at;
-    int64_t n;
-    const struct rt_layout *l;
-};
-
-static struct block send_block(const struct coll_args *a, int i)
+static struct coll_block block_to(const struct coll_args *a, int dst)
 {
-    if (a->kind == COLL_ALLTOALLW)
-        return (struct block){ (char *)a->sbuf + a->sdispls[i], a->scounts[i], a->stypes[i] };
-    if (a->kind == COLL_ALLTOALLV)
-        return (struct block){ coll_at(a->sbuf, a->sdispls[i], a->stype), a->scounts[i], a->stype };
-    return (struct block){ coll_at(a->sbuf, i * a->scount, a->stype), a->scount, a->stype };
+    return coll_args_block(a, a->sbuf == COLL_IN_PLACE ? COLL_RECV : COLL_SEND, dst);
 }
 
-static struct block recv_block(const struct coll_args *a, int i)
+static struct coll_block block_from(const struct coll_args *a, int src)
 {
-    if (a->kind == COLL_ALLTOALLW)
-        return (struct block){ (char *)a->rbuf + a->rdispls[i], a->rcounts[i], a->rtypes[i] };
-    if (a->kind == COLL_ALLTOALLV)
-        return (struct block){ coll_at(a->rbuf, a->rdispls[i], a->rtype), a->rcounts[i], a->rtype };
-    return (struct block){ coll_at(a->rbuf, i * a->rcount, a->rtype), a->rcount, a->rtype };
+    return coll_args_block(a, COLL_RECV, src);
 }
 
-static int64_t block_bytes(struct block b) { return b.n * b.l->size; }
+char *coll_build_set_aside(struct coll_sched *s, const struct coll_team *t,
+                           const struct coll_args *a)
+{
+    int64_t total = 0, at = 0;
+    for (int i = 0; i < t->size; i++) {
+        struct coll_block b = block_from(a, i);
+        total += coll_block_nbytes(&b);
+    }
+    char *old = coll_sched_tmp(s, total);
+    for (int i = 1; i < t->size; i++) {
+        struct coll_block b = block_from(a, (t->rank + i) % t->size);
+        int64_t len = coll_block_nbytes(&b);
+        coll_sched_copy(s, b.at, b.n, b.l, old + at, len, &coll_bytes);
+        at += len;
+    }
+    coll_sched_round(s);
+    return old;
+}
 
 static int start_exchange(struct coll_team *t, const struct coll_args *a, struct coll_task *k,
                           int window)
@@ -58,31 +61,19 @@ static int start_exchange(struct coll_team *t, const struct coll_args *a, struct
         return -RT_ENOMEM;
     int p = t->size;
     bool in_place = a->sbuf == COLL_IN_PLACE;
-    char *old = NULL;
-    if (in_place) {
-        int64_t total = 0;
-        for (int i = 0; i < p; i++)
-            total += block_bytes(recv_block(a, i));
-        old = coll_sched_tmp(s, total);
-    } else {
-        struct block from = send_block(a, t->rank), to = recv_block(a, t->rank);
+    char *old = in_place ? coll_build_set_aside(s, t, a) : NULL;
+    if (!in_place) {
+        struct coll_block from = block_to(a, t->rank), to = block_from(a, t->rank);
         coll_sched_copy(s, from.at, from.n, from.l, to.at, to.n, to.l);
+        coll_sched_round(s);
     }
-    int64_t off = 0;
-    for (int i = 1; in_place && i < p; i++) { /* filled in the order in which it is sent */
-        struct block b = recv_block(a, (t->rank + i) % p);
-        coll_sched_copy(s, b.at, b.n, b.l, old + off, block_bytes(b), &coll_bytes);
-        off += block_bytes(b);
-    }
-    coll_sched_round(s);
     for (int i = 1; i < p; i++) {
         int dst = (t->rank + i) % p, src = (t->rank - i + p) % p;
-        struct block from = in_place ? recv_block(a, dst) : send_block(a, dst),
-                     to = recv_block(a, src);
+        struct coll_block from = block_to(a, dst), to = block_from(a, src);
         coll_sched_recv(s, to.at, to.n, to.l, src);
         if (in_place) {
-            coll_sched_send(s, old, block_bytes(from), &coll_bytes, dst);
-            old += block_bytes(from);
+            coll_sched_send(s, old, coll_block_nbytes(&from), &coll_bytes, dst);
+            old += coll_block_nbytes(&from);
         } else {
             coll_sched_send(s, from.at, from.n, from.l, dst);
         }
@@ -125,13 +116,12 @@ static int start_bruck(struct coll_team *t, const struct coll_args *a, struct co
     if (!s)
         return -RT_ENOMEM;
     int p = t->size;
-    int64_t block = block_bytes(recv_block(a, 0));
+    int64_t block = a->rcount * a->rtype->size;
     /* Before the rounds tmp block d is for rank + d; after them it has come from rank - d. */
     char *tmp = coll_sched_tmp(s, p * block), *out = coll_sched_tmp(s, p * block),
          *in = coll_sched_tmp(s, p * block);
     for (int d = 0; d < p; d++) {
-        int dst = (t->rank + d) % p;
-        struct block b = a->sbuf == COLL_IN_PLACE ? recv_block(a, dst) : send_block(a, dst);
+        struct coll_block b = block_to(a, (t->rank + d) % p);
         coll_sched_copy(s, b.at, b.n, b.l, tmp + d * block, block, &coll_bytes);
     }
     for (int bit = 1; bit < p; bit *= 2) {
@@ -143,7 +133,7 @@ static int start_bruck(struct coll_team *t, const struct coll_args *a, struct co
         coll_sched_round(s);
     }
     for (int d = 0; d < p; d++) {
-        struct block b = recv_block(a, (t->rank - d + p) % p);
+        struct coll_block b = block_from(a, (t->rank - d + p) % p);
         coll_sched_copy(s, tmp + d * block, block, &coll_bytes, b.at, b.n, b.l);
     }
     return coll_sched_go(s);

@@ -97,14 +97,6 @@ static int start_scatter_binomial(struct coll_team *t, const struct coll_args *a
     return coll_sched_go(s);
 }
 
-/* Block of rank i in the root's buffer: equal counts, or the vectors of the v forms. */
-static char *root_block(const void *buf, int64_t count, const int64_t *counts,
-                        const int64_t *displs, const struct rt_layout *l, int i, int64_t *n)
-{
-    *n = counts ? counts[i] : count;
-    return coll_at(buf, displs ? displs[i] : i * count, l);
-}
-
 static int start_gather_linear(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {
     struct coll_sched *s = coll_sched_new(k);
@@ -115,12 +107,11 @@ static int start_gather_linear(struct coll_team *t, const struct coll_args *a, s
         return coll_sched_go(s);
     }
     for (int i = 0; i < t->size; i++) {
-        int64_t n;
-        char *at = root_block(a->rbuf, a->rcount, a->rcounts, a->rdispls, a->rtype, i, &n);
+        struct coll_block b = coll_args_block(a, COLL_RECV, i);
         if (i != t->rank)
-            coll_sched_recv(s, at, n, a->rtype, i);
+            coll_sched_recv(s, b.at, b.n, b.l, i);
         else if (a->sbuf != COLL_IN_PLACE)
-            coll_sched_copy(s, a->sbuf, a->scount, a->stype, at, n, a->rtype);
+            coll_sched_copy(s, a->sbuf, a->scount, a->stype, b.at, b.n, b.l);
     }
     return coll_sched_go(s);
 }
@@ -135,12 +126,11 @@ static int start_scatter_linear(struct coll_team *t, const struct coll_args *a, 
         return coll_sched_go(s);
     }
     for (int i = 0; i < t->size; i++) {
-        int64_t n;
-        char *at = root_block(a->sbuf, a->scount, a->scounts, a->sdispls, a->stype, i, &n);
+        struct coll_block b = coll_args_block(a, COLL_SEND, i);
         if (i != t->rank)
-            coll_sched_send(s, at, n, a->stype, i);
+            coll_sched_send(s, b.at, b.n, b.l, i);
         else if (a->rbuf != COLL_IN_PLACE)
-            coll_sched_copy(s, at, n, a->stype, a->rbuf, a->rcount, a->rtype);
+            coll_sched_copy(s, b.at, b.n, b.l, a->rbuf, a->rcount, a->rtype);
     }
     return coll_sched_go(s);
 }

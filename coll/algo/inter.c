@@ -66,18 +66,14 @@ static int start_bcast(struct coll_team *t, const struct coll_args *a, struct co
 /* Blocks of remote rank i in the send and in the receive buffer. */
 static void send_block(struct coll_sched *s, const struct coll_args *a, int i)
 {
-    const struct rt_layout *l = a->stypes ? a->stypes[i] : a->stype;
-    int64_t n = a->scounts ? a->scounts[i] : a->scount;
-    int64_t at = a->sdispls ? a->sdispls[i] : i * a->scount;
-    coll_sched_send(s, (const char *)a->sbuf + (a->stypes ? at : at * l->extent), n, l, i);
+    struct coll_block b = coll_args_block(a, COLL_SEND, i);
+    coll_sched_send(s, b.at, b.n, b.l, i);
 }
 
 static void recv_block(struct coll_sched *s, const struct coll_args *a, int i)
 {
-    const struct rt_layout *l = a->rtypes ? a->rtypes[i] : a->rtype;
-    int64_t n = a->rcounts ? a->rcounts[i] : a->rcount;
-    int64_t at = a->rdispls ? a->rdispls[i] : i * a->rcount;
-    coll_sched_recv(s, (char *)a->rbuf + (a->rtypes ? at : at * l->extent), n, l, i);
+    struct coll_block b = coll_args_block(a, COLL_RECV, i);
+    coll_sched_recv(s, b.at, b.n, b.l, i);
 }
 
 static int start_gather(struct coll_team *t, const struct coll_args *a, struct coll_task *k)

@@ -35,7 +35,7 @@ static int64_t count_of(const struct coll_args *a, int rank)
 
 static char *place_of(const struct coll_args *a, int rank)
 {
-    return coll_at(a->rbuf, a->rdispls ? a->rdispls[rank] : rank * a->rcount, a->rtype);
+    return coll_args_block(a, COLL_RECV, rank).at;
 }
 
 /* Whether the user's buffer is the packed form. */

@@ -9,6 +9,7 @@
  * hier_pairs: blocks for ranks on other hosts go straight to them, with a window of messages in
  * progress at a time; meanwhile blocks of this host go through shared memory.  (N - 1) L (a + m b).
  * Also for given counts and types. */
+#include "coll/algo/alltoall.h"
 #include "coll/hier/hier.h"
 #include "coll/hier/local.h"
 #include "coll/hier/team.h"
@@ -99,30 +100,6 @@ static void unpack(struct exchange *e, int size)
 
 /* ---- hier_pairs ---- */
 
-struct block {
-    char *at;
-    int64_t n;
-    const struct rt_layout *l;
-};
-
-static struct block sent(const struct coll_args *a, int i)
-{
-    if (a->kind == COLL_ALLTOALLW)
-        return (struct block){ (char *)a->sbuf + a->sdispls[i], a->scounts[i], a->stypes[i] };
-    int64_t at = a->sdispls ? a->sdispls[i] : i * a->scount;
-    return (struct block){ coll_at(a->sbuf, at, a->stype), a->scounts ? a->scounts[i] : a->scount,
-                           a->stype };
-}
-
-static struct block received(const struct coll_args *a, int i)
-{
-    if (a->kind == COLL_ALLTOALLW)
-        return (struct block){ (char *)a->rbuf + a->rdispls[i], a->rcounts[i], a->rtypes[i] };
-    int64_t at = a->rdispls ? a->rdispls[i] : i * a->rcount;
-    return (struct block){ coll_at(a->rbuf, at, a->rtype), a->rcounts ? a->rcounts[i] : a->rcount,
-                           a->rtype };
-}
-
 /* The blocks of the ranks of this host, as a call among them: in bytes from the beginnings of the
  * buffers, with types, which supports all forms. */
 static bool local_call(struct coll_hier_call *x)
@@ -136,7 +113,8 @@ static bool local_call(struct coll_hier_call *x)
         return true;
     for (int i = 0; i < n; i++) {
         int rank = x->h->local.ranks[i];
-        struct block to = received(a, rank), from = in_place ? to : sent(a, rank);
+        struct coll_block to = coll_args_block(a, COLL_RECV, rank),
+                          from = in_place ? to : coll_args_block(a, COLL_SEND, rank);
         v[i] = from.n;
         v[n + i] = in_place ? 0 : from.at - (const char *)a->sbuf;
         v[2 * n + i] = to.n;
@@ -156,23 +134,6 @@ static bool local_call(struct coll_hier_call *x)
     return x->shared && n > 1 && coll_sched_call(x->s, x->local, &c);
 }
 
-/* In place: the buffer's contents are sent in packed form. */
-static char *set_aside(struct coll_hier_call *x, int size, int rank)
-{
-    int64_t total = 0, at = 0;
-    for (int i = 0; i < size; i++)
-        total += received(x->a, i).n * received(x->a, i).l->size;
-    char *old = coll_sched_tmp(x->s, total);
-    for (int i = 1; i < size; i++) { /* in the order in which they are sent */
-        struct block b = received(x->a, (rank + i) % size);
-        int64_t len = b.n * b.l->size;
-        coll_sched_copy(x->s, b.at, b.n, b.l, old + at, len, &coll_bytes);
-        at += len;
-    }
-    coll_sched_round(x->s);
-    return old;
-}
-
 static bool is_here(const struct coll_hier_call *x, int rank)
 {
     return coll_hier_node(x->h, rank) == x->h->node;
@@ -186,27 +147,31 @@ static int start_pairs(struct coll_team *t, const struct coll_args *a, struct co
     int p = t->size, under_way = 0;
     int64_t nbytes = 0;
     bool in_place = a->sbuf == COLL_IN_PLACE;
-    char *old = in_place ? set_aside(&x, p, t->rank) : NULL;
+    enum coll_side source = in_place ? COLL_RECV : COLL_SEND;
+    char *old = in_place ? coll_build_set_aside(x.s, t, a) : NULL;
     bool called = local_call(&x);
     if (!called && !in_place) {
-        struct block from = sent(a, t->rank), to = received(a, t->rank);
+        struct coll_block from = coll_args_block(a, COLL_SEND, t->rank),
+                          to = coll_args_block(a, COLL_RECV, t->rank);
         coll_sched_copy(x.s, from.at, from.n, from.l, to.at, to.n, to.l);
     }
     for (int i = 1; i < p; i++) {
         int dst = (t->rank + i) % p, src = (t->rank - i + p) % p;
-        struct block from = in_place ? received(a, dst) : sent(a, dst), to = received(a, src);
+        struct coll_block from = coll_args_block(a, source, dst),
+                          to = coll_args_block(a, COLL_RECV, src);
+        int64_t give = coll_block_nbytes(&from), take = coll_block_nbytes(&to);
         bool sends = !called || !is_here(&x, dst), receives = !called || !is_here(&x, src);
         if (receives)
             coll_sched_recv(x.s, to.at, to.n, to.l, src);
         if (in_place) {
             if (sends)
-                coll_sched_send(x.s, old, from.n * from.l->size, &coll_bytes, dst);
-            old += from.n * from.l->size;
+                coll_sched_send(x.s, old, give, &coll_bytes, dst);
+            old += give;
         } else if (sends) {
             coll_sched_send(x.s, from.at, from.n, from.l, dst);
         }
         under_way += sends || receives;
-        nbytes += (sends ? from.n * from.l->size : 0) + (receives ? to.n * to.l->size : 0);
+        nbytes += (sends ? give : 0) + (receives ? take : 0);
         if (under_way >= WINDOW && (nbytes > WINDOW_BYTES || under_way == WINDOW_MOST)) {
             coll_sched_round(x.s);
             nbytes = under_way = 0;
