@@ -2,23 +2,15 @@
 ! Callbacks and attributes in both directions: an object that Fortran makes is used by C, and the reverse
 ! (callbacks_c.c).  Attributes follow MPI-5.0 section 19.3.7.  One rank or several.
 module callbacks
+    use checks
     use mpi_f08
     use, intrinsic :: iso_c_binding
     implicit none
-    integer :: failed = 0, me, n
     integer :: ops = 0, copies = 0, deletes = 0, errors = 0, queries = 0, frees = 0, cancels = 0
     integer(MPI_ADDRESS_KIND) :: deleted, extra_seen
     integer(MPI_ADDRESS_KIND), parameter :: large = -1234567890123_MPI_ADDRESS_KIND
 
 contains
-
-    subroutine check(what, good)
-        character(*), intent(in) :: what
-        logical, intent(in) :: good
-        if (good) return
-        failed = failed + 1
-        print '(a,i0,2a)', 'not ok rank ', me, ': ', what
-    end subroutine
 
     ! Not commutative: the digits of both, in the order of the ranks.
     subroutine digits(in, inout, len, datatype)
@@ -190,9 +182,7 @@ program main
         end subroutine
     end interface
 
-    call MPI_Init()
-    call MPI_Comm_rank(MPI_COMM_WORLD, me)
-    call MPI_Comm_size(MPI_COMM_WORLD, n)
+    call begin()
     call operations()
     call attributes()
     call attributes_from_c()
@@ -201,10 +191,7 @@ program main
     call error_handlers()
     call requests()
     call old_style(failed)
-    call MPI_Allreduce(MPI_IN_PLACE, failed, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
-    call MPI_Finalize()
-    if (failed > 0) error stop 1
-    if (me == 0) print '(a)', 'passed'
+    call verdict()
 
 contains
 

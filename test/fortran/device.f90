@@ -2,6 +2,7 @@
 ! Device memory from Fortran: the address that cuMemAlloc returned as a C_PTR becomes a Fortran pointer with
 ! c_f_pointer, and is the buffer of messages (contiguous and sections) and collectives.
 program device
+    use checks
     use mpi_f08
     use, intrinsic :: iso_c_binding
     implicit none
@@ -41,13 +42,11 @@ program device
         end subroutine
     end interface
     integer, target :: host(2 * m)
-    integer :: failed = 0, me, n, i
+    integer :: i
     type(c_ptr) :: context, out_address, in_address
     integer, pointer, contiguous, asynchronous :: out(:), in(:)
 
-    call MPI_Init()
-    call MPI_Comm_rank(MPI_COMM_WORLD, me)
-    call MPI_Comm_size(MPI_COMM_WORLD, n)
+    call begin()
     call check('the driver starts', cu_init(0_c_int) == 0 .and. cu_retain(context, 0_c_int) == 0 .and. cu_set(context) == 0)
     call check('device memory', cu_alloc(out_address, c_sizeof(host)) == 0 .and. cu_alloc(in_address, c_sizeof(host)) == 0)
     call c_f_pointer(out_address, out, [2 * m])
@@ -57,20 +56,9 @@ program device
     call collectives()
     call old_form()
     call check('freed', cu_free(out_address) == 0 .and. cu_free(in_address) == 0)
-    call MPI_Allreduce(MPI_IN_PLACE, failed, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
-    call MPI_Finalize()
-    if (failed > 0) error stop 1
-    if (me == 0) print '(a)', 'passed'
+    call verdict()
 
 contains
-
-    subroutine check(what, good)
-        character(*), intent(in) :: what
-        logical, intent(in) :: good
-        if (good) return
-        failed = failed + 1
-        print '(a,i0,2a)', 'not ok rank ', me, ': ', what
-    end subroutine
 
     ! The value that element i of a rank's buffer has.
     integer elemental function value(rank, i)

@@ -2,15 +2,14 @@
 ! Array sections between several processes: messages, collectives of equal blocks (a datatype), collectives of other
 ! kinds (copied), one-sided calls, and calls that must refuse a section.
 program ranks
+    use checks
     use mpi_f08
     use, intrinsic :: iso_c_binding
     implicit none
     integer, parameter :: untouched = -7
-    integer :: failed = 0, me, n, i
+    integer :: i
 
-    call MPI_Init()
-    call MPI_Comm_rank(MPI_COMM_WORLD, me)
-    call MPI_Comm_size(MPI_COMM_WORLD, n)
+    call begin()
     if (MPI_SUBARRAYS_SUPPORTED) then
         call ring()
         call derived()
@@ -20,20 +19,9 @@ program ranks
         call memory()
         call refused()
     end if
-    call MPI_Allreduce(MPI_IN_PLACE, failed, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
-    call MPI_Finalize()
-    if (failed > 0) error stop 1
-    if (me == 0) print '(a)', 'passed'
+    call verdict()
 
 contains
-
-    subroutine check(what, good)
-        character(*), intent(in) :: what
-        logical, intent(in) :: good
-        if (good) return
-        failed = failed + 1
-        print '(a,i0,2a)', 'not ok rank ', me, ': ', what
-    end subroutine
 
     ! Rows of a matrix go round, short and long, several requests at once; the last receive is shorter than its section.
     subroutine ring()

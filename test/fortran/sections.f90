@@ -2,41 +2,28 @@
 ! Array sections of rank 1 to 7 in blocking, nonblocking and persistent calls, against Fortran's own copy of the
 ! section.  One rank sends to itself.  Elements outside the section must stay as they were.
 program sections
+    use checks
     use mpi_f08
     implicit none
     integer, parameter :: untouched = -7
-    integer :: failed = 0
 
-    call MPI_Init()
-    if (.not. MPI_SUBARRAYS_SUPPORTED) then
-        print '(a)', 'passed'
-        call MPI_Finalize()
-        stop
+    call begin()
+    if (MPI_SUBARRAYS_SUPPORTED) then
+        call rank1()
+        call rank2()
+        call rank3()
+        call rank4()
+        call rank5()
+        call rank6()
+        call rank7()
+        call random()
+        call empty()
+        call assigned()
+        call collectives()
     end if
-    call rank1()
-    call rank2()
-    call rank3()
-    call rank4()
-    call rank5()
-    call rank6()
-    call rank7()
-    call random()
-    call empty()
-    call assigned()
-    call collectives()
-    call MPI_Finalize()
-    if (failed > 0) error stop 1
-    print '(a)', 'passed'
+    call verdict()
 
 contains
-
-    subroutine report(what, good)
-        character(*), intent(in) :: what
-        logical, intent(in) :: good
-        if (good) return
-        failed = failed + 1
-        print '(2a)', 'not ok ', what
-    end subroutine
 
     ! Each way of a message: from a section to a contiguous array, then from there to a section.
     subroutine transfer_all(what, from, flat, to)
@@ -71,7 +58,7 @@ contains
                 call MPI_Send_init(flat, size(flat), MPI_INTEGER, 0, 3, MPI_COMM_SELF, r(2))
                 call twice(r)
             end select
-            call report(what // trim(merge(', blocking   ', merge(', nonblocking', ', persistent ', way == 2), &
+            call check(what // trim(merge(', blocking   ', merge(', nonblocking', ', persistent ', way == 2), &
                                            way == 1)), all(flat == keep))
         end do
     end subroutine
@@ -96,13 +83,13 @@ contains
         want = untouched
         want(2:20:3) = flat
         call transfer_all('rank 1, stride 3', a(2:20:3), flat, b(2:20:3))
-        call report('rank 1, elements outside', all(b == want))
+        call check('rank 1, elements outside', all(b == want))
         flat = a(20:2:-3)
         b = untouched
         want = untouched
         want(20:2:-3) = flat
         call transfer_all('rank 1, stride -3', a(20:2:-3), flat, b(20:2:-3))
-        call report('rank 1, stride -3, elements outside', all(b == want))
+        call check('rank 1, stride -3, elements outside', all(b == want))
     end subroutine
 
     subroutine rank2()
@@ -114,7 +101,7 @@ contains
         want = untouched
         want(2:6:2, 1:9:2) = reshape(flat, [3, 5])
         call transfer_all('rank 2', a(2:6:2, 1:9:2), flat, b(2:6:2, 1:9:2))
-        call report('rank 2, elements outside', all(b == want))
+        call check('rank 2, elements outside', all(b == want))
     end subroutine
 
     ! A whole dimension above one with a stride.
@@ -127,7 +114,7 @@ contains
         want = untouched
         want(1:6:2, :, 1:5:2) = reshape(flat, [3, 4, 3])
         call transfer_all('rank 3', a(1:6:2, :, 1:5:2), flat, b(1:6:2, :, 1:5:2))
-        call report('rank 3, elements outside', all(b == want))
+        call check('rank 3, elements outside', all(b == want))
     end subroutine
 
     subroutine rank4()
@@ -139,7 +126,7 @@ contains
         want = untouched
         want(1:5:2, 4:2:-1, :, 1:4:3) = reshape(flat, [3, 3, 3, 2])
         call transfer_all('rank 4', a(1:5:2, 4:2:-1, :, 1:4:3), flat, b(1:5:2, 4:2:-1, :, 1:4:3))
-        call report('rank 4, elements outside', all(b == want))
+        call check('rank 4, elements outside', all(b == want))
     end subroutine
 
     ! Contiguous in the first two dimensions, and one dimension of a single element.
@@ -152,7 +139,7 @@ contains
         want = untouched
         want(:, :, 3:1:-2, 2:2, 1:3) = reshape(flat, [3, 4, 2, 1, 3])
         call transfer_all('rank 5', a(:, :, 3:1:-2, 2:2, 1:3), flat, b(:, :, 3:1:-2, 2:2, 1:3))
-        call report('rank 5, elements outside', all(b == want))
+        call check('rank 5, elements outside', all(b == want))
     end subroutine
 
     subroutine rank6()
@@ -164,7 +151,7 @@ contains
         want = untouched
         want(2:1:-1, 1:3:2, :, 3:1:-2, :, 2:5) = reshape(flat, [2, 2, 2, 2, 2, 4])
         call transfer_all('rank 6', a(2:1:-1, 1:3:2, :, 3:1:-2, :, 2:5), flat, b(2:1:-1, 1:3:2, :, 3:1:-2, :, 2:5))
-        call report('rank 6, elements outside', all(b == want))
+        call check('rank 6, elements outside', all(b == want))
     end subroutine
 
     subroutine rank7()
@@ -177,7 +164,7 @@ contains
         want(1:3:2, :, 2:3, 1:3:2, 3:1:-1, 1:2, 1:3:2) = reshape(flat, [2, 3, 2, 2, 3, 2, 2])
         call transfer_all('rank 7', a(1:3:2, :, 2:3, 1:3:2, 3:1:-1, 1:2, 1:3:2), flat, &
                           b(1:3:2, :, 2:3, 1:3:2, 3:1:-1, 1:2, 1:3:2))
-        call report('rank 7, elements outside', all(b == want))
+        call check('rank 7, elements outside', all(b == want))
     end subroutine
 
     ! The first k elements of sections of rank 4 whose bounds and strides are random (a fixed seed).
@@ -207,7 +194,7 @@ contains
             call MPI_Sendrecv(flat, k, MPI_INTEGER, 0, 1, to, k, MPI_INTEGER, 0, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE)
             bad = bad + merge(0, 1, all(b == want))
         end do
-        call report('300 random sections', bad == 0)
+        call check('300 random sections', bad == 0)
     end subroutine
 
     ! The same random section of three arrays.
@@ -232,7 +219,7 @@ contains
         a = 1
         b = untouched
         call transfer_all('no elements', a(5:4:2), flat, b(5:4:2))
-        call report('no elements, elements outside', all(b == untouched))
+        call check('no elements, elements outside', all(b == untouched))
     end subroutine
 
     ! gfortran 12 sets no stride in the descriptor of an array that is assigned from RESHAPE, PACK or MATMUL.
@@ -246,7 +233,7 @@ contains
             call fill_stack(before(i))
             call send_assigned(good)
         end do
-        call report('arrays assigned from RESHAPE, PACK and MATMUL', good)
+        call check('arrays assigned from RESHAPE, PACK and MATMUL', good)
     end subroutine
 
     subroutine fill_stack(x)
@@ -283,17 +270,17 @@ contains
         a = [(i, i=1, 10)]
         b = untouched
         call MPI_Allreduce(a(1:9:2), b(2:10:2), 5, MPI_INTEGER, MPI_SUM, MPI_COMM_SELF)
-        call report('allreduce of sections', all(b(2:10:2) == a(1:9:2)) .and. all(b(1:9:2) == untouched))
+        call check('allreduce of sections', all(b(2:10:2) == a(1:9:2)) .and. all(b(1:9:2) == untouched))
         b = a
         call MPI_Allreduce(MPI_IN_PLACE, b(1:9:2), 5, MPI_INTEGER, MPI_SUM, MPI_COMM_SELF)
-        call report('allreduce of a section in place', all(b == a))
+        call check('allreduce of a section in place', all(b == a))
         b = untouched
         call MPI_Gatherv(a(1:9:2), 5, MPI_INTEGER, b(10:2:-2), [5], [0], MPI_INTEGER, 0, MPI_COMM_SELF)
-        call report('gatherv of sections', all(b(10:2:-2) == a(1:9:2)) .and. all(b(1:9:2) == untouched))
+        call check('gatherv of sections', all(b(10:2:-2) == a(1:9:2)) .and. all(b(1:9:2) == untouched))
         call MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN)
         r = MPI_REQUEST_NULL
         call MPI_Iallreduce(a(1:9:2), b(2:10:2), 5, MPI_INTEGER, MPI_SUM, MPI_COMM_SELF, r, code)
         call MPI_Error_class(code, class)
-        call report('nonblocking allreduce of sections is refused', class == MPI_ERR_BUFFER)
+        call check('nonblocking allreduce of sections is refused', class == MPI_ERR_BUFFER)
     end subroutine
 end program
