@@ -214,6 +214,9 @@ struct launch_event {
  * out of `total`. */
 struct launch_job {
     const struct launch_opts *opts;
+    /* Passes a message without newline to the user: mpirun prints it, an agent sends it to mpirun.
+     */
+    void (*say)(const char *text);
     uint64_t began_ns; /* start of the --timeout */
     char nspace[200], host[256];
     struct launch_host *hosts; /* opts->hosts, or only this host */
@@ -259,11 +262,8 @@ struct launch_job {
     int exit_code;
 };
 
-/* Reports why nothing was started, and warnings before the start. */
+/* Reports why nothing was started, and warnings before the start; through job->say. */
 void launch_say(const struct launch_job *job, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-/* Reports what happens to a started job; --quiet suppresses this. */
-void launch_report(const struct launch_job *job, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -35,7 +35,7 @@ weft_exec_SOURCES = $(abi_sources) launcher/exec/main.c
 weft_exec_LDADD = libweft_rt.la
 
 # What mpirun and its agents share.
-both_sources = $(abi_sources) launcher/job.h \
+both_sources = $(abi_sources) launcher/job.h launcher/job.c \
 	launcher/host/place.h launcher/host/place.c launcher/host/show.h launcher/host/show.c launcher/host/server.h \
 	launcher/host/ask.h launcher/host/server_ask.h launcher/host/server_ask.c launcher/host/server.c launcher/host/accept.c launcher/host/foreign.h launcher/host/foreign.c launcher/host/spawn.h \
 	launcher/host/spawn.c launcher/host/guard.h launcher/host/guard.c launcher/host/loaded.h launcher/host/loaded.c \

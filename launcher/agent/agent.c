@@ -21,7 +21,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -60,17 +59,10 @@ void agent_end(struct frame_out *o)
     frame_out_fini(o);
 }
 
-/* Messages for the user from files that the whole launcher shares.  While the job is prepared they
- * are kept for the answer to the head. */
-void launch_say(const struct launch_job *job, const char *fmt, ...)
+/* While the job is prepared, messages for the user are kept for the answer to the head. */
+void agent_say(const char *text)
 {
     struct frame_out o;
-    va_list args;
-    char text[2048];
-    (void)job;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
     if (agent.phase <= AGENT_WAIT_GO) {
         launch_list_add(&agent.said, text);
         return;

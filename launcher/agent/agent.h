@@ -52,7 +52,7 @@ struct agent {
     char **names;            /* of the hosts first..end-1 */
     int first, end;          /* first..end-1: nodes of this host and of those below it */
     char segment[4096];      /* path of the node segment; "": none */
-    struct launch_list said; /* texts of launch_say() while the job is prepared */
+    struct launch_list said; /* texts of agent_say() while the job is prepared */
     int signal_fd;
     uint64_t linger_until_ns; /* AGENT_FINISHING: until then output is awaited */
     struct agent_ask *asks;   /* requests of ranks that the head has not answered */
@@ -71,7 +71,9 @@ void agent_send(void *arg, const struct frame_out *o);
 void agent_pass_on(void *arg, struct frame *f);
 void agent_lost(void *arg, const struct tree_child *c, const char *why);
 void agent_said(void *arg, const char *text, size_t len);
-/* Appends the texts of launch_say() to a frame. */
+/* A message of this host for the user: launch_job.say. */
+void agent_say(const char *text);
+/* Appends the texts of agent_say() to a frame. */
 void agent_put_said(struct frame_out *o);
 /* alive.c: heartbeats while the main thread is busy with an order and writes nothing itself, from
  * the configuration of the tree until the ranks are started. */

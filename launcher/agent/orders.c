@@ -52,6 +52,7 @@ static void on_tree(struct frame *f)
     agent.phase = AGENT_WAIT_JOB;
     agent_alive_start();
     agent.job.node = agent.first;
+    agent.job.say = agent_say;
     agent.tree = (struct tree){ .conf = &agent.conf,
                                 .base = agent.first,
                                 .names = agent.names,

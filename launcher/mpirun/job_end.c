@@ -35,35 +35,22 @@
  * other ranks may fail in between; PMIx's thread may report the end of a connection later. */
 #define LEAVING_NS 400000000
 
-static void say(const char *fmt, va_list args)
+void launch_print(const char *text)
 {
-    char text[2048];
-    int n = snprintf(text, sizeof text, "mpirun: ");
-
-    n += vsnprintf(text + n, sizeof text - (size_t)n - 1, fmt, args);
-    if (n > (int)sizeof text - 2)
-        n = sizeof text - 2;
-    text[n] = '\n';
-    text[n + 1] = '\0';
-    launch_io_say(text);
-}
-
-void launch_say(const struct launch_job *job, const char *fmt, ...)
-{
-    va_list args;
-    (void)job;
-    va_start(args, fmt);
-    say(fmt, args);
-    va_end(args);
+    char line[2100];
+    snprintf(line, sizeof line, "mpirun: %s\n", text);
+    launch_io_say(line);
 }
 
 void launch_report(const struct launch_job *job, const char *fmt, ...)
 {
+    char text[2048];
     va_list args;
     va_start(args, fmt);
-    if (!job->opts->quiet)
-        say(fmt, args);
+    vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    if (!job->opts->quiet)
+        launch_print(text);
 }
 
 /* Signals process groups, so that children of a rank that is a shell script are included. */

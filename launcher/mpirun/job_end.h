@@ -5,6 +5,12 @@
 
 #include "launcher/job.h"
 
+/* Prints a message of mpirun: launch_job.say. */
+void launch_print(const char *text);
+/* Reports what happens to a started job; --quiet suppresses this. */
+void launch_report(const struct launch_job *job, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* A rank has ended with r->status; if this is a failure, the job ends. */
 void launch_end_exited(struct launch_job *job, struct launch_rank *r);
 /* An event of the PMIx server about a rank. */

@@ -215,7 +215,9 @@ static int run_main(int argc, char **argv)
 {
     struct launch_host here;
     struct launch_opts opts;
-    struct launch_job job = { .opts = &opts, .event_fd = -1, .began_ns = rt_now_ns() };
+    struct launch_job job = {
+        .opts = &opts, .say = launch_print, .event_fd = -1, .began_ns = rt_now_ns()
+    };
     struct launch_list env = { 0 };
 
     open_standard_fds();

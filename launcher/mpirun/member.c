@@ -2,6 +2,7 @@
 /* Starts the mpirun of a job that a rank has spawned: the command line, the hosts with the slots
  * that are free, and the cores that are free.  Main thread. */
 #include "launcher/abi/abi.h"
+#include "launcher/mpirun/job_end.h"
 #include "launcher/mpirun/family_state.h"
 #include "launcher/options/hosts.h"
 #include "runtime/base/err.h"

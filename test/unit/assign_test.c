@@ -10,14 +10,6 @@
 
 #include <ctype.h>
 
-/* Replaces a function of mpirun's other files that launch_parse() needs: without a job, messages go
- * here. */
-void launch_say(const struct launch_job *job, const char *fmt, ...)
-{
-    (void)job;
-    fprintf(stderr, "mpirun: %s\n", fmt);
-}
-
 #define SLURM4 "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[01-04] "
 
 struct row {
