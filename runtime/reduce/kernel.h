@@ -32,7 +32,6 @@
 
 #define RT_REDUCE_KERNEL(...) RT_REDUCE_ONE(, __VA_ARGS__)
 
-extern bool rt_reduce_no_avx2; /* set by tests: no AVX2 */
 /* Each kernel of the common types exists twice on x86: with SSE2, and with AVX2, whose registers
  * are twice as wide.  TABLE(suffix) is the list of initialisers of a table of kernels. */
 #if defined(__x86_64__)
@@ -43,10 +42,7 @@ extern bool rt_reduce_no_avx2; /* set by tests: no AVX2 */
     { \
         { TABLE() }, { TABLE(_avx2) } \
     }
-static inline bool rt_reduce_avx2(void)
-{
-    return !rt_reduce_no_avx2 && __builtin_cpu_supports("avx2");
-}
+static inline bool rt_reduce_has_avx2(void) { return __builtin_cpu_supports("avx2"); }
 #else
 #define RT_REDUCE_KERNELS(name, ...) RT_REDUCE_ONE(, name, __VA_ARGS__)
 #define RT_REDUCE_TABLES(TABLE) \
@@ -55,7 +51,7 @@ static inline bool rt_reduce_avx2(void)
             TABLE() \
         } \
     }
-static inline bool rt_reduce_avx2(void) { return false; }
+static inline bool rt_reduce_has_avx2(void) { return false; }
 #endif
 
 /* 16-byte types.  Packed data may have any address; with the compiler's own alignment of 16 it
@@ -109,9 +105,11 @@ struct rt_pair_2f64 {
     double v, i;
 };
 
+/* rt_reduce_find(), with or without kernels that use AVX2. */
+rt_reduce_fn *rt_reduce_find_for(enum rt_opcode op, enum rt_elem elem, bool avx2);
 /* Lookup in one family; NULL: the family has no such kernel. */
-rt_reduce_fn *rt_reduce_find_int(enum rt_opcode op, enum rt_elem elem);
-rt_reduce_fn *rt_reduce_find_float(enum rt_opcode op, enum rt_elem elem);
+rt_reduce_fn *rt_reduce_find_int(enum rt_opcode op, enum rt_elem elem, bool avx2);
+rt_reduce_fn *rt_reduce_find_float(enum rt_opcode op, enum rt_elem elem, bool avx2);
 rt_reduce_fn *rt_reduce_find_pair(enum rt_opcode op, enum rt_elem elem);
 rt_reduce_fn *rt_reduce_find_wide(enum rt_opcode op, enum rt_elem elem);
 rt_reduce_fn *rt_reduce_find_move(enum rt_opcode op, int64_t nbytes); /* replace and no-op */

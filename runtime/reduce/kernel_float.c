@@ -148,7 +148,7 @@ ALL_COMPLEX(prod, (x * y))
 
 static rt_reduce_fn *const kernels[][RT_OP_COUNT][RT_ELEM_COUNT] = RT_REDUCE_TABLES(TABLE);
 
-rt_reduce_fn *rt_reduce_find_float(enum rt_opcode op, enum rt_elem elem)
+rt_reduce_fn *rt_reduce_find_float(enum rt_opcode op, enum rt_elem elem, bool avx2)
 {
-    return kernels[rt_reduce_avx2()][op][elem];
+    return kernels[avx2][op][elem];
 }

@@ -52,7 +52,7 @@ UNSIGNED_TYPES(KERNEL, lxor, (!x != !y))
 static rt_reduce_fn *const kernels[][RT_OP_COUNT][RT_ELEM_COUNT] = RT_REDUCE_TABLES(TABLE);
 _Static_assert(sizeof(bool) == 1, "logical kernels work on bytes");
 
-rt_reduce_fn *rt_reduce_find_int(enum rt_opcode op, enum rt_elem elem)
+rt_reduce_fn *rt_reduce_find_int(enum rt_opcode op, enum rt_elem elem, bool avx2)
 {
-    return kernels[rt_reduce_avx2()][op][elem];
+    return kernels[avx2][op][elem];
 }

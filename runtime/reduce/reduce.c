@@ -5,8 +5,6 @@
 
 #include <stddef.h>
 
-bool rt_reduce_no_avx2;
-
 struct elem_facts {
     uint8_t nbytes, packed;
 }; /* size of the C type; bytes of data (pairs have holes) */
@@ -60,16 +58,21 @@ bool rt_elem_packs(enum rt_elem elem)
     return elems[elem].nbytes && elems[elem].nbytes == elems[elem].packed;
 }
 
-rt_reduce_fn *rt_reduce_find(enum rt_opcode op, enum rt_elem elem)
+rt_reduce_fn *rt_reduce_find_for(enum rt_opcode op, enum rt_elem elem, bool avx2)
 {
-    rt_reduce_fn *fn = rt_reduce_find_int(op, elem);
+    rt_reduce_fn *fn = rt_reduce_find_int(op, elem, avx2);
     if (!fn)
-        fn = rt_reduce_find_float(op, elem);
+        fn = rt_reduce_find_float(op, elem, avx2);
     if (!fn)
         fn = rt_reduce_find_pair(op, elem);
     if (!fn)
         fn = rt_reduce_find_wide(op, elem);
     return fn ? fn : rt_reduce_find_move(op, elems[elem].nbytes);
+}
+
+rt_reduce_fn *rt_reduce_find(enum rt_opcode op, enum rt_elem elem)
+{
+    return rt_reduce_find_for(op, elem, rt_reduce_has_avx2());
 }
 
 /* State of a walk over the basic elements of a layout.  A pair with a hole is several pieces of

@@ -8,6 +8,13 @@
 #include "runtime/base/err.h"
 #include "test/check.h"
 
+static bool avx2; /* kernels with AVX2 are under test */
+
+static rt_reduce_fn *find(enum rt_opcode op, enum rt_elem elem)
+{
+    return rt_reduce_find_for(op, elem, avx2);
+}
+
 #define N 67 /* more than a vector, with an odd rest */
 
 #define LOOP_TEST(elem, type, op, expr, lo, hi) \
@@ -17,7 +24,7 @@
             a[i] = (type)((lo) + (i * 37) % ((hi) - (lo) + 1)); \
             b[i] = (type)((hi) - (i * 23) % ((hi) - (lo) + 1)); \
         } \
-        rt_reduce_fn *fn = rt_reduce_find(RT_OP_##op, RT_ELEM_##elem); \
+        rt_reduce_fn *fn = find(RT_OP_##op, RT_ELEM_##elem); \
         CHECK_MSG(fn, "%s on %s is missing", #op, #elem); \
         if (!fn) \
             break; \
@@ -79,12 +86,12 @@ static void floating_point(void)
     ORDER_AND_SUM(F32, float, -100, 100);
     ORDER_AND_SUM(F64, double, -100, 100);
     LOOP_TEST(LDBL, long double, MAX, x > y ? x : y, -100, 100);
-    rt_reduce_fn *fn = rt_reduce_find(RT_OP_PROD, RT_ELEM_C64);
+    rt_reduce_fn *fn = find(RT_OP_PROD, RT_ELEM_C64);
     double complex a[2] = { 1 + 2 * I, -3 }, b[2] = { 3 - I, 2 * I }, out[2];
     fn(a, b, out, 2);
     CHECK(out[0] == 5 + 5 * I && out[1] == -6 * I);
     long double la = 1, lb = 0x1p-60L, lo;
-    rt_reduce_find(RT_OP_SUM, RT_ELEM_LDBL)(&la, &lb, &lo, 1);
+    find(RT_OP_SUM, RT_ELEM_LDBL)(&la, &lb, &lo, 1);
     CHECK(lo == 1 + 0x1p-60L);
 }
 
@@ -104,7 +111,7 @@ static double value16(uint16_t h, int ebits)
 static void check_16bit(enum rt_elem elem, int ebits)
 {
     static const uint16_t partners[] = { 0, 1, 0x0400, 0x3c00, 0x3c01, 0x8001, 0xbc00, 0x4200 };
-    rt_reduce_fn *sum = rt_reduce_find(RT_OP_SUM, elem);
+    rt_reduce_fn *sum = find(RT_OP_SUM, elem);
     uint16_t inf = (uint16_t)(((1 << ebits) - 1) << (15 - ebits));
     for (unsigned i = 0; i < 65536 && !check_failed_case; i++)
         for (unsigned j = 0; j < 8; j++) {
@@ -162,7 +169,7 @@ static void check_wide(enum rt_opcode op, enum rt_elem elem, int ebits)
         for (int k = 1; k < SOURCES; k++) {
             float v = (float)value16(in[k][i], ebits);
             f = op == RT_OP_SUM ? f + v : f * v;
-            rt_reduce_find(op, elem)(&pairwise, &in[k][i], &pairwise, 1);
+            find(op, elem)(&pairwise, &in[k][i], &pairwise, 1);
         }
         double got = value16(out[i], ebits);
         CHECK_MSG(fabs(got - f) <= fabs(nearest16(f, ebits) - f), "element %d is %g, from %g", i,
@@ -172,7 +179,7 @@ static void check_wide(enum rt_opcode op, enum rt_elem elem, int ebits)
     CHECK(nrounded > 0); /* rounding pairwise gives different results */
     memcpy(in[1], in[0], sizeof in[1]);
     rt_reduce_wide(op, elem, source_of, in, 2, in[1], WIDE_N);
-    rt_reduce_find(op, elem)(in[0], in[0], out, WIDE_N);
+    find(op, elem)(in[0], in[0], out, WIDE_N);
     CHECK(memcmp(in[1], out, sizeof out) == 0); /* into a source */
 }
 
@@ -194,21 +201,21 @@ static void pairs(void)
         float v;
         int i;
     } a[3] = { { 1, 5 }, { 2, 7 }, { 3, 9 } }, b[3] = { { 2, 1 }, { 1, 2 }, { 3, 4 } }, out[3];
-    rt_reduce_find(RT_OP_MINLOC, RT_ELEM_F32_I32)(a, b, out, 3);
+    find(RT_OP_MINLOC, RT_ELEM_F32_I32)(a, b, out, 3);
     CHECK(out[0].v == 1 && out[0].i == 5 && out[1].v == 1 && out[1].i == 2 && out[2].v == 3 &&
           out[2].i == 4);
-    rt_reduce_find(RT_OP_MAXLOC, RT_ELEM_F32_I32)(a, b, out, 3);
+    find(RT_OP_MAXLOC, RT_ELEM_F32_I32)(a, b, out, 3);
     CHECK(out[0].v == 2 && out[0].i == 1 && out[1].v == 2 && out[1].i == 7 && out[2].v == 3 &&
           out[2].i == 4);
     struct {
         long double v;
         int i;
     } c = { 4, 1 }, d = { 4, 0 };
-    rt_reduce_find(RT_OP_MAXLOC, RT_ELEM_LDBL_I32)(&c, &d, &c, 1);
+    find(RT_OP_MAXLOC, RT_ELEM_LDBL_I32)(&c, &d, &c, 1);
     CHECK(c.v == 4 && c.i == 0);
     double e[2] = { 4, 3 }, f[2] = { 4, 2 };
-    rt_reduce_fn *fn = rt_reduce_find(RT_OP_MINLOC, RT_ELEM_F64_F64);
-    CHECK(fn && rt_reduce_find(RT_OP_MAXLOC, RT_ELEM_F32_F32));
+    rt_reduce_fn *fn = find(RT_OP_MINLOC, RT_ELEM_F64_F64);
+    CHECK(fn && find(RT_OP_MAXLOC, RT_ELEM_F32_F32));
     if (fn)
         fn(e, f, e, 1);
     CHECK(e[0] == 4 && e[1] == 2);
@@ -216,18 +223,17 @@ static void pairs(void)
 
 static void what_mpi_does_not_allow(void)
 {
-    CHECK(!rt_reduce_find(RT_OP_MAX, RT_ELEM_C64));
-    CHECK(!rt_reduce_find(RT_OP_BAND, RT_ELEM_F32));
-    CHECK(!rt_reduce_find(RT_OP_LAND, RT_ELEM_F64));
-    CHECK(!rt_reduce_find(RT_OP_SUM, RT_ELEM_BYTE));
-    CHECK(!rt_reduce_find(RT_OP_SUM, RT_ELEM_BOOL));
-    CHECK(!rt_reduce_find(RT_OP_MINLOC, RT_ELEM_I32));
-    CHECK(!rt_reduce_find(RT_OP_SUM, RT_ELEM_F32_I32));
+    CHECK(!find(RT_OP_MAX, RT_ELEM_C64));
+    CHECK(!find(RT_OP_BAND, RT_ELEM_F32));
+    CHECK(!find(RT_OP_LAND, RT_ELEM_F64));
+    CHECK(!find(RT_OP_SUM, RT_ELEM_BYTE));
+    CHECK(!find(RT_OP_SUM, RT_ELEM_BOOL));
+    CHECK(!find(RT_OP_MINLOC, RT_ELEM_I32));
+    CHECK(!find(RT_OP_SUM, RT_ELEM_F32_I32));
     for (int op = 0; op < RT_OP_COUNT; op++)
-        CHECK(!rt_reduce_find((enum rt_opcode)op, RT_ELEM_NONE));
+        CHECK(!find((enum rt_opcode)op, RT_ELEM_NONE));
     for (int e = 0; e < RT_ELEM_COUNT; e++)
-        CHECK(!rt_reduce_find(RT_OP_USER, (enum rt_elem)e) &&
-              !rt_reduce_find(RT_OP_NONE, (enum rt_elem)e));
+        CHECK(!find(RT_OP_USER, (enum rt_elem)e) && !find(RT_OP_NONE, (enum rt_elem)e));
 }
 
 static void sizes_of_elements(void)
@@ -292,8 +298,8 @@ static void replace_and_no_op(void)
         char a[64 * 3], b[64 * 3], out[64 * 3];
         memset(a, 1, sizeof a);
         memset(b, 2, sizeof b);
-        rt_reduce_fn *replace = rt_reduce_find(RT_OP_REPLACE, (enum rt_elem)e);
-        rt_reduce_fn *no_op = rt_reduce_find(RT_OP_NO_OP, (enum rt_elem)e);
+        rt_reduce_fn *replace = find(RT_OP_REPLACE, (enum rt_elem)e);
+        rt_reduce_fn *no_op = find(RT_OP_NO_OP, (enum rt_elem)e);
         CHECK_MSG(replace && no_op, "element %d of %d bytes", e, (int)n);
         if (!replace || !no_op)
             continue;
@@ -312,21 +318,18 @@ static void replace_and_no_op(void)
 static void without_avx2(void)
 {
     rt_reduce_fn *wide = rt_reduce_find(RT_OP_SUM, RT_ELEM_F64);
-    rt_reduce_no_avx2 = true;
-#if defined(__x86_64__)
-    CHECK_EQ(rt_reduce_find(RT_OP_SUM, RT_ELEM_F64) != wide, __builtin_cpu_supports("avx2") != 0);
-#endif
+    avx2 = false;
+    CHECK_EQ(find(RT_OP_SUM, RT_ELEM_F64) != wide, rt_reduce_has_avx2());
     signed_integers();
     unsigned_integers();
     floating_point();
     half();
     bfloat16();
-    rt_reduce_no_avx2 = false;
-    CHECK(rt_reduce_find(RT_OP_SUM, RT_ELEM_F64) == wide);
 }
 
 int main(void)
 {
+    avx2 = rt_reduce_has_avx2();
     RUN(signed_integers);
     RUN(unsigned_integers);
     RUN(floating_point);
