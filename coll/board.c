@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/base/ticks.h"
 #include "runtime/gpu/kernel.h"
 
-/* How often a wait tests whether a rank lives, in units of rt_gpu_seen_for.  A unit is 20 us on
- * every machine, so a wait makes a system call every 20 ms. */
-#define LOOK_EVERY 1000
+/* How often a wait tests, by a system call, whether a rank lives. */
+#define LOOK_MS 20
 
 static const int entries_of[COLL_BOARD_ROWS] = { COLL_BOARD_NCALLS, COLL_BOARD_NSTAYING };
 
@@ -141,11 +141,11 @@ static bool has_entries(const struct coll_board_call *c)
 static bool is_gone(struct coll_board_call *c, int rank)
 {
     struct coll_team *t = c->board->team;
-    uint64_t now = rt_gpu_clock();
+    uint64_t now = rt_ticks();
     if (now < c->look_at || !t->ops->gone)
         return false;
     bool first = c->look_at == 0;
-    c->look_at = now + LOOK_EVERY * rt_load_relaxed(&rt_gpu_seen_for);
+    c->look_at = now + rt_ticks_in_ms(LOOK_MS);
     return !first && t->ops->gone(t, rank);
 }
 

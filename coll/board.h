@@ -115,7 +115,7 @@ struct coll_board_call { /* a call as this rank sees it */
     uint32_t phase, flags; /* of this rank */
     uint32_t seen;         /* flags of all ranks in this round */
     int err;               /* the reason for FAILED: the caller's, or -RT_EPEER */
-    uint64_t look_at;      /* rt_gpu_clock() at which to test whether the awaited rank lives */
+    uint64_t look_at;      /* rt_ticks() at which to test whether the awaited rank lives */
 };
 
 size_t coll_board_nbytes(int size); /* of zeroed shared memory */

@@ -20,23 +20,15 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define CLOCK_NS 20000        /* rt_gpu_seen_for in nanoseconds */
-#define CALIBRATE_NS 10000000 /* time after which the two clocks give the rate well enough */
-
 /* The kernel keeps mappings at least this far from the main thread's stack. */
 #define STACK_GAP ((size_t)128 << 20)
 
 bool rt_gpu_watch;
 struct rt_gpu_own rt_gpu_own;
-/* Until the clock has been calibrated: exact for 1 GHz, and too short on a faster clock, which is
- * safe; no time stamp counter of an x86-64 processor is slower. */
-uint64_t rt_gpu_seen_for = CLOCK_NS / 256;
 
 static struct {
-    uint64_t none;     /* number of libraries loaded when none of them was the driver; any thread */
-    uint64_t tick, ns; /* both clocks at one time, constant after rt_gpu_init() */
-    bool compared;     /* rt_gpu_seen_for is calibrated; any thread */
-    int known;         /* index in fields_known: what this driver supports; any thread */
+    uint64_t none; /* number of libraries loaded when none of them was the driver; any thread */
+    int known;     /* index in fields_known: what this driver supports; any thread */
 } look;
 
 /* The main program comes first; its variables are the writable segment. */
@@ -85,20 +77,6 @@ static void note_own(const void *p)
     if ((uintptr_t)p >= here && (uintptr_t)p < rt_gpu_own.stack_end && depth < STACK_GAP &&
         depth > rt_load_relaxed(&rt_gpu_own.stack_len))
         rt_store_relaxed(&rt_gpu_own.stack_len, depth);
-}
-
-/* Calibrates rt_gpu_seen_for.  The interval measured in ticks lies inside the interval measured in
- * ns: if this thread is interrupted between two reads of the clocks, the rate is too small, never
- * too large. */
-static void compare_clocks(void)
-{
-    if (rt_likely(rt_load_relaxed(&look.compared)))
-        return;
-    uint64_t ticks = rt_gpu_clock() - look.tick, ns = rt_now_ns() - look.ns;
-    if (look.ns == 0 || ns < CALIBRATE_NS)
-        return;
-    rt_store_relaxed(&rt_gpu_seen_for, (uint64_t)((double)ticks * CLOCK_NS / (double)ns));
-    rt_store_relaxed(&look.compared, true);
 }
 
 /* What the driver reports; all zero for what it does not know.  Booleans are 4 bytes. */
@@ -274,8 +252,6 @@ void rt_gpu_classify_init(void)
     /* Of this thread; entries of other threads are outdated by the era. */
     memset(&recent, 0, sizeof recent);
     look.none = 0;
-    look.ns = rt_now_ns();
-    look.tick = rt_gpu_clock();
     look.known = 0;
 }
 
@@ -378,7 +354,6 @@ static bool look_up(const void *p, struct recent **entry)
     note_own(p);
     if (rt_gpu_is_own(p))
         return false;
-    compare_clocks();
     return !no_driver() && look_at(p, entry);
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/base/ticks.h"
 #include "runtime/gpu/move_kernels.h"
 #include "runtime/gpu/stream_ops.h"
 
@@ -26,7 +27,7 @@
 /* Polls after which streams are queried for errors, if this time has passed as well.  It bounds how
  * late an error is noticed, not the speed. */
 #define LOOK_POLLS 64u
-#define LOOK_SEEN_FOR 50u /* times rt_gpu_seen_for, which is 20 us */
+#define LOOK_MS 1u
 
 /* Pinned memory: a line for each flight, the ring, the kernel's words, and what is recalled.
  * Device memory: a line for each stream of batches, for launches, and for the polling kernel, and
@@ -451,9 +452,9 @@ void rt_gpu_launch(struct rt_gpu *g, enum rt_gpu_kernel k, unsigned grid, unsign
 
 static void look_for_errors(struct move_state *m)
 {
-    uint64_t now = rt_gpu_clock();
+    uint64_t now = rt_ticks();
 
-    if (now - m->looked < rt_load_relaxed(&rt_gpu_seen_for) * LOOK_SEEN_FOR)
+    if (now - m->looked < rt_ticks_in_ms(LOOK_MS))
         return;
     m->looked = now;
     int in = rt_gpu_enter(m->g);

@@ -177,7 +177,7 @@ struct move_state {
     struct move_graphs graphs;
     struct rt_gpu_pinned pinned; /* lines, ring, words */
     cu_ptr device;               /* struct rt_gpu_line[], work */
-    uint64_t looked;             /* when the streams were last queried for errors, rt_gpu_clock() */
+    uint64_t looked;             /* when the streams were last queried for errors, rt_ticks() */
     unsigned polls;
     /* What lies in a granule of 2 MiB; only speed depends on it, so it may be out of date.  Both
      * ends of a repeated copy are remembered, also if they belong to one set. */

@@ -6,6 +6,7 @@
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/base/ticks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,9 @@ static struct rt_list all = { &all, &all };
 uint32_t rt_gpu_era;
 bool (*rt_gpu_awaits)(void);
 static char why_not[320]; /* result of rt_gpu_why_not() */
+/* How often the driver is asked, at most, whether a context still exists: it bounds how late the
+ * end of a context is noticed. */
+#define CONTEXT_CHECK_MS 1
 /* The last attempt to use a context that failed.  An attempt takes long, so not every message
  * tries: a context that works again is used at most FAILED_MS milliseconds late. */
 #define FAILED_MS 500
@@ -55,14 +59,14 @@ bool rt_gpu_check_lost(struct rt_gpu *g, cu_result r)
     return g->lost;
 }
 
-/* Whether the context for which g was made still exists.  The driver is asked at most once a
- * millisecond. */
+/* Whether the context for which g was made still exists.  The driver is asked at most once in
+ * CONTEXT_CHECK_MS. */
 static bool still_there(struct rt_gpu *g)
 {
-    uint64_t now = rt_gpu_clock(), id = 0;
+    uint64_t now = rt_ticks(), id = 0;
     if (g->lost)
         return false;
-    if (now - g->looked < rt_load_relaxed(&rt_gpu_seen_for) * 50)
+    if (now - g->looked < rt_ticks_in_ms(CONTEXT_CHECK_MS))
         return true;
     int attribute = CU_PTR_BUFFER_ID;
     void *value = &id;
@@ -313,8 +317,7 @@ static void empty(struct rt_gpu *g)
 
 static int make(cu_ctx ctx, struct rt_gpu **out)
 {
-    uint64_t failed_for = rt_load_relaxed(&rt_gpu_seen_for) * (FAILED_MS * 1000 / 20);
-    if (ctx == failed.ctx && rt_gpu_clock() - failed.when < failed_for)
+    if (ctx == failed.ctx && rt_ticks() - failed.when < rt_ticks_in_ms(FAILED_MS))
         return failed.err;
     struct rt_gpu *g = calloc(1, sizeof *g);
     if (!g) {
@@ -322,7 +325,7 @@ static int make(cu_ctx ctx, struct rt_gpu **out)
         return -RT_ENOMEM;
     }
     g->ctx = ctx;
-    g->looked = rt_gpu_clock();
+    g->looked = rt_ticks();
     rt_list_init(&g->deferred);
     rt_gpu_stage_init(g);
     int in = rt_gpu_enter(g);
@@ -331,7 +334,7 @@ static int make(cu_ctx ctx, struct rt_gpu **out)
         rt_gpu_leave(in);
     if (err) {
         failed.ctx = ctx;
-        failed.when = rt_gpu_clock();
+        failed.when = rt_ticks();
         failed.err = err;
         empty(g);
         free(g);
@@ -504,6 +507,7 @@ void rt_gpu_give(void *p)
 
 void rt_gpu_init(void)
 {
+    rt_ticks_init();
     rt_gpu_classify_init();
     rt_gpu_watch = rt_gpu_possible();
 }

@@ -25,18 +25,6 @@ extern RT_HIDDEN bool rt_gpu_watch;
 
 bool rt_gpu_look(const void *p); /* asks the driver, if this process has loaded it */
 
-/* Time in units of 256 ticks of the processor's clock, or of 256 ns.  Only decides how often
- * something is polled. */
-static inline uint64_t rt_gpu_clock(void)
-{
-#if defined(__x86_64__)
-    return __builtin_ia32_rdtsc() >> 8;
-#else
-    return rt_now_ns() >> 8;
-#endif
-}
-extern uint64_t rt_gpu_seen_for; /* 20 us or less, in units of rt_gpu_clock() */
-
 /* Parts of the address space into which no driver maps anything: the program's variables, its heap
  * (memory of brk()), and the main thread's stack.  They save most small buffers a call of the
  * driver, 0.15 us for host memory (H200, driver 580).  Lengths change; the heap's address is

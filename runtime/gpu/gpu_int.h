@@ -57,7 +57,7 @@ struct rt_gpu {
     cu_ptr mark;
     bool mark_host; /* is pinned host memory */
     uint64_t mark_id;
-    uint64_t looked; /* time of the last check, in rt_gpu_clock() */
+    uint64_t looked; /* time of the last check, in rt_ticks() */
 
     /* All non-blocking and of the highest priority. */
     cu_stream kernels;                /* rt_gpu_launch(), batches, the polling kernel */

@@ -2,6 +2,7 @@
 /* Contexts in use: which context an address gets, how often contexts are entered, what is created
  * for them and destroyed, what happens if a step of that fails or the application destroys the
  * context. */
+#include "runtime/base/ticks.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "test/check.h"
@@ -186,7 +187,7 @@ static void fails_for_a_while(void)
     CHECK_EQ(rt_gpu_of(&table.own[0], 0, &g), -RT_EGPU);
     CHECK(!g);
     CHECK(of(&table.own[1], 1)); /* another context works */
-    rt_gpu_seen_for = 0;
+    rt_ticks_per_ms = 0;
     CHECK(of(&table.own[0], 0));
     rt_gpu_fini();
     nothing_left();

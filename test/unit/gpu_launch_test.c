@@ -4,6 +4,7 @@
  * often copies query the addresses of their ends. */
 #include "test/unit/gpu_copy_dev.h"
 #include "test/check.h"
+#include "runtime/base/ticks.h"
 #include "runtime/base/cfg.h"
 #include "runtime/gpu/move_kernels.h"
 
@@ -489,11 +490,11 @@ static void one_thing(struct rt_gpu *g, bool full)
 
 static void recall_at_random(bool linger)
 {
-    uint32_t seen_for = rt_gpu_seen_for;
+    uint64_t rate = rt_ticks_per_ms;
     struct rt_gpu *g = start();
     bool full = false;
     cfg.gpu_linger_us = linger ? 200 : 0;
-    rt_gpu_seen_for = 0; /* looks after every 64 polls */
+    rt_ticks_per_ms = 0; /* looks after every 64 polls */
     dev.by_steps = true;
     memset(here, 0x5a, ROOM);
     seed = 1;
@@ -510,7 +511,7 @@ static void recall_at_random(bool linger)
     CHECK(dev.nrecalled > 100 && dev.ncopies > 100);
     CHECK(dev.nparted > 10 || linger);
     CHECK(nkernels() > 1000);
-    rt_gpu_seen_for = seen_for;
+    rt_ticks_per_ms = rate;
     finish(g);
 }
 
