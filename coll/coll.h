@@ -118,6 +118,14 @@ struct coll_limits {
     void (*fail)(struct coll_team *t);
 };
 
+/* Values in place of measured ones, for one team; 0: none.  The same on all ranks.  Set when the
+ * team is made; teams of some of its ranks have them, too. */
+struct coll_override {
+    int64_t chain_trip; /* bytes: TRIP of algo/bcast.c */
+    int64_t device_min; /* bytes: DEVICE_MIN of hier/on_device.c */
+    int node_way; /* 1 + COLL_NODE_RING or COLL_NODE_DIRECT, for all long calls: node/pace.c */
+};
+
 /* Where the ranks of a team are; set by the team's first call (coll/hier). */
 enum coll_hosts {
     COLL_HOSTS_NONE,    /* not on several hosts, or each on a host of its own */
@@ -137,6 +145,7 @@ struct coll_team {
     uint64_t gate_calls, gate_inits;
     struct coll_node *node;           /* owned by coll/node; NULL when not set up */
     const struct coll_limits *limits; /* with `node` */
+    struct coll_override override;
     /* Owned by coll/gpu; NULL: device buffers are always staged.  For a team on several hosts: the
      * vote of this host's ranks. */
     struct coll_gpu *gpu;

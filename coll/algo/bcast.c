@@ -24,13 +24,14 @@
 /* a / b, in bytes: what the network carries while a piece is requested, granted and acknowledged.
  * A piece of 128 KiB took 470 us over TCP between 2 or 4 times 4 ranks on one machine of 32 cores,
  * where 8 MiB go at 3 GB/s (1.2 MB); by RDMA with 100 Gbit/s it would be some 100 KB. */
-int64_t coll_chain_trip = 512 << 10;
+#define TRIP (512 << 10)
 
-int64_t coll_chain_piece(int64_t nbytes, int p)
+int64_t coll_chain_piece(const struct coll_team *t, int64_t nbytes, int p)
 {
     if (!nbytes || p < 3)
         return 0;
-    double m = (double)nbytes, trip = (double)coll_chain_trip, d = 1;
+    int64_t override = t->override.chain_trip;
+    double m = (double)nbytes, trip = (double)(override ? override : TRIP), d = 1;
     int levels = 0;
     while (d < m && d * d * (p - 2) < m * trip)
         d *= 2;
@@ -93,7 +94,7 @@ void coll_build_unpacked(struct coll_sched *s, const struct coll_team *t, const 
 
 static int start_chain(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {
-    int64_t nbytes = a->rcount * a->rtype->size, piece = coll_chain_piece(nbytes, t->size);
+    int64_t nbytes = a->rcount * a->rtype->size, piece = coll_chain_piece(t, nbytes, t->size);
     if (!piece)
         return start_binomial(t, a, k);
     struct coll_sched *s = coll_sched_new(k);

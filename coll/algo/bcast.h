@@ -12,8 +12,7 @@ void coll_build_bcast(struct coll_sched *s, const struct coll_team *t, void *buf
 void coll_build_bcast_open(struct coll_sched *s, const struct coll_team *t, void *buf, int64_t n,
                            const struct rt_layout *l, int root);
 /* Bytes of a piece, if nbytes go along a chain of p ranks or hosts; 0: a tree is better. */
-int64_t coll_chain_piece(int64_t nbytes, int p);
-extern int64_t coll_chain_trip; /* bytes; tests set their own */
+int64_t coll_chain_piece(const struct coll_team *t, int64_t nbytes, int p);
 /* Packed form of a broadcast's buffer: the buffer itself if it is contiguous, else a temporary,
  * which the root fills.  coll_build_unpacked() copies the temporary back into the buffer on the
  * other ranks. */

@@ -17,7 +17,7 @@
 #include "coll/select.h"
 #include "runtime/base/memkind.h"
 
-int64_t coll_hier_device_min = 4 << 20;
+#define DEVICE_MIN (4 << 20) /* fewest bytes */
 
 /* Bytes of a rank's longer buffer, if all ranks know them; 0: they do not. */
 static int64_t known_bytes(const struct coll_team *t, const struct coll_args *a)
@@ -32,7 +32,8 @@ bool coll_hier_on_device(struct coll_task *k)
     struct coll_args host = k->args;
     const char *why;
     host.mem = RT_MEM_HOST;
-    if (!t->ops->device || known_bytes(t, &host) < coll_hier_device_min ||
+    int64_t least = t->override.device_min ? t->override.device_min : DEVICE_MIN;
+    if (!t->ops->device || known_bytes(t, &host) < least ||
         !(coll_choose(t, &host, false, &why)->need & COLL_NEED_NODES))
         return false;
     struct rt_gpu *g = t->ops->device(t, &k->args);

@@ -8,6 +8,5 @@
 /* Called before this rank votes on the memory that it passes: whether this rank would use its
  * device, and whether the schedule for that has been written into the task. */
 bool coll_hier_on_device(struct coll_task *k);
-extern int64_t coll_hier_device_min; /* fewest bytes for which it does; tests set their own */
 
 #endif

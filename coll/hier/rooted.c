@@ -107,7 +107,7 @@ static int start_bcast_chain(struct coll_team *t, const struct coll_args *a, str
 {
     struct coll_hier_call x;
     int64_t nbytes = a->rcount * a->rtype->size;
-    int64_t piece = coll_chain_piece(nbytes, t->hier->nnodes);
+    int64_t piece = coll_chain_piece(t, nbytes, t->hier->nnodes);
     if (!piece)
         return start_bcast(t, a, k);
     if (!coll_hier_begin(&x, t, a, k))

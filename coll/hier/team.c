@@ -170,7 +170,9 @@ static const struct coll_team_ops sub_ops = {
 static void sub_set(struct coll_sub *b, const struct coll_hier *h, int rank, int size)
 {
     *b = (struct coll_sub){ .h = h, .root_node = -1 };
-    b->team = (struct coll_team){ .ops = &sub_ops, .arg = h->up->arg, .rank = rank, .size = size };
+    b->team = (struct coll_team){
+        .ops = &sub_ops, .arg = h->up->arg, .rank = rank, .size = size, .override = h->up->override
+    };
 }
 
 /* ---- life ---- */

@@ -26,8 +26,6 @@
 #define LENGTHS_HEARD 5
 #define PACE_MAX 1000000u /* ns; a longer time has another cause than the copy */
 
-int coll_node_way = -1;
-
 static struct coll_node_pace *pace_of(struct coll_node *n, enum coll_kind kind, int64_t bytes)
 {
     static const uint8_t rows[COLL_KINDS] = {
@@ -87,7 +85,8 @@ bool coll_node_pace_begin(struct coll_node *n, enum coll_kind kind, int64_t byte
         begin(n, p, bytes);
         n->way = choose_way(p);
     }
-    n->way = coll_node_way < 0 ? n->way : coll_node_way;
+    if (n->team->override.node_way)
+        n->way = n->team->override.node_way - 1;
     return n->way == COLL_NODE_DIRECT;
 }
 

@@ -22,6 +22,5 @@ bool coll_node_pace_begin(struct coll_node *n, enum coll_kind kind, int64_t byte
 void coll_node_pace_hear(struct coll_node *n, enum coll_kind kind, int64_t bytes);
 /* When that call ends; n->paced is set until then.  n->way: how the block has moved. */
 void coll_node_pace_end(struct coll_node *n);
-extern int coll_node_way; /* for tests: transfer mode of all large calls; -1: the faster one */
 
 #endif

@@ -48,7 +48,7 @@ static void run_case(const struct coll_case *c, const char *alg, unsigned seed)
     struct coll_args *args = calloc((size_t)c->size, sizeof *args);
     struct coll_buffers *b = coll_case_make(c, args);
     struct fake *f = fake_create(c->size, seed, !strncmp(alg, "node", 4), SHM_ROOM);
-    if (c->count >= LARGE_COUNT || coll_node_way >= 0)
+    if (c->count >= LARGE_COUNT || fake_override.node_way)
         warm_up(f, c->size);
     int err = fake_run(f, args, 1, 1), bad = coll_case_check(c, args, b), left = fake_destroy(f);
     CHECK_MSG(!err && !bad && !left,
@@ -101,27 +101,27 @@ static void small_counts(void)
 /* 0: a tree is not slower */
 static void lengths_of_pieces(void)
 {
+    const struct coll_team t = { .size = 0 };
     int64_t most = (int64_t)1 << 50;
-    CHECK_EQ(coll_chain_piece(0, 5), 0);
-    CHECK_EQ(coll_chain_piece(8 << 20, 1), 0);
-    CHECK_EQ(coll_chain_piece(8 << 20, 2), 0);
-    CHECK_EQ(coll_chain_piece(256 << 10, 16), 0);
-    CHECK_EQ(coll_chain_piece(8 << 20, 4), 2 << 20);
-    CHECK_EQ(coll_chain_piece(64 << 20, 16), 2 << 20);
-    CHECK(coll_chain_piece(most, 3) < most && coll_chain_piece(most, 3) > 1 << 30);
+    CHECK_EQ(coll_chain_piece(&t, 0, 5), 0);
+    CHECK_EQ(coll_chain_piece(&t, 8 << 20, 1), 0);
+    CHECK_EQ(coll_chain_piece(&t, 8 << 20, 2), 0);
+    CHECK_EQ(coll_chain_piece(&t, 256 << 10, 16), 0);
+    CHECK_EQ(coll_chain_piece(&t, 8 << 20, 4), 2 << 20);
+    CHECK_EQ(coll_chain_piece(&t, 64 << 20, 16), 2 << 20);
+    CHECK(coll_chain_piece(&t, most, 3) < most && coll_chain_piece(&t, most, 3) > 1 << 30);
 }
 
 static void large_counts(void)
 {
-    int64_t trip = coll_chain_trip;
-    coll_chain_trip = 4096; /* many pieces */
+    fake_override.chain_trip = 4096; /* many pieces */
     const struct coll_alg *alg;
     for (int i = 0; (alg = coll_alg_at(i)); i++) {
         force(alg);
         run_variants(alg, 2, 70001);
         run_variants(alg, 5, 30000);
     }
-    coll_chain_trip = trip;
+    fake_override.chain_trip = 0;
 }
 
 /* Calls through rings, calls that copy directly, and calls where ranks outnumber cores: lengths
@@ -135,7 +135,7 @@ static void ways_of_calls(void)
                                       coll_alg_find(COLL_REDUCE, "node_root"),
                                       coll_alg_find(COLL_ALLREDUCE, "node_block") };
     for (int way = 0; way < 3; way++) {
-        coll_node_way = way < 2 ? way : -1;
+        fake_override.node_way = way < 2 ? 1 + way : 0;
         rt_idle_configure(1 + way / 2, 1);
         for (int s = 0; s < 4; s++)
             for (int n = 0; n < (s ? 10 : 13); n++)
@@ -145,7 +145,7 @@ static void ways_of_calls(void)
                 }
     }
     rt_idle_configure(1, 1);
-    coll_node_way = -1;
+    fake_override.node_way = 0;
 }
 
 /* Scans in which each rank reduces a slice for all (coll/node/block.c), in one piece and in

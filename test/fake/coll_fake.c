@@ -45,6 +45,7 @@ struct rank {
 };
 
 const struct fake_more *fake_more;
+struct coll_override fake_override;
 
 struct fake {
     struct coll_team_ops ops;
@@ -395,9 +396,12 @@ struct fake *fake_create(int size, unsigned seed, bool node, size_t shm_room)
         f->shm_used = own;
     }
     for (int r = 0; r < size; r++) {
-        f->ranks[r].team = (struct coll_team){
-            .ops = &f->ops, .arg = f, .rank = r, .size = size, .one_node = node
-        };
+        f->ranks[r].team = (struct coll_team){ .ops = &f->ops,
+                                               .arg = f,
+                                               .rank = r,
+                                               .size = size,
+                                               .one_node = node,
+                                               .override = fake_override };
         if (f->shm && coll_team_prepare(&f->ranks[r].team) < 0)
             abort();
         if (f->shm)

@@ -10,6 +10,9 @@
 
 struct fake;
 
+/* Of teams created from now on. */
+extern struct coll_override fake_override;
+
 /* `node`: the ranks share memory, of which at most `shm_room` bytes are available after the team's
  * own area. */
 struct fake *fake_create(int size, unsigned seed, bool node, size_t shm_room);

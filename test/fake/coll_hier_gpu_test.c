@@ -287,12 +287,12 @@ static void short_ones_are_staged(void)
 {
     struct coll_case c = { .kind = COLL_ALLREDUCE, .size = 4, .count = 1000 };
     struct fake_cost cost;
-    coll_hier_device_min = 8001;
+    fake_override.device_min = 8001;
     ayes = nstaged = 0;
     run(&c, 1, "0011", 1, 1, true, &cost);
     CHECK_EQ(ayes, 0);
     CHECK_EQ(nstaged, 4);
-    coll_hier_device_min = 1;
+    fake_override.device_min = 1;
 }
 
 static cu_result none_left(cu_ptr *p, size_t nbytes)
@@ -326,7 +326,7 @@ int main(void)
     if (coll_room_open(ROOM))
         return 1;
     mem_alloc = rt_cuda.mem_alloc;
-    coll_hier_device_min = 1;
+    fake_override.device_min = 1;
     RUN(each_algorithm);
     RUN(all_on_devices);
     RUN(some_say_no);

@@ -144,8 +144,7 @@ static void each_algorithm(void)
 /* Enough for several pieces of every pipeline. */
 static void large_counts(void)
 {
-    int64_t trip = coll_chain_trip;
-    coll_chain_trip = 4096; /* many pieces */
+    fake_override.chain_trip = 4096; /* many pieces */
     static const char *const maps[] = { "0011", "010", "00112", NULL };
     const struct coll_alg *alg;
     for (int i = 0; (alg = coll_alg_at(i)); i++) {
@@ -158,7 +157,7 @@ static void large_counts(void)
             run_variants(alg, &m, piped ? 150001 : 20000);
         }
     }
-    coll_chain_trip = trip;
+    fake_override.chain_trip = 0;
 }
 
 /* ---- many calls ---- */
@@ -300,7 +299,8 @@ static const struct {
 
 static void messages_between_hosts(void)
 {
-    coll_node_way = COLL_NODE_RING; /* otherwise a clock decides, and with it when a root leaves */
+    /* otherwise a clock decides, and with it when a root leaves */
+    fake_override.node_way = 1 + COLL_NODE_RING;
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         const struct fake_cost *want = &expected[i].cost;
         struct fake_cost got = cost_of(expected[i].kind, NULL, expected[i].map, expected[i].count);
@@ -312,7 +312,7 @@ static void messages_between_hosts(void)
                   (long long)got.time, (long long)got.messages, (long long)got.bytes,
                   (long long)want->time, (long long)want->messages, (long long)want->bytes);
     }
-    coll_node_way = -1;
+    fake_override.node_way = 0;
 }
 
 /* Shared memory is sufficient for the team's own lines, but not for later allocations. */

@@ -111,11 +111,11 @@ static void direct_on_a_node(void)
                                  COLL_SCATTER,        COLL_ALLGATHER,
                                  COLL_ALLTOALL,       COLL_REDUCE_SCATTER_BLOCK,
                                  COLL_REDUCE_SCATTER, -1 };
-    coll_node_way = COLL_NODE_DIRECT;
+    fake_override.node_way = 1 + COLL_NODE_DIRECT;
     for (int k = 0; k < 10; k++)
         for (unsigned seed = 1; seed <= 12 && !check_failed_case; seed++)
             run_program(2 + (int)(seed % 3), true, kinds[k], 8, seed + 200);
-    coll_node_way = -1;
+    fake_override.node_way = 0;
 }
 
 /* Reads of another rank's memory, without the probes. */
@@ -138,7 +138,7 @@ static void crowded_on_a_node(void)
                                  COLL_SCATTER,  COLL_ALLTOALLV, COLL_ALLTOALLW };
     static const struct fake_more more = { .ops = { .peer_read = counted_read } };
     fake_more = &more;
-    coll_node_way = COLL_NODE_DIRECT;
+    fake_override.node_way = 1 + COLL_NODE_DIRECT;
     for (int crowded = 0; crowded < 2; crowded++) {
         rt_idle_configure(crowded ? 64 : 1, 1);
         for (int k = 0; k < 9; k++)
@@ -152,7 +152,7 @@ static void crowded_on_a_node(void)
             }
     }
     fake_more = NULL;
-    coll_node_way = -1;
+    fake_override.node_way = 0;
     rt_idle_configure(1, 1);
 }
 
@@ -309,7 +309,7 @@ static void writers_stay_within_the_room(void)
                                                     .peer_write = counted_write } };
     static const enum coll_kind kinds[] = { COLL_SCATTER, COLL_BCAST, COLL_ALLREDUCE };
     fake_more = &more;
-    coll_node_way = COLL_NODE_DIRECT;
+    fake_override.node_way = 1 + COLL_NODE_DIRECT;
     for (int k = 0; k < 3; k++) {
         struct fake *f = fake_create(2, 1, true, SHM_ROOM);
         nwrites = 0;
@@ -319,7 +319,7 @@ static void writers_stay_within_the_room(void)
         CHECK(nwrites >= 2);
         CHECK_EQ(fake_destroy(f), 0);
     }
-    coll_node_way = -1;
+    fake_override.node_way = 0;
     fake_more = NULL;
 }
 
@@ -420,8 +420,8 @@ static void readers_decide(void)
 static void they_expect_different_shares(void)
 {
     static char in[2 * LONG_BLOCK], out[LONG_BLOCK];
+    fake_override.node_way = 1 + COLL_NODE_DIRECT;
     struct fake *f = fake_create(2, 1, true, SHM_ROOM);
-    coll_node_way = COLL_NODE_DIRECT;
     for (int longer = 0; longer < 2; longer++)
         for (int call = 0; call < 3; call++) {
             struct coll_args a[2];
@@ -436,7 +436,7 @@ static void they_expect_different_shares(void)
                                            .rtype = &coll_bytes };
             run_two(f, a);
         }
-    coll_node_way = -1;
+    fake_override.node_way = 0;
     CHECK_EQ(fake_destroy(f), 0);
 }
 

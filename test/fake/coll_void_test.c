@@ -178,10 +178,9 @@ static void small_counts(void)
 static void large_counts(void)
 {
     static const int64_t counts[] = { 3000, 20001, 0 };
-    int64_t trip = coll_chain_trip;
-    coll_chain_trip = 4096;
+    fake_override.chain_trip = 4096;
     run_all(counts);
-    coll_chain_trip = trip;
+    fake_override.chain_trip = 0;
 }
 
 /* A reduction in which the two ranks share the work. */
