@@ -51,7 +51,7 @@ struct coll_team_ops {
     void (*release)(struct coll_team *t, struct rt_req *r);
     /* Sends poison in place of isend(): the matching receive ends with -RT_EREMOTE.  There is no
      * request to wait for. */
-    int (*tell_void)(struct coll_team *t, int dst, int tag);
+    int (*send_poison)(struct coll_team *t, int dst, int tag);
     /* Memory in the node segment for a team on one node: offset and pointer.  shm_alloc returns
      * SIZE_MAX if there is no memory.  The caller publishes the offset to the other ranks.
      * shm_at: `rank` has published it; a block that is not in the segment ends the job.

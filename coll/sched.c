@@ -288,7 +288,7 @@ static int post(const struct coll_sched *s, const struct step *st, struct rt_req
         return t->ops->irecv(t, lost ? NULL : st->dst, lost ? 0 : st->dst_n,
                              lost ? &coll_bytes : st->dst_l, st->peer, tag, out);
     if (rt_unlikely(lost))
-        return t->ops->tell_void(t, st->peer, tag);
+        return t->ops->send_poison(t, st->peer, tag);
     return t->ops->isend(t, st->src, st->src_n, st->src_l, st->peer, tag, out);
 }
 

@@ -49,9 +49,9 @@ static void sub_release(struct coll_team *t, struct rt_req *r)
     whole(t)->ops->release(whole(t), r);
 }
 
-static int sub_tell_void(struct coll_team *t, int dst, int tag)
+static int sub_send_poison(struct coll_team *t, int dst, int tag)
 {
-    return whole(t)->ops->tell_void(whole(t), whole_rank(t, dst), tag);
+    return whole(t)->ops->send_poison(whole(t), whole_rank(t, dst), tag);
 }
 
 static size_t sub_shm_alloc(struct coll_team *t, size_t nbytes)
@@ -148,7 +148,7 @@ static const struct coll_team_ops sub_ops = {
     .isend = sub_isend,
     .irecv = sub_irecv,
     .release = sub_release,
-    .tell_void = sub_tell_void,
+    .send_poison = sub_send_poison,
     .shm_alloc = sub_shm_alloc,
     .shm_free = sub_shm_free,
     .shm_at = sub_shm_at,

@@ -188,11 +188,11 @@ static const char *result_of(const struct coll_node *n, const struct coll_args *
 }
 
 /* Call it when all ranks have done the first step. */
-static void hear_void(const struct coll_node *n, struct coll_task *k, uint64_t e)
+static void note_poison(const struct coll_node *n, struct coll_task *k, uint64_t e)
 {
     int to = coll_is(k->args.kind, COLL_IS_PREFIX) ? n->team->rank : n->team->size;
     for (int r = 0; r < to; r++)
-        if (rt_unlikely(coll_node_is_void(n, r, e)))
+        if (rt_unlikely(coll_node_is_poisoned(n, r, e)))
             coll_task_lose(k, -RT_EREMOTE);
 }
 
@@ -219,9 +219,9 @@ static int reduce_step(struct coll_task *k)
         if (s < 2 && s < npieces && !coll_node_half_free(n, s))
             return 0;
         if (rt_unlikely(k->lost) && s == 0 && npieces > 0)
-            coll_node_say_void(n, e);
+            coll_node_poison(n, e);
         if (s == 1)
-            hear_void(n, k, e);
+            note_poison(n, k, e);
         if (s > 0 && s <= npieces)
             reduce_piece(n, a, coll_piece_of(bytes, len, s - 1), s - 1);
         /* The next step's word, or the end of the call, also shows that this copy is done. */

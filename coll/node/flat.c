@@ -199,7 +199,7 @@ static void read_result(const struct coll_node *n, uint64_t e, const struct coll
 
 static void store_epoch(const struct coll_node *n, const struct coll_task *k, uint64_t e)
 {
-    uint64_t epoch = rt_unlikely(k->lost) ? e | COLL_NODE_VOID : e;
+    uint64_t epoch = rt_unlikely(k->lost) ? e | COLL_NODE_POISON : e;
     rt_store_release(&line_of(n, e, n->team->rank)->epoch, epoch); /* payload before epoch */
 }
 

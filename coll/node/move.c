@@ -158,8 +158,8 @@ static void write_mode(struct coll_node *n, const struct coll_args *a, uint64_t 
     const struct coll_team *t = n->team;
     struct coll_node_prog *own = &n->prog[t->rank];
     own->direct[n->half] = !p->direct ? 0 : p->share < 2 ? 1 : COLL_NODE_READER_ALONE;
-    if (rt_unlikely(n->gives_void))
-        coll_node_say_void(n, e);
+    if (rt_unlikely(n->poisoned))
+        coll_node_poison(n, e);
     if (p->lands) {
         struct coll_block d = coll_move_in(t, a, t->rank == a->root ? !a->root : a->root);
         if (coll_move_collects(a->kind))
@@ -217,9 +217,9 @@ static bool write_piece(struct coll_node *n, const struct coll_args *a, uint64_t
 }
 
 /* Call it with a rank's first piece. */
-static void note_void(struct coll_node *n, int from, uint64_t e)
+static void note_poison(struct coll_node *n, int from, uint64_t e)
 {
-    if (rt_unlikely(coll_node_is_void(n, from, e)))
+    if (rt_unlikely(coll_node_is_poisoned(n, from, e)))
         n->lost = -RT_EREMOTE;
 }
 
@@ -240,7 +240,7 @@ static bool swap_pieces(struct coll_node *n, const struct coll_args *a, uint64_t
         if ((takes || (s > 1 && puts)) && !coll_node_at(n, other, e, s))
             return false;
         if (takes && s == 1)
-            note_void(n, other, e);
+            note_poison(n, other, e);
         if (takes)
             coll_piece_out(in.at, in.n, in.l, taken, coll_move_stage(n, other, rank, s - 1));
         if (puts)
@@ -497,7 +497,7 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
         if (!coll_node_at(n, !rank, e, 1))
             return false;
         if (n->prog[!rank].direct[n->half]) {
-            note_void(n, !rank, e);
+            note_poison(n, !rank, e);
             return read_pair(n, a, e);
         }
     }
@@ -521,7 +521,7 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
             /* the block is shorter than expected here: an erroneous program */
             if (p->share == 1 && n->prog[from].direct[n->half] == COLL_NODE_READER_ALONE)
                 p->share = 2;
-            note_void(n, from, e);
+            note_poison(n, from, e);
         }
         p->any_direct = p->any_direct || direct;
         p->any_staged = p->any_staged || !direct;
@@ -616,7 +616,7 @@ static int move_step(struct coll_task *k)
     if (!coll_node_my_turn(n, k))
         return 0;
     uint64_t e = n->turn + 1;
-    n->gives_void = k->lost;
+    n->poisoned = k->lost;
     if (!p->piece) {
         int rc = prepare(n, &k->args, e);
         if (rc <= 0)

@@ -120,7 +120,7 @@ static bool tell_small(struct coll_node *n, const struct coll_args *a, uint64_t 
         return true;
     if (!(one_block(a->kind) ? write_one(n, a, e) : write_each(n, a, e)))
         return false;
-    uint64_t epoch = rt_unlikely(n->gives_void) ? e | COLL_NODE_VOID : e;
+    uint64_t epoch = rt_unlikely(n->poisoned) ? e | COLL_NODE_POISON : e;
     rt_store_release(&line_of(n, e, t->rank)->epoch, epoch); /* blocks before epoch */
     coll_node_wake(n);
     return true;

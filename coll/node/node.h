@@ -66,7 +66,7 @@
 #define COLL_NODE_CELLS (4 * COLL_NODE_CELL)
 #define COLL_NODE_CELL_MIN (COLL_NODE_CELLS / COLL_NODE_SLOTS)
 #define COLL_NODE_STEP_BITS 24
-#define COLL_NODE_VOID ((uint64_t)1 << 63) /* in a line's epoch: the line's data are poisoned */
+#define COLL_NODE_POISON ((uint64_t)1 << 63) /* in a line's epoch: the line's data are poisoned */
 
 struct coll_node_line {
     _Alignas(RT_CACHE_LINE) char data[COLL_NODE_LINE];
@@ -170,7 +170,7 @@ struct coll_node { /* this rank's view; private memory */
     bool *direct;  /* [size]: the rank's blocks hold addresses in this call, as read with its
                     * first piece */
     struct coll_node_plan plan; /* of the call at `turn` + 1 */
-    bool gives_void;            /* in that call in pieces this rank's blocks are poisoned, */
+    bool poisoned;              /* in that call in pieces this rank's blocks are poisoned, */
     int lost;                   /* or data that it has read: -RT_EREMOTE */
     struct coll_node_pace paces[COLL_NODE_PACE_ROWS][COLL_NODE_PACES]; /* [kinds of calls] */
     struct coll_node_pace *paced; /* the pace that this call measures; NULL: none */
@@ -240,19 +240,19 @@ static inline bool coll_node_at(const struct coll_node *n, int rank, uint64_t e,
  * poisoned. */
 static inline bool coll_node_has_told(uint64_t epoch, uint64_t e, int *lost)
 {
-    uint64_t number = epoch & ~COLL_NODE_VOID;
+    uint64_t number = epoch & ~COLL_NODE_POISON;
     if (rt_unlikely(number == e && epoch != e && !*lost))
         *lost = -RT_EREMOTE;
     return number >= e;
 }
 /* Marks this rank's blocks of call e as poisoned.  Call it when the rank may write into the half,
  * before it stores its first progress word of the call. */
-static inline void coll_node_say_void(struct coll_node *n, uint64_t e)
+static inline void coll_node_poison(struct coll_node *n, uint64_t e)
 {
     n->prog[n->team->rank].lost[n->half] = e;
 }
 /* Whether a rank's blocks are poisoned; call it when the rank has done its first step. */
-static inline bool coll_node_is_void(const struct coll_node *n, int rank, uint64_t e)
+static inline bool coll_node_is_poisoned(const struct coll_node *n, int rank, uint64_t e)
 {
     return n->prog[rank].lost[n->half] == e;
 }

@@ -142,8 +142,8 @@ static bool write_piece(struct coll_node *n, const struct coll_args *a, const st
         /* the readers poll this cache line, so a store here costs two transfers of the line */
         if (n->prog[n->team->rank].direct[n->half])
             n->prog[n->team->rank].direct[n->half] = 0;
-        if (rt_unlikely(n->gives_void))
-            coll_node_say_void(n, e);
+        if (rt_unlikely(n->poisoned))
+            coll_node_poison(n, e);
     }
     coll_piece_in(from, a->rcount, a->rtype, coll_piece_of(f->bytes, f->piece, i),
                   ring_at(n, a, f, n->team->rank, i));
@@ -180,7 +180,7 @@ static void take_piece(struct coll_node *n, const struct coll_args *a, const str
                        uint64_t e, int64_t i)
 {
     for (int r = f->from; i == 0 && r < f->to; r++)
-        if (r != n->team->rank && rt_unlikely(coll_node_is_void(n, r, e)))
+        if (r != n->team->rank && rt_unlikely(coll_node_is_poisoned(n, r, e)))
             n->lost = -RT_EREMOTE;
     if (i == 0 && (n->team->size == 2 || f->to - f->from > 1) && n->seen < e - 1)
         n->seen = e - 1; /* all have started e, so all have finished e - 1 */
@@ -216,8 +216,8 @@ static int agree(struct coll_node *n, const struct coll_args *a, const struct fl
             return 0;
         bool can = a->rtype->contig && coll_node_all_read(n);
         own->direct[n->half] = rank == 0 ? goes_directly(n, a, f->bytes) : can;
-        if (rt_unlikely(n->gives_void))
-            coll_node_say_void(n, e);
+        if (rt_unlikely(n->poisoned))
+            coll_node_poison(n, e);
         *here_of(n, rank) = (struct here){ (uint64_t)(uintptr_t)coll_input(a),
                                            (uint64_t)(uintptr_t)a->rbuf, f->bytes, 0 };
         coll_node_publish(n, e, 1);
@@ -267,7 +267,7 @@ static int begin(struct coll_node *n, const struct coll_task *k, const struct fl
     if (f->bytes >= direct_min(n, k->args.kind))
         coll_node_all_read(n); /* publishes whether this rank can read: the writer needs it */
     n->one_half = true;
-    n->gives_void = k->lost;
+    n->poisoned = k->lost;
     if (f->npieces == 0)
         return 1;
     if (f->first)
@@ -338,7 +338,7 @@ static int direct_step(struct coll_task *k)
     const struct coll_args *a = &k->args;
     uint64_t e = n->turn + 1;
     if (n->step == 0) {
-        if (rt_unlikely(coll_node_is_void(n, !n->team->rank, e)))
+        if (rt_unlikely(coll_node_is_poisoned(n, !n->team->rank, e)))
             n->lost = -RT_EREMOTE;
         n->plan.err = work_both(n, a);
         n->step = 1;

@@ -61,10 +61,10 @@ static void team_release(struct coll_team *t, struct rt_req *r)
     wm_req_release(r);
 }
 
-static int team_tell_void(struct coll_team *t, int dst, int tag)
+static int team_send_poison(struct coll_team *t, int dst, int tag)
 {
     struct wm_msg m = message(t, NULL, 0, NULL, dst, tag);
-    return wm_p2p_tell_void(&m);
+    return wm_p2p_send_poison(&m);
 }
 
 static size_t team_shm_alloc(struct coll_team *t, size_t nbytes)
@@ -164,7 +164,7 @@ static enum coll_ended team_ended(struct coll_team *t, int rank)
 /* What does not depend on where the shared memory is. */
 #define COMMON_OPS \
     .isend = team_isend, .irecv = team_irecv, .release = team_release, \
-    .tell_void = team_tell_void, .dev_describe = wm_team_dev_describe, \
+    .send_poison = team_send_poison, .dev_describe = wm_team_dev_describe, \
     .dev_release = wm_team_dev_release, .dev_attach = wm_team_dev_attach, \
     .dev_detach = wm_team_dev_detach, .dev_unpin = wm_team_dev_unpin, \
     .dev_repin = wm_team_dev_repin, .device = wm_coll_device, .nodes = team_nodes, \

@@ -337,7 +337,7 @@ int wm_p2p_isend(const struct wm_msg *m, enum wm_mode mode, struct rt_req **out)
     return 0;
 }
 
-int wm_p2p_tell_void(const struct wm_msg *m)
+int wm_p2p_send_poison(const struct wm_msg *m)
 {
     struct wm_comm *c = m->comm;
     struct wm_peer *p;

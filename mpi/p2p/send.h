@@ -11,7 +11,7 @@
 int wm_p2p_isend(const struct wm_msg *m, enum wm_mode mode, struct rt_req **out);
 /* Sent in place of a collective's message whose data are poisoned: the receive ends with
  * -RT_EREMOTE. */
-int wm_p2p_tell_void(const struct wm_msg *m);
+int wm_p2p_send_poison(const struct wm_msg *m);
 
 /* Bytes of count elements, or -RT_EINVAL on overflow. */
 int64_t wm_nbytes(int64_t count, const struct rt_layout *l);

@@ -27,7 +27,7 @@ struct fake_req {
     void *rbuf;
     int64_t n;
     const struct rt_layout *l;
-    bool released, is_void;
+    bool released, poisoned;
 };
 
 struct pair {
@@ -179,13 +179,13 @@ static int fake_isend(struct coll_team *t, const void *buf, int64_t n, const str
     return 0;
 }
 
-static int fake_tell_void(struct coll_team *t, int dst, int tag)
+static int fake_send_poison(struct coll_team *t, int dst, int tag)
 {
     static char nothing;
     struct rt_req *r;
     fake_isend(t, &nothing, 0, &coll_bytes, dst, tag, &r);
     struct fake_req *q = (struct fake_req *)r;
-    q->is_void = true;
+    q->poisoned = true;
     q->released = true;
     return 0;
 }
@@ -241,7 +241,7 @@ static bool deliver(struct fake *f, struct pair *p)
                 break;
             f->cost.time = f->now;
             int64_t len = sq->n * sq->l->size;
-            if (sq->is_void) {
+            if (sq->poisoned) {
                 rq->req.err = -RT_EREMOTE;
             } else if (!rq->rbuf && len > 0) {
                 rq->req.err = -RT_ETRUNC; /* a rank that has lost its own data drops the message */
@@ -340,7 +340,7 @@ static const struct coll_team_ops fake_ops = {
     .isend = fake_isend,
     .irecv = fake_irecv,
     .release = fake_release,
-    .tell_void = fake_tell_void,
+    .send_poison = fake_send_poison,
     .shm_alloc = fake_shm_alloc,
     .shm_free = fake_shm_free,
     .shm_at = fake_shm_at,
