@@ -125,7 +125,7 @@ static int64_t bytes_from(const struct gather *g, int from, int n)
     return g->node[nodes] - g->node[from] + g->node[to - nodes];
 }
 
-static void tell_all(struct gather *g, const struct coll_team *across)
+static void send_to_all(struct gather *g, const struct coll_team *across)
 {
     int p = across->size, self = across->rank;
     for (int i = 1; i < p; i++) {
@@ -172,7 +172,7 @@ static int start_leaders(struct coll_team *t, const struct coll_args *a, struct 
     collect_own(&g);
     struct coll_team *across = g.x.local->rank == 0 ? coll_hier_across(&g.x, 0, -1) : NULL;
     if (across && coll_hier_few(g.x.h))
-        tell_all(&g, across);
+        send_to_all(&g, across);
     else if (across)
         exchange(&g, across);
     /* This host's block, which all its ranks have, is included: one call is better than two. */

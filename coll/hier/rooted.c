@@ -56,7 +56,7 @@ static int start_barrier(struct coll_team *t, const struct coll_args *a, struct 
 
 /* Sends the data to the hosts' representatives; the last round, in which a rank only sends, is left
  * open. */
-static void tell_hosts(struct coll_hier_call *x)
+static void send_to_hosts(struct coll_hier_call *x)
 {
     const struct coll_args *a = x->a;
     struct coll_team *across = coll_hier_across(x, 0, a->root);
@@ -82,7 +82,7 @@ static int start_bcast(struct coll_team *t, const struct coll_args *a, struct co
         return -RT_ENOMEM;
     int first = coll_hier_speaker(&x);
     if (x.local->rank == first)
-        tell_hosts(&x);
+        send_to_hosts(&x);
     /* While the messages to other hosts are in progress: */
     coll_hier_bcast(&x, a->rbuf, a->rcount, a->rtype, first);
     return coll_sched_go(x.s);

@@ -14,7 +14,7 @@
 #include "runtime/base/err.h"
 
 /* The sums of the hosts before this one, host by host. */
-static void tell_behind(struct coll_hier_call *x, const struct coll_team *across, const void *sum,
+static void send_behind(struct coll_hier_call *x, const struct coll_team *across, const void *sum,
                         void *before)
 {
     struct coll_sched *s = x->s;
@@ -42,7 +42,7 @@ static void between_hosts(struct coll_hier_call *x, const void *sum, void *befor
     a.sbuf = sum;
     a.rbuf = before;
     if (coll_hier_direct(x->h, a.rcount * a.rtype->size))
-        tell_behind(x, across, sum, before);
+        send_behind(x, across, sum, before);
     else
         coll_build_scan(x->s, across, &a);
     coll_sched_round(x->s);

@@ -204,11 +204,11 @@ static void store_epoch(const struct coll_node *n, const struct coll_task *k, ui
 }
 
 /* Whether a rank has stored its line of call e. */
-static bool has_told(const struct coll_node *n, struct coll_task *k, uint64_t e, int rank)
+static bool has_written(const struct coll_node *n, struct coll_task *k, uint64_t e, int rank)
 {
     /* pairs with the release store of the epoch */
     uint64_t epoch = rt_load_acquire(&line_of(n, e, rank)->epoch);
-    return epoch == e || coll_node_has_told(epoch, e, &k->lost);
+    return epoch == e || coll_node_has_written(epoch, e, &k->lost);
 }
 
 /* The writing part.  1: done; 0: not yet; -RT_ENOSPC: no memory for cells. */
@@ -251,7 +251,7 @@ static int flat_step(struct coll_task *k)
             copy_own(k->team, &k->args, f);
     }
     for (; n->next < p.to; n->next++)
-        if (n->next != k->team->rank && !has_told(n, k, e, n->next))
+        if (n->next != k->team->rank && !has_written(n, k, e, n->next))
             return 0;
     if (p.from == 0 && p.to == k->team->size && n->seen < e - 1)
         n->seen = e - 1; /* all have started e, so all have finished e - 1 */
@@ -286,7 +286,7 @@ static int barrier_step(struct coll_task *k)
         n->next = one ? hub : 0;
     }
     for (const int to = one ? hub + 1 : k->team->size; n->next < to; n->next++)
-        if (n->next != rank && !has_told(n, k, e, n->next))
+        if (n->next != rank && !has_written(n, k, e, n->next))
             return 0;
     if (rank == hub)
         store_epoch(n, k, e); /* the end of the call wakes the other ranks */

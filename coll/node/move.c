@@ -551,7 +551,7 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
 
 /* Whether another rank may wait for this rank's step s.  A writer that gave its address waits for
  * the last step only. */
-static bool worth_telling(const struct coll_node *n, int64_t s)
+static bool worth_publishing(const struct coll_node *n, int64_t s)
 {
     const struct coll_node_plan *p = &n->plan;
     bool by_piece = n->team->size > 2 || !p->any_direct;
@@ -590,8 +590,8 @@ static int prepare(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
     int rc = coll_node_blocks(n);
     if (rc > 0 && coll_move_has_small(a->kind)) {
-        if (!n->plan.told) {
-            rc = coll_move_small_tell(n, a, e);
+        if (!n->plan.written) {
+            rc = coll_move_small_write(n, a, e);
             if (rc <= 0)
                 return rc;
             copy_own(n, a, COLL_NODE_CELL);
@@ -648,12 +648,12 @@ static int move_step(struct coll_task *k)
             return 0;
         if (s > 0 && !p->swaps && !read_piece(n, &k->args, e, s - 1))
             return 0;
-        if (s == 1 && p->hears_all && n->seen < e - 1)
+        if (s == 1 && p->reads_all && n->seen < e - 1)
             n->seen = e - 1; /* all have started e, so all have finished e - 1 */
         p->reading = false;
         n->next = 0;
         n->step++;
-        if ((n->step < p->steps || p->direct) && worth_telling(n, s))
+        if ((n->step < p->steps || p->direct) && worth_publishing(n, s))
             coll_node_publish(n, e, s + 1);
     }
     copy_own(n, &k->args, INT64_MAX);

@@ -213,7 +213,7 @@ static void plan_direct(struct coll_node *n, const struct coll_args *a)
     if (most >= least && coll_node_all_read(n))
         direct = p->out_pieces > 0 && gives_addresses(n, a);
     if (p->in_pieces && !p->out_pieces && most >= least && !n->crowded)
-        coll_node_pace_hear(n, a->kind, most);
+        coll_node_pace_read(n, a->kind, most);
     if (t->size == 2 && !n->crowded && most >= least)
         p->cycle = p->places * p->rows * p->cols * p->piece;
     p->lands = p->share < 2 && takes;
@@ -239,7 +239,7 @@ void coll_move_plan(struct coll_node *n, const struct coll_args *a)
     struct coll_node_plan *p = &n->plan;
     bool in_turn = swaps(n, a);
     int64_t piece = longest_piece(a->kind, t->size, in_turn), own = 0;
-    int heard = 0;
+    int nread = 0;
     *p = (struct coll_node_plan){ .cols = sh.cols,
                                   .one_writer = sh.rows == 1,
                                   .own_copied = p->own_copied,
@@ -260,9 +260,9 @@ void coll_move_plan(struct coll_node *n, const struct coll_args *a)
             p->reader = i;
         p->out_pieces = coll_move_most(p->out_pieces, out);
         p->in_pieces = coll_move_most(p->in_pieces, in);
-        heard += in > 0;
+        nread += in > 0;
     }
-    p->hears_all = heard == t->size - 1;
+    p->reads_all = nread == t->size - 1;
     p->in_pieces = coll_move_most(p->in_pieces, own);
     p->steps = coll_move_most(p->out_pieces, p->in_pieces ? p->in_pieces + 1 : 0);
     p->pieces = n->one_half ? 1 : in_turn ? -1 : pieces_of(t, a, p->piece);

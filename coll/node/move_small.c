@@ -113,7 +113,7 @@ static bool write_each(struct coll_node *n, const struct coll_args *a, uint64_t 
 
 /* Writes this rank's small blocks.  False: not yet.  Stores the epoch even without blocks, so that
  * a reader that wrongly expects a block does not wait forever. */
-static bool tell_small(struct coll_node *n, const struct coll_args *a, uint64_t e)
+static bool write_own(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
     const struct coll_team *t = n->team;
     if (!may_write(a, t->rank))
@@ -126,10 +126,10 @@ static bool tell_small(struct coll_node *n, const struct coll_args *a, uint64_t 
     return true;
 }
 
-static bool has_told(struct coll_node *n, uint64_t e, int from)
+static bool has_written(struct coll_node *n, uint64_t e, int from)
 {
-    uint64_t epoch = rt_load_acquire(&line_of(n, e, from)->epoch); /* pairs with tell_small() */
-    return epoch == e || coll_node_has_told(epoch, e, &n->lost);
+    uint64_t epoch = rt_load_acquire(&line_of(n, e, from)->epoch); /* pairs with write_own() */
+    return epoch == e || coll_node_has_written(epoch, e, &n->lost);
 }
 
 /* Takes the other ranks' small blocks out.  False: not all are there yet. */
@@ -138,7 +138,7 @@ static bool read_small(struct coll_node *n, const struct coll_args *a, uint64_t 
     const struct coll_team *t = n->team;
     for (; n->next < t->size; n->next++, n->plan.due = false) {
         int from = n->next;
-        if (n->plan.due && !has_told(n, e, from))
+        if (n->plan.due && !has_written(n, e, from))
             return false;
         struct coll_block d = { 0 };
         if (from != t->rank && may_write(a, from))
@@ -150,27 +150,27 @@ static bool read_small(struct coll_node *n, const struct coll_args *a, uint64_t 
             n->plan.large = true;
             continue;
         }
-        if (!n->plan.due && !has_told(n, e, from)) {
+        if (!n->plan.due && !has_written(n, e, from)) {
             n->plan.due = true;
             return false;
         }
-        n->plan.heard++;
+        n->plan.nread++;
         small_out(d, len, small_place(n, a->kind, e, from, t->rank, len));
     }
     return true;
 }
 
-int coll_move_small_tell(struct coll_node *n, const struct coll_args *a, uint64_t e)
+int coll_move_small_write(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
     struct coll_node_plan *p = &n->plan;
     int rc = coll_node_cells(n);
     if (rc <= 0)
         return rc;
     p->large = false;
-    p->heard = 0;
-    if (!tell_small(n, a, e))
+    p->nread = 0;
+    if (!write_own(n, a, e))
         return 0;
-    p->told = true;
+    p->written = true;
     p->due = false;
     n->next = 0;
     return 1;
@@ -182,8 +182,8 @@ int coll_move_small_read(struct coll_node *n, const struct coll_args *a, uint64_
     if (may_read(a, n->team->rank) && !read_small(n, a, e))
         return 0;
     n->next = 0;
-    if (p->heard == n->team->size - 1 && n->seen < e - 1)
+    if (p->nread == n->team->size - 1 && n->seen < e - 1)
         n->seen = e - 1; /* all have started e, so all have finished e - 1 */
-    p->told = false;
+    p->written = false;
     return p->large ? 1 : 2;
 }

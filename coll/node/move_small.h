@@ -17,7 +17,7 @@ static inline bool coll_move_has_small(enum coll_kind k)
     return coll_is_apart(k, COLL_SEND) || coll_is_apart(k, COLL_RECV);
 }
 /* Writes this rank's small blocks.  -RT_ENOSPC: no memory for cells; 0: not yet; 1: done. */
-int coll_move_small_tell(struct coll_node *n, const struct coll_args *a, uint64_t e);
+int coll_move_small_write(struct coll_node *n, const struct coll_args *a, uint64_t e);
 /* Then reads the others'.  0: not yet; 1: large blocks remain; 2: none remains. */
 int coll_move_small_read(struct coll_node *n, const struct coll_args *a, uint64_t e);
 

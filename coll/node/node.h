@@ -126,7 +126,7 @@ struct coll_node_plan {
     int64_t steps, out_pieces, in_pieces;
     int64_t own_copied; /* bytes copied of this rank's data for itself */
     bool own_done;      /* nothing is left of them */
-    bool hears_all;     /* this rank reads from all others */
+    bool reads_all;     /* this rank reads from all others */
     bool own_staged;    /* a reduction reads this rank's input from its block, not from the user's
                          * buffer */
     bool reading;       /* the writing part of this step is done */
@@ -140,10 +140,10 @@ struct coll_node_plan {
     bool any_direct, any_staged; /* how this rank has read blocks so far */
     bool pushed;                 /* this rank has copied its share into a reader's buffer */
     bool pulled;                 /* the reader's share of rank n->next has been copied */
-    bool told;                   /* this rank's line of the call is written; now it reads */
+    bool written;                /* this rank's line of the call is written; now it reads */
     bool due;                    /* rank n->next has a small block that was not there yet */
     bool large;                  /* some of this rank's blocks are too large for lines and cells */
-    int heard;                   /* ranks whose lines have been read */
+    int nread;                   /* ranks whose lines have been read */
     int err;                     /* of a copy between processes */
     const char *acc; /* of a reduction: the combined data of the ranks before n->next, */
     int nsources;    /* or, if they are combined at the end, the number of these ranks */
@@ -238,7 +238,7 @@ static inline bool coll_node_at(const struct coll_node *n, int rank, uint64_t e,
 }
 /* Whether a line's epoch is that of call e or a later call.  *lost: set if the data are
  * poisoned. */
-static inline bool coll_node_has_told(uint64_t epoch, uint64_t e, int *lost)
+static inline bool coll_node_has_written(uint64_t epoch, uint64_t e, int *lost)
 {
     uint64_t number = epoch & ~COLL_NODE_POISON;
     if (rt_unlikely(number == e && epoch != e && !*lost))

@@ -23,7 +23,7 @@
  * reader decides about the next calls, because a writer leaves when its data are in shared memory:
  * a broadcast of 32 KiB takes the writer 2 us either way on a mesh Xeon, and its reader 5 or 2. */
 #define ROWS_ROOTED 4
-#define LENGTHS_HEARD 5
+#define READER_LENGTHS 5
 #define PACE_MAX 1000000u /* ns; a longer time has another cause than the copy */
 
 static struct coll_node_pace *pace_of(struct coll_node *n, enum coll_kind kind, int64_t bytes)
@@ -64,7 +64,7 @@ static uint32_t bit_of(const struct coll_node *n, const struct coll_node_pace *p
 {
     int i = (int)(p - n->paces[0]), row = i / COLL_NODE_PACES, length = i % COLL_NODE_PACES;
     bool rooted = row < ROWS_ROOTED && n->team->size == 2;
-    return rooted && length < LENGTHS_HEARD ? 1u << (row * LENGTHS_HEARD + length) : 0;
+    return rooted && length < READER_LENGTHS ? 1u << (row * READER_LENGTHS + length) : 0;
 }
 
 static void begin(struct coll_node *n, struct coll_node_pace *p, int64_t bytes)
@@ -90,7 +90,7 @@ bool coll_node_pace_begin(struct coll_node *n, enum coll_kind kind, int64_t byte
     return n->way == COLL_NODE_DIRECT;
 }
 
-void coll_node_pace_hear(struct coll_node *n, enum coll_kind kind, int64_t bytes)
+void coll_node_pace_read(struct coll_node *n, enum coll_kind kind, int64_t bytes)
 {
     struct coll_node_pace *p = pace_of(n, kind, bytes);
     if (!n->paced && bit_of(n, p))

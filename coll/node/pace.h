@@ -19,7 +19,7 @@
  * Whether the block shall move directly. */
 bool coll_node_pace_begin(struct coll_node *n, enum coll_kind kind, int64_t bytes);
 /* At the only reader of such a call: measures it, if readers decide about it. */
-void coll_node_pace_hear(struct coll_node *n, enum coll_kind kind, int64_t bytes);
+void coll_node_pace_read(struct coll_node *n, enum coll_kind kind, int64_t bytes);
 /* When that call ends; n->paced is set until then.  n->way: how the block has moved. */
 void coll_node_pace_end(struct coll_node *n);
 

@@ -211,7 +211,7 @@ static int agree(struct coll_node *n, const struct coll_args *a, const struct fl
 {
     int rank = n->team->rank;
     struct coll_node_prog *own = &n->prog[rank];
-    if (!n->plan.told) {
+    if (!n->plan.written) {
         if (!coll_node_half_free(n, 0))
             return 0;
         bool can = a->rtype->contig && coll_node_all_read(n);
@@ -221,12 +221,12 @@ static int agree(struct coll_node *n, const struct coll_args *a, const struct fl
         *here_of(n, rank) = (struct here){ (uint64_t)(uintptr_t)coll_input(a),
                                            (uint64_t)(uintptr_t)a->rbuf, f->bytes, 0 };
         coll_node_publish(n, e, 1);
-        n->plan.told = true;
+        n->plan.written = true;
     }
     n->plan.known = 0;
     if (!have_done(n, f, e, 1))
         return 0;
-    n->plan.told = false;
+    n->plan.written = false;
     bool direct = own->direct[n->half] && n->prog[!rank].direct[n->half];
     if (!direct)
         n->way = COLL_NODE_RING;
@@ -275,7 +275,7 @@ static int begin(struct coll_node *n, const struct coll_task *k, const struct fl
     if (f->writes)
         return n->paced || !goes_directly(n, &k->args, f->bytes) ? 1 : 2;
     if (f->bytes >= direct_min(n, k->args.kind))
-        coll_node_pace_hear(n, k->args.kind, f->bytes);
+        coll_node_pace_read(n, k->args.kind, f->bytes);
     n->plan.known = 0;
     if (!have_done(n, f, e, 1))
         return 0;
