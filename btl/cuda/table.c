@@ -24,9 +24,9 @@ struct cuda_export {          /* private state of a slot in this process */
     int refs; /* registrations; their keys may still be used */
     bool alive, has_fd;
     struct rt_gpu_ptr at;
-    /* Bit n: peer number n has a key and the descriptor; ntold words, allocated when needed. */
-    uint64_t *told;
-    uint32_t ntold;
+    /* Bit n: peer number n has a key and the descriptor; nsent_to words, allocated when needed. */
+    uint64_t *sent_to;
+    uint32_t nsent_to;
 };
 
 struct cuda_exports {
@@ -37,7 +37,7 @@ struct cuda_exports {
     uint32_t nslots, nused; /* slots in the allocated chunks; slots that were ever used */
     uint32_t gen;           /* of the last export; never reused */
     uint32_t looked;        /* slot tested last */
-    bool told;              /* logged: there is no room for another chunk */
+    bool reported;          /* logged: there is no room for another chunk */
 };
 
 struct btl_mem {
@@ -71,7 +71,7 @@ void btl_cuda_exports_close(struct btl_cuda *b)
     }
     b->free_mems = NULL;
     for (uint32_t s = 0; e && s < e->nused; s++)
-        free(export_at(e, s)->told);
+        free(export_at(e, s)->sent_to);
     for (uint32_t k = 0; e && k < CUDA_CHUNKS; k++)
         free(e->chunk[k]);
     if (e)
@@ -125,12 +125,12 @@ static int exports_grow(struct btl_cuda *b)
     uint32_t in_chunk = e->nslots, k = cuda_chunk_of(&in_chunk), n = CUDA_SLOTS << k;
     int err = k + 1 < CUDA_CHUNKS ? chunk_share(b->table, k) : -RT_ENOSPC;
 
-    if (err < 0 && !e->told)
+    if (err < 0 && !e->reported)
         log_info(BTL,
                  "no shared memory to describe more than %u allocations of GPU memory; others go "
                  "through staging buffers",
                  e->nslots);
-    e->told = e->told || err < 0;
+    e->reported = e->reported || err < 0;
     if (err < 0)
         return -RT_ENOTSUP;
     struct cuda_export *x = calloc(n, sizeof *x);
@@ -151,18 +151,18 @@ static int exports_grow(struct btl_cuda *b)
 
 /* ---- memory that has been freed ---- */
 
-static bool is_told(const struct cuda_export *x, int number)
+static bool was_sent_to(const struct cuda_export *x, int number)
 {
     uint32_t word = (uint32_t)number / 64;
 
-    return word < x->ntold && x->told[word] >> (number % 64) & 1;
+    return word < x->nsent_to && x->sent_to[word] >> (number % 64) & 1;
 }
 
 /* Notifies the peers that have a key: they must test their mappings. */
 static void tell(const struct btl_cuda *b, const struct cuda_export *x)
 {
-    for (int i = 0; x->told && i < b->npeers; i++)
-        if (is_told(x, i)) {
+    for (int i = 0; x->sent_to && i < b->npeers; i++)
+        if (was_sent_to(x, i)) {
             rt_fetch_add(&b->peers[i]->table->freed, 1u);
             rt_bell_ring_at(b->peers[i]->bell);
         }
@@ -170,9 +170,9 @@ static void tell(const struct btl_cuda *b, const struct cuda_export *x)
 
 static void untell(struct cuda_export *x)
 {
-    free(x->told);
-    x->told = NULL;
-    x->ntold = 0;
+    free(x->sent_to);
+    x->sent_to = NULL;
+    x->nsent_to = 0;
 }
 
 static void slot_free(struct cuda_exports *e, struct cuda_export *x)
@@ -303,8 +303,8 @@ void btl_cuda_exports_forget(struct btl_cuda *b, const struct btl_cuda_peer *p, 
 {
     for (uint32_t s = 0; b->exports && s < b->exports->nused; s++) {
         struct cuda_export *x = export_at(b->exports, s);
-        if (is_told(x, p->number) && (x->has_fd || !fds))
-            x->told[p->number / 64] &= ~((uint64_t)1 << (p->number % 64));
+        if (was_sent_to(x, p->number) && (x->has_fd || !fds))
+            x->sent_to[p->number / 64] &= ~((uint64_t)1 << (p->number % 64));
     }
 }
 
@@ -328,19 +328,19 @@ static void look_again(struct btl_cuda *b, const struct btl_cuda_peer *p)
     }
 }
 
-static int note_told(const struct btl_cuda *b, struct cuda_export *x, int number)
+static int note_sent(const struct btl_cuda *b, struct cuda_export *x, int number)
 {
     uint32_t n = ((uint32_t)b->npeers + 63) / 64;
 
-    if (x->ntold < n) {
-        uint64_t *more = realloc(x->told, n * sizeof *more);
+    if (x->nsent_to < n) {
+        uint64_t *more = realloc(x->sent_to, n * sizeof *more);
         if (!more)
             return -RT_ENOMEM;
-        memset(more + x->ntold, 0, (n - x->ntold) * sizeof *more);
-        x->told = more;
-        x->ntold = n;
+        memset(more + x->nsent_to, 0, (n - x->nsent_to) * sizeof *more);
+        x->sent_to = more;
+        x->nsent_to = n;
     }
-    x->told[number / 64] |= (uint64_t)1 << (number % 64);
+    x->sent_to[number / 64] |= (uint64_t)1 << (number % 64);
     return 0;
 }
 
@@ -365,12 +365,12 @@ static int fd_give(struct btl_cuda *b, struct btl_cuda_peer *p, struct cuda_expo
 static int give(struct btl_cuda *b, struct btl_cuda_peer *p, struct cuda_export *x, int fd)
 {
     look_again(b, p);
-    if (rt_likely(is_told(x, p->number)))
+    if (rt_likely(was_sent_to(x, p->number)))
         return 0;
     int err = btl_cuda_table_reserve(p);
     if (err == 0 && x->has_fd)
         err = fd_give(b, p, x, fd);
-    return err < 0 ? err : note_told(b, x, p->number);
+    return err < 0 ? err : note_sent(b, x, p->number);
 }
 
 /* ---- calls of the contract ---- */

@@ -67,7 +67,7 @@ struct ring_tx { /* writer's private state, one cache line */
 struct ring_rx { /* reader's private state, one cache line */
     _Alignas(RT_CACHE_LINE) struct ring_mem *mem;
     uint32_t taken, bytes;
-    uint32_t taken_told, bytes_told; /* values in the last credit */
+    uint32_t taken_published, bytes_published; /* values in the last credit */
     uint32_t lap;
 };
 
@@ -185,10 +185,10 @@ static inline void ring_take(struct ring_rx *r, size_t len, bool in_bytes)
     }
     if (++r->taken % RING_SLOTS == 0)
         r->lap = ring_next_lap(r->lap);
-    if (r->taken - r->taken_told >= RING_CREDIT_SLOTS ||
-        r->bytes - r->bytes_told >= RING_CREDIT_BYTES) {
-        r->taken_told = r->taken;
-        r->bytes_told = r->bytes;
+    if (r->taken - r->taken_published >= RING_CREDIT_SLOTS ||
+        r->bytes - r->bytes_published >= RING_CREDIT_BYTES) {
+        r->taken_published = r->taken;
+        r->bytes_published = r->bytes;
         rt_store_release(&r->mem->credit,
                          r->taken | (uint64_t)r->bytes << 32); /* after all reads of the slots */
     }

@@ -208,7 +208,7 @@ static int shm_send(struct btl_peer *peer, const struct btl_hdr *h, const void *
 static int drain(struct btl_shm *b, struct btl_shm_peer *p, int max)
 {
     struct ring_slot *s;
-    uint32_t w, told = p->rx.taken_told;
+    uint32_t w, published = p->rx.taken_published;
     int n = 0;
 
     while (n < max && (s = ring_look(&p->rx, &w))) {
@@ -223,7 +223,7 @@ static int drain(struct btl_shm *b, struct btl_shm_peer *p, int max)
         ring_take(&p->rx, len, in_bytes);
         n++;
     }
-    if (rt_unlikely(p->rx.taken_told != told))
+    if (rt_unlikely(p->rx.taken_published != published))
         /* credits were returned: the writer may sleep until it gets them */
         rt_bell_ring_at(p->tx.bell);
     return n;
@@ -241,8 +241,8 @@ static int work_step(struct btl_shm *b, struct btl_shm_peer *p)
 
     if (rt_list_empty(&p->xfers))
         rt_list_del(&p->work);
-    if (p->lost && !p->told) {
-        p->told = true;
+    if (p->lost && !p->notified) {
+        p->notified = true;
         senders_look(b);
         while (p->rx_on && drain(b, p, DRAIN_MAX) > 0) /* its last messages */
             continue;

@@ -43,7 +43,7 @@ struct btl_shm_peer {
     bool rx_on;                /* the peer's ring to this process is open and on the poll list */
     bool cma, cma_probed;      /* process_vm_readv works on the peer; has been tested */
     struct rt_list xfers;      /* puts and gets to the peer in progress, in order */
-    bool lost, told;     /* found gone while there was data to send; the engine has been notified */
+    bool lost, notified; /* found gone while there was data to send; the engine has been notified */
     struct rt_list work; /* in btl_shm.work while the peer needs work beyond its ring */
     uint64_t blocked_ns, blocked_at; /* time since the last credit, or 0; the limits then */
     uint32_t blocked_polls;

@@ -317,12 +317,12 @@ static void rejected(struct verbs_lane *l, const struct news *e)
     struct refusal r = { 0 };
     memcpy(&r, e->data, e->len < sizeof r ? e->len : sizeof r);
     const char *why = why_text[WHY_UNKNOWN];
-    bool told = r.magic == VERBS_MAGIC && r.why < sizeof why_text / sizeof *why_text;
-    if (!active(l->peer) || (!told && e->status == REJ_STALE)) {
+    bool explained = r.magic == VERBS_MAGIC && r.why < sizeof why_text / sizeof *why_text;
+    if (!active(l->peer) || (!explained && e->status == REJ_STALE)) {
         failed(l, e, false);
         return;
     }
-    if (told)
+    if (explained)
         why = why_text[r.why];
     else if (e->status == REJ_NOBODY || e->status == -ECONNREFUSED) /* -ECONNREFUSED: iWARP */
         why = "no process listens there";

@@ -201,7 +201,7 @@ static void reap(void)
 
 /* SIGTERM of an administrator, or of an allocation that ends.  The head is notified before the
  * ranks die. */
-static void told_to_end(void)
+static void on_end_signal(void)
 {
     struct frame_out o;
     if (agent.phase != AGENT_WAIT_TREE) {
@@ -230,7 +230,7 @@ static void read_signals(void)
         if (s.ssi_signo == SIGCHLD)
             reap();
         else if (s.ssi_signo == SIGTERM && agent.phase != AGENT_LEAVING)
-            told_to_end();
+            on_end_signal();
     }
 }
 

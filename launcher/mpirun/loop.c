@@ -191,8 +191,8 @@ static bool is_done(const struct loop *l)
 {
     if (l->job->nrunning > 0 || (l->job->suspect && !l->job->ending) || family_active(l->job))
         return false;
-    bool told = !l->job->head || head_finished(l->job->head);
-    if ((launch_io_idle(l->job) && told) || l->interrupts > 1 || launch_io_broken())
+    bool head_done = !l->job->head || head_finished(l->job->head);
+    if ((launch_io_idle(l->job) && head_done) || l->interrupts > 1 || launch_io_broken())
         return true;
     return rt_now_ns() >= l->linger_until_ns && !launch_io_busy();
 }

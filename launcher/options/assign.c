@@ -165,7 +165,7 @@ static int deal_ranks(struct deal *d, int left, bool may_exceed)
 
 /* ---- ranks that do not fit ---- */
 
-static bool slots_were_said(const struct deal *d)
+static bool slots_were_given(const struct deal *d)
 {
     for (int i = 0; i < d->nc; i++)
         if (d->c[i].host->slots_given || d->c[i].most)
@@ -294,7 +294,7 @@ static int assign_app(struct launch_job *job, struct deal *d)
         app->n = soften(app->soft, app->n);
     app->first = job->n;
     bool may_exceed = !d->o->ppr && !d->o->no_oversubscribe &&
-                      (d->o->oversubscribe || !slots_were_said(d));
+                      (d->o->oversubscribe || !slots_were_given(d));
     int left = deal_ranks(d, app->n, may_exceed);
     if (left && app->soft)
         left = deal_fewer(d, app, left);

@@ -17,7 +17,7 @@
 static _Alignas(RT_CACHE_LINE) char memory[RT_RESERVE_NBYTES];
 static struct {
     pthread_mutex_t lock;
-    bool told;
+    bool reported;
     uint16_t run[NBLOCKS]; /* blocks in the run that begins here; 0: no run in use begins here */
 } reserve = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -43,14 +43,14 @@ void *rt_reserve_take(size_t nbytes)
 {
     size_t n = nbytes / BLOCK + 1, at = NBLOCKS;
     pthread_mutex_lock(&reserve.lock);
-    bool told = reserve.told;
+    bool reported = reserve.reported;
     if (n < NBLOCKS)
         at = find(n);
     if (at < NBLOCKS)
         reserve.run[at] = (uint16_t)n;
-    reserve.told = true;
+    reserve.reported = true;
     pthread_mutex_unlock(&reserve.lock);
-    if (!told)
+    if (!reported)
         log_warn(BASE,
                  "out of memory (%zu bytes); calls in which other processes take part use a "
                  "reserve of %u bytes",

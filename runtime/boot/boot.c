@@ -605,8 +605,8 @@ _Noreturn void rt_boot_abort(int code, const char *msg)
 {
     limit_abort(code);
     rt_stdio_flush();
-    bool told = boot.connected && !PMIx_Abort(code, msg ? msg : "", NULL, 0);
-    if (!told && msg) /* no launcher, or no memory for a message to it */
+    bool aborted = boot.connected && !PMIx_Abort(code, msg ? msg : "", NULL, 0);
+    if (!aborted && msg) /* no launcher, or no memory for a message to it */
         log_error(BOOT, "%s; this process ends the job", msg);
     _exit(code);
 }

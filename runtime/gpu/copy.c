@@ -142,14 +142,14 @@ void move_kernels_look(struct move_state *m)
     m->no_kernels = cfg.gpu_engines || l->recalled || m->nrecalled;
 }
 
-void move_tell_late(struct move_state *m)
+void move_report_late(struct move_state *m)
 {
-    if (!m->told_late)
+    if (!m->reported_late)
         log_info(GPU,
                  "kernels of the application occupy GPU %d, so kernels of MPI do not start: short "
                  "copies use the copy engines meanwhile",
                  m->g->info.ordinal);
-    m->told_late = true;
+    m->reported_late = true;
     move_kernels_look(m);
 }
 

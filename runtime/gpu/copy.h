@@ -170,7 +170,7 @@ struct move_state {
     uint64_t norders;
     unsigned nevents;   /* running flights that end with an event */
     unsigned nrecalled; /* recalled batches that have not ended */
-    bool told_late;     /* reported that kernels do not start */
+    bool reported_late; /* reported that kernels do not start */
     bool no_kernels; /* copy engines do all copies: a kernel is recalled, or gpu_engines is set */
     cu_stream asked; /* stream of the last event that was queried */
     struct move_linger linger;
@@ -211,7 +211,7 @@ void move_by_engine(struct move_state *m, struct rt_gpu_op *op);
 /* Sets m->no_kernels.  Kernels do not start, because kernels of the application fill the device:
  * copy engines do all copies until the recalled kernels have ended. */
 void move_kernels_look(struct move_state *m);
-void move_tell_late(struct move_state *m);
+void move_report_late(struct move_state *m);
 /* Whether the context itself has failed, and not only one call. */
 bool move_is_dead(struct move_state *m, cu_result r);
 

@@ -187,7 +187,7 @@ static void recall(struct move_state *m, struct move_flight *f)
 {
     f->recalled = true;
     m->nrecalled++;
-    move_tell_late(m);
+    move_report_late(m);
     all_by_engine(m, f);
 }
 

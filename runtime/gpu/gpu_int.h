@@ -34,7 +34,7 @@ struct rt_gpu_pool {
     struct rt_list idle; /* blocks of which no buffer is in use, the longest idle first, */
     size_t nidle;        /* and their bytes */
     bool host;
-    bool told; /* a lack of memory has been reported */
+    bool reported; /* a lack of memory has been reported */
 };
 
 struct rt_gpu {

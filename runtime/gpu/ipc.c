@@ -37,7 +37,7 @@ static struct {
     uint8_t uuid[DEVICES_MAX][16]; /* of the devices that this process sees */
     int ndevices;                  /* -1: not queried yet; see devices_look() */
     /* A bit for each of this process's devices: reported already. */
-    uint64_t told_apart, told_unseen, told_refused;
+    uint64_t reported_apart, reported_unseen, reported_refused;
 } my = { .ndevices = -1 };
 
 static const uint8_t no_uuid[16];
@@ -211,11 +211,11 @@ static int ordinal_of(const uint8_t *uuid)
     return -1;
 }
 
-static bool first_time(uint64_t *told, int ordinal)
+static bool first_time(uint64_t *reported, int ordinal)
 {
     uint64_t bit = (uint64_t)1 << (ordinal % 64);
-    bool first = !(*told & bit);
-    *told |= bit;
+    bool first = !(*reported & bit);
+    *reported |= bit;
     return first;
 }
 
@@ -228,7 +228,7 @@ static int access_to(const struct rt_gpu *g, const struct rt_gpu_export *e)
 
     if (there < 0 || there == here->ordinal || rt_gpu_can_access(here->ordinal, there))
         return 0;
-    if (first_time(&my.told_apart, here->ordinal))
+    if (first_time(&my.reported_apart, here->ordinal))
         log_info(GPU,
                  "device %d (%s) has no access to the memory of device %d: messages between them "
                  "are staged through the host",
@@ -318,7 +318,7 @@ static int refused(struct rt_gpu *g, const struct rt_gpu_export *e, int err, cu_
     if (r == CU_ERROR_OUT_OF_MEMORY)
         err = -RT_ENOMEM;
     bool unseen = ordinal_of(e->uuid) < 0;
-    if (first_time(unseen ? &my.told_unseen : &my.told_refused, ordinal))
+    if (first_time(unseen ? &my.reported_unseen : &my.reported_refused, ordinal))
         log_info(GPU,
                  "memory of another process (%s, %llu bytes%s) could not be mapped for device %d: "
                  "%s; messages from it are staged",

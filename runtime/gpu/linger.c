@@ -307,7 +307,7 @@ static void recall(struct move_state *m)
 
     move_linger_poll(m); /* what the launch before has done */
     l->recalled = true;
-    move_tell_late(m);
+    move_report_late(m);
     l->reaped = l->posted;
     rt_store_release(&l->words->done, l->posted);
     other_ways(m, &m->large, &m->nlarge);

@@ -336,16 +336,16 @@ static cu_result move(const struct job *j, struct rt_gpu_pack p)
 int rt_gpu_pieces_now(struct rt_gpu *g, enum rt_gpu_kernel k, const struct rt_gpu_pack *p,
                       const struct rt_gpu_group *groups, bool device)
 {
-    static bool told;
+    static bool reported;
     struct job j = { .g = g, .pack = k == RT_GPU_PACK, .groups = groups };
     j.device = j.pack && device;
     int in = rt_gpu_enter(g);
     if (in < 0)
         return in;
-    if (!told)
+    if (!reported)
         log_info(GPU, "derived datatypes in device memory are copied without kernels on GPU %d",
                  g->info.ordinal);
-    told = true;
+    reported = true;
     cu_result r = move(&j, *p);
     rt_gpu_leave(in);
     if (r == CU_OK)

@@ -87,12 +87,12 @@ static int report(struct rt_gpu_block *b, cu_result r)
                  "no %s memory for %zu bytes of temporary data of GPU %d: using another "
                  "path",
                  place, b->len, b->owner->info.ordinal);
-    else if (!b->pool->told)
+    else if (!b->pool->reported)
         log_warn(GPU,
                  "no %s memory for a staging buffer of %zu bytes of GPU %d: messages use "
                  "slower paths, and fail where there is none",
                  place, b->len, b->owner->info.ordinal);
-    b->pool->told = b->pool->told || b->class <= LARGE;
+    b->pool->reported = b->pool->reported || b->class <= LARGE;
     return -RT_ENOMEM;
 }
 

@@ -23,7 +23,7 @@
 
 static struct {
     struct rt_regcache *cache; /* made at the first registration */
-    bool told_locked, told_gpu;
+    bool reported_locked, reported_gpu;
     /* Per device: methods of registering device memory that will never work, and the result for
      * messages. */
     struct {
@@ -126,9 +126,9 @@ static int reg_gpu(struct rt_ib_dev *d, int device, uintptr_t start, size_t len,
              "no: by dma-buf %s, by nvidia-peermem %s; staged through host memory",
              dmabuf_err == ENXIO ? "the CUDA driver refuses" : strerror(dmabuf_err),
              reg.gpu[device].no_peermem ? "the module is not loaded" : strerror(address_err));
-    if (!reg.told_gpu)
+    if (!reg.reported_gpu)
         log_info(IB, "%s cannot register device memory: %s", d->name, reg.gpu[device].how);
-    reg.told_gpu = true;
+    reg.reported_gpu = true;
     return -RT_ENOTSUP;
 }
 
@@ -145,9 +145,9 @@ static void log_locked_limit(const struct rt_ib_dev *d, size_t len)
 {
     const char *then = "; such messages are copied through small buffers";
     struct rlimit limit = { 0, 0 };
-    if (reg.told_locked)
+    if (reg.reported_locked)
         return;
-    reg.told_locked = true;
+    reg.reported_locked = true;
     getrlimit(RLIMIT_MEMLOCK, &limit);
     if (limit.rlim_cur == RLIM_INFINITY)
         log_warn(IB, "%s cannot register %zu bytes: no memory for its tables%s", d->name, len,

@@ -48,8 +48,8 @@ static void start_at(uint32_t slots, uint32_t bytes, uint32_t lap)
     ring_tx_init(&tx, &mem, &bell);
     ring_rx_init(&rx, &mem);
     tx.slots_open = tx.bytes_open = true;
-    tx.sent = tx.limit = rx.taken = rx.taken_told = slots;
-    tx.bytes = tx.bytes_limit = rx.bytes = rx.bytes_told = bytes;
+    tx.sent = tx.limit = rx.taken = rx.taken_published = slots;
+    tx.bytes = tx.bytes_limit = rx.bytes = rx.bytes_published = bytes;
     tx.lap = rx.lap = lap * RING_LAP_ONE;
     mem.credit = slots | (uint64_t)bytes << 32;
     uint32_t before = lap == 1 ? 0 : lap - 1;
