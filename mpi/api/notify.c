@@ -4,7 +4,9 @@
 #include "mpi/api/notify.h"
 #include "mpi/api/bind.h"
 #include "mpi/p2p/wait.h"
-#include "mpi/rma/rma.h"
+#include "mpi/rma/api.h"
+#include "mpi/rma/notify.h"
+#include "mpi/rma/progress.h"
 
 struct wm_win *wm_put_win(MPI_Win h, const char *arg, const char *call, int *err)
 {

@@ -12,12 +12,14 @@
  * scattered while all stripes of its range are held, in ascending order.  An element belongs to the
  * page of its first byte.  The pages of a target are spread over the stripes by a hash, so that
  * processes that go through equal parts of one target in step do not meet in one stripe. */
-#include "mpi/rma/rma.h"
+#include "mpi/rma/acc.h"
+#include "mpi/rma/acc_device.h"
+#include "mpi/rma/cma.h"
+#include "mpi/rma/element.h"
 #include "runtime/base/err.h"
 #include "runtime/base/idle.h"
-#include "runtime/mem/segment.h"
 #include "runtime/mem/peer.h"
-#include "mpi/rma/cma.h"
+#include "runtime/mem/segment.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,11 +6,17 @@
  * same elements; the kernel is started from the window's task, and so never beside an operation
  * that a message has started.  The origin sends no further accumulate to the target before this one
  * is complete, which keeps their order. */
+#include "mpi/rma/acc_bulk.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"
-#include "mpi/rma/rma.h"
+#include "mpi/rma/acc.h"
+#include "mpi/rma/element.h"
+#include "mpi/rma/map.h"
+#include "mpi/rma/message.h"
+#include "mpi/rma/origin.h"
+#include "mpi/rma/progress.h"
 #include "runtime/base/err.h"
 #include "runtime/reduce/gpu_codes.h"
 #include <stdlib.h>
@@ -191,7 +197,6 @@ static void step(struct wm_rma_fold *f)
 
 void wm_rma_folds_run(struct wm_rma *r)
 {
-    wm_rma_deferred_run(r);
     while (!r->folding && !rt_list_empty(&r->folds)) {
         struct wm_rma_fold *f = rt_container(r->folds.next, struct wm_rma_fold, link);
         rt_list_del(&f->link);

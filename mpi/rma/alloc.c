@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Bodies of the calls that create windows, attach memory, and ask for shared memory (MPI-5.0
  * sections 12.2.1 to 12.2.5). */
-#include "mpi/rma/create.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/info.h"
+#include "mpi/rma/create.h"
+#include "mpi/rma/info.h"
+#include "mpi/rma/map.h"
+#include "mpi/rma/target.h"
 #include "runtime/base/err.h"
 #include "runtime/mem/segment.h"
 #include <stdlib.h>

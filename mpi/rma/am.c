@@ -1,77 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations by messages, the origin's side.  What fits goes inside the message.  Longer puts and
- * gets go as ordinary messages on the window's communicator, so the engine's rendezvous moves them;
- * longer accumulates are cut.  The target executes messages in the order in which they were sent,
- * which is the order of accumulates that the standard requires. */
+/* Operations by messages, the origin's side; answer.c has the answers.  What fits goes inside the
+ * message.  Longer puts and gets go as ordinary messages on the window's communicator, so the
+ * engine's rendezvous moves them; longer accumulates are cut.  The target executes messages in the
+ * order in which they were sent, which is the order of accumulates that the standard requires. */
+#include "mpi/rma/am.h"
 #include "mpi/p2p/device.h"
+#include "mpi/p2p/engine.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
-#include "mpi/rma/rma.h"
-#include "mpi/p2p/engine.h"
 #include "mpi/p2p/send.h"
+#include "mpi/rma/acc_device.h"
+#include "mpi/rma/format.h"
+#include "mpi/rma/map.h"
+#include "mpi/rma/message.h"
+#include "mpi/rma/op.h"
+#include "mpi/rma/target.h"
+#include "mpi/rma/type.h"
 #include "runtime/base/err.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of a control message that even a transport with a very small eager limit carries. */
-#define LEAST_PAYLOAD 256u
 /* Bytes from which a copy costs more than a write of two parts. */
 #define APART_MIN 1024
-
-static struct {
-    char *p;
-    size_t nbytes;
-} scratch;
-
-char *wm_rma_scratch(size_t nbytes)
-{
-    if (nbytes > scratch.nbytes) {
-        char *p = realloc(scratch.p, nbytes);
-        if (!p)
-            return NULL;
-        scratch.p = p;
-        scratch.nbytes = nbytes;
-    }
-    return scratch.p;
-}
-
-void wm_rma_scratch_free(void)
-{
-    free(scratch.p);
-    scratch.p = NULL;
-    scratch.nbytes = 0;
-}
-
-size_t wm_rma_room(const struct wm_peer *p)
-{
-    size_t most = p->eager_max > LEAST_PAYLOAD ? p->eager_max : LEAST_PAYLOAD;
-    return most - sizeof(struct wm_rma_msg);
-}
-
-struct btl_hdr wm_rma_hdr(const struct wm_rma *r)
-{
-    return wm_hdr(WM_CONTROL, r->comm->ctx, WM_RMA_MESSAGE, r->comm->rank);
-}
-
-void wm_rma_send(struct wm_rma *r, struct wm_peer *p, int code, uint32_t id, int64_t value)
-{
-    struct wm_rma_msg m = { .code = (uint8_t)code, .id = id, .value = value };
-    wm_send_ctl(r->dom, p, wm_rma_hdr(r), &m, sizeof m);
-}
-
-int wm_rma_tag(uint32_t id, bool to_origin)
-{
-    return WM_TAG_PART | (int)(id & 0x07ffffffu) | (to_origin ? 0x08000000 : 0);
-}
-
-void wm_rma_ask(struct wm_rma *r, struct wm_rma_target *t, enum wm_want_kind kind)
-{
-    if (t->asked || wm_rma_target_peer(r, t) < 0)
-        return;
-    t->asked = true;
-    r->nasked++;
-    wm_rma_send(r, t->peer, WM_RMA_LOCK, 0, kind);
-}
 
 /* The head of an operation's messages; the target's layout has been sent to its slot before. */
 static int head_of(struct wm_rma_op *op, enum wm_rma_code code, struct wm_rma_msg *m)
@@ -239,7 +189,7 @@ static int send_head(struct wm_rma_op *op, const struct wm_rma_msg *m)
                       lent ? sizeof msg : sizeof msg.m);
 }
 
-static int bulk_data(struct wm_rma_op *op)
+int wm_rma_bulk_data(struct wm_rma_op *op)
 {
     struct wm_msg msg = bulk_msg(op, &op->a.origin, false);
     struct rt_req *q;
@@ -258,7 +208,7 @@ static int bulk_send(struct wm_rma_op *op, enum wm_rma_code code)
     if (err < 0)
         return err;
     sent(op, true);
-    return op->lent.mem ? 0 : bulk_data(op);
+    return op->lent.mem ? 0 : wm_rma_bulk_data(op);
 }
 
 /* The message and the announcement of the data leave together. */
@@ -365,7 +315,7 @@ static bool folds_at_once(const struct wm_rma_op *op)
 }
 
 /* No result will come; result_done() ends the operation. */
-static void fetch_fails(struct wm_rma_op *op, int err)
+void wm_rma_fetch_fails(struct wm_rma_op *op, int err)
 {
     op->err = op->err ? op->err : err;
     if (op->result_req)
@@ -387,9 +337,9 @@ static int fetch_bulk(struct wm_rma_op *op)
     op->result_req->arg = op;
     err = send_head(op, &m);
     if (!err && op->a.origin.type && !op->lent.mem)
-        err = bulk_data(op);
+        err = wm_rma_bulk_data(op);
     if (err < 0)
-        fetch_fails(op, err);
+        wm_rma_fetch_fails(op, err);
     return 0;
 }
 
@@ -453,23 +403,9 @@ static int send_cas(struct wm_rma_op *op)
                       (uint32_t)(sizeof msg.m + 2 * n));
 }
 
-/* Starts an operation that needs no message.  -RT_ENOTSUP: it needs one. */
-static int start_apart(struct wm_rma_op *op)
-{
-    bool moves = op->a.what < WM_RMA_DO_ACC;
-    if (op->t->path == WM_PATH_DEVICE)
-        return moves ? wm_rma_map_start(op) : wm_rma_change_start(op);
-    return op->t->path == WM_PATH_RDMA && moves ? wm_rma_net_start(op) : -RT_ENOTSUP;
-}
-
-int wm_rma_send_op(struct wm_rma_op *op)
+int wm_rma_am_send(struct wm_rma_op *op)
 {
     struct wm_peer *p = op->t->peer;
-    if (p->err)
-        return p->err;
-    int err = start_apart(op);
-    if (err != -RT_ENOTSUP)
-        return err;
     /* no copy of the data is made while the connection is full: the user's buffer holds them */
     if (p->blocked)
         return -RT_EAGAIN;
@@ -486,92 +422,4 @@ int wm_rma_send_op(struct wm_rma_op *op)
     default:
         return send_cas(op);
     }
-}
-
-/* ---- answers ---- */
-
-static struct wm_rma_op *op_of(const struct wm_rma *r, uint32_t id)
-{
-    struct wm_rma_op *op = rt_slab_get(&wm_rma_op_slab, id);
-    return op && op->rma == r ? op : NULL;
-}
-
-/* All messages up to the one with this number have been executed. */
-static void acked(struct wm_rma_target *t, uint32_t seq)
-{
-    if ((int32_t)(seq - t->acked) > 0)
-        t->acked = seq;
-}
-
-static void on_data(struct wm_rma_op *op, const struct wm_rma_msg *m, const char *data)
-{
-    bool get = op->a.what == WM_RMA_DO_GET;
-    const struct wm_rma_side *to = get ? &op->a.origin : &op->a.result;
-    int err = 0;
-    int which = get ? WM_RMA_ORIGIN : WM_RMA_RESULT;
-    if (rt_unlikely(op->a.on_device & which))
-        err = wm_rma_unpack(wm_rma_mem(&op->a, which), &to->type->layout, to->count, to->buf,
-                            m->pos, data, m->len);
-    else if (to->type->layout.contig)
-        memcpy(to->buf + m->pos, data, m->len);
-    else
-        rt_layout_unpack(&to->type->layout, to->count, to->buf, m->pos, data, m->len);
-    op->err = op->err ? op->err : err;
-    if (op->acks)
-        acked(op->t, op->seq);
-    op->back += m->len;
-    if (op->back == op->a.nbytes)
-        wm_rma_op_done(op, 0);
-}
-
-static void on_done(struct wm_rma_op *op, int err)
-{
-    op->answered = true;
-    if (op->acks)
-        acked(op->t, op->seq);
-    if (op->folds && op->a.fetches)
-        fetch_fails(op, err);
-    else if (op->bulk_req && op->a.what == WM_RMA_DO_GET)
-        /* no data will come: the cancellation ends in bulk_done() */
-        op->bulk_req->ops->cancel(op->bulk_req);
-    else if (op->bulk_req)
-        op->err = err;
-    else
-        wm_rma_op_done(op, err);
-}
-
-static void on_wanted(struct wm_rma_op *op)
-{
-    wm_rma_lend_refused(op);
-    int err = bulk_data(op);
-    if (err < 0 && op->a.fetches)
-        fetch_fails(op, err);
-    else if (err < 0)
-        wm_rma_op_done(op, err);
-}
-
-void wm_rma_on_answer(struct wm_rma *r, int rank, const struct wm_rma_msg *m, const char *data)
-{
-    struct wm_rma_op *op = m->code <= WM_RMA_WANTED ? op_of(r, m->id) : NULL;
-    struct wm_rma_target *t = wm_rma_target(r, rank);
-    if (!t)
-        rt_boot_abort(1, "out of memory for the state of a window");
-    if (m->code == WM_RMA_DATA && op)
-        on_data(op, m, data);
-    else if (m->code == WM_RMA_DONE && op)
-        on_done(op, (int)m->value);
-    else if (m->code == WM_RMA_WANTED && op)
-        on_wanted(op);
-    else if (m->code == WM_RMA_GRANT)
-        t->granted = true;
-    else if (m->code == WM_RMA_FLUSHED)
-        acked(t, (uint32_t)m->value);
-    else if (m->code == WM_RMA_FAILED)
-        wm_rma_note(t, (int)m->value);
-    else if (m->code == WM_RMA_POST)
-        t->post_seen = true;
-    else if (m->code == WM_RMA_KEY_GIVEN)
-        wm_rma_net_on_key(r, t, m, data);
-    if (!rt_list_empty(&t->queue))
-        wm_rma_target_run(r, t);
 }

@@ -10,67 +10,33 @@
 #include "mpi/rma/create.h"
 #include "mpi/api/bodies.h"
 #include "mpi/base/attr.h"
-#include "mpi/core/commnew.h"
 #include "mpi/coll/exch.h"
 #include "mpi/core/comm.h"
+#include "mpi/core/commnew.h"
 #include "mpi/core/ctx.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/info.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/pack_any.h"
+#include "mpi/rma/epoch.h"
+#include "mpi/rma/flush.h"
+#include "mpi/rma/format.h"
+#include "mpi/rma/helper.h"
+#include "mpi/rma/info.h"
+#include "mpi/rma/map.h"
+#include "mpi/rma/net.h"
+#include "mpi/rma/origin.h"
+#include "mpi/rma/progress.h"
+#include "mpi/rma/quick.h"
+#include "mpi/rma/sync.h"
+#include "mpi/rma/target.h"
+#include "mpi/rma/type.h"
+#include "mpi/rma/windows.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/mem/segment.h"
 #include <stdlib.h>
 #include <string.h>
-
-#define CTX_BUCKETS 256
-static struct wm_rma *by_ctx[CTX_BUCKETS];
-static unsigned nwindows;
-
-struct wm_rma *wm_rma_of_ctx(uint32_t ctx)
-{
-    struct wm_rma *r = by_ctx[ctx / 2 % CTX_BUCKETS];
-    while (r && r->comm->ctx != ctx)
-        r = r->next;
-    return r;
-}
-
-static void peer_down(struct wm_domain *d, struct wm_peer *p)
-{
-    (void)d;
-    for (int i = 0; i < CTX_BUCKETS; i++)
-        for (struct wm_rma *r = by_ctx[i]; r; r = r->next)
-            wm_rma_peer_gone(r, p);
-}
-
-/* A member may have died since it has sent all its messages of this creation. */
-static void enlist(struct wm_rma *r)
-{
-    struct wm_rma **bucket = &by_ctx[r->comm->ctx / 2 % CTX_BUCKETS];
-    r->next = *bucket;
-    *bucket = r;
-    r->dom->rma = wm_rma_on_recv;
-    r->dom->rma_down = peer_down;
-    nwindows++;
-    for (int i = 0; i < r->comm->size; i++) {
-        struct wm_peer *p = wm_domain_known(r->dom, wm_group_proc(r->comm->group, i));
-        if (p && p->err)
-            wm_rma_peer_gone(r, p);
-    }
-}
-
-static void delist(struct wm_rma *r)
-{
-    struct wm_rma **p = &by_ctx[r->comm->ctx / 2 % CTX_BUCKETS];
-    while (*p && *p != r)
-        p = &(*p)->next;
-    if (!*p)
-        return;
-    *p = r->next;
-    if (--nwindows == 0)
-        wm_rma_scratch_free();
-}
 
 /* ---- the window's file ---- */
 
@@ -173,6 +139,9 @@ int wm_rma_look(const void *base, int64_t nbytes, bool *device)
     return err < 0 ? wm_any_error(err) : MPI_SUCCESS;
 }
 
+/* Other processes of the host read it to find out whether they have access. */
+static const char probe = 1;
+
 /* Fills the own control block. */
 static void publish(struct wm_rma *r, const struct wm_rma_plan *p, int64_t off, bool device)
 {
@@ -188,7 +157,7 @@ static void publish(struct wm_rma *r, const struct wm_rma_plan *p, int64_t off, 
     c->unit = r->unit;
     c->by_messages = wm_rma_by_messages();
     c->on_device = device;
-    c->probe = (uint64_t)(uintptr_t)&nwindows;
+    c->probe = (uint64_t)(uintptr_t)&probe;
     if (p->dynamic) {
         c->where = WM_RMA_DYNAMIC;
     } else if (!p->nbytes) {
@@ -343,9 +312,23 @@ static void host_free(struct wm_rma_host *h)
     free(h->share);
 }
 
+static void targets_free(struct wm_rma *r)
+{
+    wm_rma_quick_forget(r);
+    for (int i = 0; i < WM_RMA_BUCKETS; i++)
+        for (struct wm_rma_target *t = r->target[i], *next; t; t = next) {
+            next = t->next;
+            wm_rma_types_free(t);
+            wm_rma_maps_free(t);
+            wm_rma_net_detach(t);
+            free(t);
+        }
+    r->last = NULL;
+}
+
 static void rma_free(struct wm_rma *r)
 {
-    wm_rma_targets_free(r);
+    targets_free(r);
     wm_rma_origins_free(r);
     wm_rma_map_withdraw(r);
     wm_rma_net_close(r);
@@ -388,7 +371,7 @@ static int build(struct wm_win *w, struct wm_comm *c, const struct wm_rma_plan *
         failed = shared_error(err, &p);
     if (!failed)
         failed = wm_rma_set_hints(r, p.info);
-    enlist(r);
+    wm_rma_enlist(r);
     err = agree(r, failed);
     rt_share_unlink(&r->file);
     rt_share_seal(&r->file);
@@ -401,7 +384,7 @@ static void dispose(struct wm_win *w)
     struct wm_rma *r = w->rma;
     wm_rma_helper_leave(r);
     rt_lock(&c->dom->lock);
-    delist(r);
+    wm_rma_delist(r);
     rma_free(r);
     wm_comm_unref(c);
     rt_unlock(&c->dom->lock);

@@ -2,9 +2,14 @@
 /* Operations on memory that this process can reach: by a pointer, or in private memory of another
  * process by process_vm_readv and process_vm_writev.  The origin's buffers may be device memory.
  * Operations are complete on return. */
+#include "mpi/rma/direct.h"
 #include "mpi/p2p/device.h"
-#include "mpi/rma/rma.h"
+#include "mpi/rma/acc.h"
 #include "mpi/rma/cma.h"
+#include "mpi/rma/element.h"
+#include "mpi/rma/notify.h"
+#include "mpi/rma/op.h"
+#include "mpi/rma/target.h"
 #include "runtime/base/copy.h"
 #include "runtime/base/err.h"
 #include <stdlib.h>

@@ -10,9 +10,10 @@
  * membarrier(2), then waits until each has finished its change.  Where a process has no
  * membarrier(2), windows begin with stripes.  A process that has threads does not change elements
  * in this way, because its word is for one thread. */
+#include "mpi/rma/element.h"
 #include "mpi/op/op.h"
+#include "mpi/rma/op.h"
 #include "mpi/rma/quick.h"
-#include "mpi/rma/rma.h"
 #include "runtime/base/idle.h"
 #include "runtime/mem/segment.h"
 #include <string.h>

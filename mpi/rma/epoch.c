@@ -2,7 +2,8 @@
 /* Epochs: which call is legal when (MPI-5.0 section 12.5), as one table.  Everything else is
  * MPI_ERR_RMA_SYNC.  Access and exposure epochs are independent of each other, except that a fence
  * opens both. */
-#include "mpi/rma/rma.h"
+#include "mpi/rma/epoch.h"
+#include "mpi/rma/target.h"
 
 #define IN(access) (1u << WM_ACCESS_##access)
 #define CLOSED (IN(NONE) | IN(OPEN))
@@ -68,4 +69,22 @@ int wm_rma_may_with(struct wm_rma *r, enum wm_rma_move move, const struct wm_rma
     if (r->access == WM_ACCESS_OPEN && move == WM_MOVE_OPERATION)
         r->access = WM_ACCESS_FENCE;
     return MPI_SUCCESS;
+}
+
+bool wm_rma_ready(const struct wm_rma *r, const struct wm_rma_target *t)
+{
+    switch (r->access) {
+    case WM_ACCESS_START:
+        if (r->nocheck)
+            return true;
+        if (t->by_ctl)
+            return rt_load_acquire(&r->ctl->from[t->local].posts) != t->posts_seen;
+        return t->post_seen;
+    case WM_ACCESS_LOCK:
+        return t->nocheck || (t->by_ctl ? t->want.state == WM_WANT_HELD : t->granted);
+    case WM_ACCESS_LOCK_ALL:
+        return r->nocheck || (t->by_ctl ? r->all.state == WM_WANT_HELD : t->granted);
+    default:
+        return true;
+    }
 }

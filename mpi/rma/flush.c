@@ -4,21 +4,13 @@
  * last message, and only on request: by a message of a flush, or by a flag in a put or accumulate
  * where the program flushes each of them.  Messages are executed in order, so a message with data
  * for the origin acknowledges, too. */
-#include "mpi/rma/rma.h"
+#include "mpi/rma/flush.h"
 #include "mpi/api/bodies.h"
+#include "mpi/rma/epoch.h"
+#include "mpi/rma/message.h"
+#include "mpi/rma/progress.h"
+#include "mpi/rma/target.h"
 #include "runtime/base/err.h"
-
-void wm_rma_activate(struct wm_rma *r, struct wm_rma_target *t)
-{
-    if (rt_list_empty(&t->active))
-        rt_list_append(&r->active, &t->active);
-}
-
-void wm_rma_note(struct wm_rma_target *t, int rt_err)
-{
-    if (!t->err)
-        t->err = rt_err;
-}
 
 static bool at_origin(struct wm_rma *r, struct wm_rma_target *t)
 {

@@ -9,10 +9,11 @@
  * first such window on.
  *
  * Called without the domain's lock. */
+#include "mpi/rma/helper.h"
 #include "mpi/core/info.h"
 #include "mpi/core/life.h"
 #include "mpi/p2p/wait.h"
-#include "mpi/rma/rma.h"
+#include "mpi/rma/progress.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/log.h"
 #include "runtime/base/thread.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Hints of windows (MPI-5.0 section 12.2.8): which are known, their defaults, and which values are
  * accepted.  A hint with another value is ignored. */
-#include "mpi/rma/rma.h"
+#include "mpi/rma/info.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/info.h"
 #include "mpi/core/session.h"

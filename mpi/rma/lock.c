@@ -8,7 +8,8 @@
  * some tens of nanoseconds.  An exclusive lock of a target takes two words in turn: first the
  * host's word, which MPI_Win_lock_all holds in the other mode, then the target's.  So
  * MPI_Win_lock_all costs one word for all targets of a host. */
-#include "mpi/rma/rma.h"
+#include "mpi/rma/lock.h"
+#include "mpi/rma/progress.h"
 #include "runtime/base/idle.h"
 #include "runtime/mem/segment.h"
 

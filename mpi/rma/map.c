@@ -4,7 +4,10 @@
  * origin maps the memory for the device that copies, and that device copies without the target's
  * help: puts and gets of contiguous elements at the target.  Accumulates: acc_origin.c.  The data
  * of long ones are mapped the other way: the origin lends them to the target. */
-#include "mpi/rma/rma.h"
+#include "mpi/rma/map.h"
+#include "mpi/rma/notify.h"
+#include "mpi/rma/op.h"
+#include "mpi/rma/target.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include <stdlib.h>
@@ -302,20 +305,13 @@ bool wm_rma_lend(struct wm_rma_op *op, char key[WM_RMA_KEY])
     struct btl_peer *bp = connection(op->rma, t->rank);
     if (bp && lend(op, bp, key) >= 0)
         return true;
-    wm_rma_lend_end(op);
+    wm_rma_op_unlend(op);
     return false;
-}
-
-void wm_rma_lend_end(struct wm_rma_op *op)
-{
-    if (op->lent.mem)
-        op->lent.ops->mem_dereg(op->lent.mem);
-    op->lent.mem = NULL;
 }
 
 void wm_rma_lend_refused(struct wm_rma_op *op)
 {
-    wm_rma_lend_end(op);
+    wm_rma_op_unlend(op);
     op->t->lend_skip = TRY_AGAIN;
 }
 

@@ -5,9 +5,13 @@
  * device memory and puts with a notification always go by messages.
  *
  * The transport borrows the operation until it calls done(), also after the target has gone. */
-#include "mpi/rma/rma.h"
+#include "mpi/rma/net.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/send.h"
+#include "mpi/rma/format.h"
+#include "mpi/rma/message.h"
+#include "mpi/rma/op.h"
+#include "mpi/rma/target.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include <string.h>
@@ -17,12 +21,6 @@
 #define FLYING_MAX 128
 
 enum net_state { NET_NEW, NET_ASKED, NET_OPEN, NET_REFUSED };
-
-bool wm_rma_net_offers(const struct wm_peer *p)
-{
-    const struct btl_caps *c = &p->eager->btl->caps;
-    return (c->flags & BTL_WINDOW) && (c->rma_mem & RT_MEM_BIT(RT_MEM_HOST));
-}
 
 /* ---- the target ---- */
 

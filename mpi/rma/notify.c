@@ -3,9 +3,11 @@
  * its data are in the target's memory.  The counters lie in the target's control block.  Origins
  * that reach the memory increment the counter themselves and wake the target; for messages the
  * target does.  MPI procedures: mpi/api/notify.c. */
-#include "mpi/p2p/wait.h"
-#include "mpi/rma/rma.h"
+#include "mpi/rma/notify.h"
 #include "mpi/p2p/engine.h"
+#include "mpi/p2p/wait.h"
+#include "mpi/rma/progress.h"
+#include "mpi/rma/target.h"
 #include "runtime/mem/segment.h"
 
 static uint32_t *word_of(struct wm_rma_ctl *ctl, int note)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Progress of operations and locks that wait: operations for a target that has not posted or whose
- * lock is not held yet, locks with other holders, messages that found no room.  While a window has
- * any of these, it is one of the domain's tasks, so every call that makes progress advances it;
- * programs without such windows pay nothing.  Also how calls wait. */
-#include "mpi/p2p/wait.h"
-#include "mpi/rma/quick.h"
-#include "mpi/rma/rma.h"
+/* How calls wait: until a condition is met, or a process of the window has gone.  Also what makes a
+ * window one of the domain's tasks while it has something that waits; the task is in windows.c. */
+#include "mpi/rma/progress.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/send.h"
+#include "mpi/p2p/wait.h"
+#include "mpi/rma/epoch.h"
+#include "mpi/rma/quick.h"
+#include "mpi/rma/target.h"
 #include "runtime/base/err.h"
 #include "runtime/mem/segment.h"
 #include <time.h>
@@ -22,24 +22,6 @@
  * take several times as long; as in a collective call (mpi/coll/call.c). */
 #define NEAR_POLLS 100
 
-bool wm_rma_ready(const struct wm_rma *r, const struct wm_rma_target *t)
-{
-    switch (r->access) {
-    case WM_ACCESS_START:
-        if (r->nocheck)
-            return true;
-        if (t->by_ctl)
-            return rt_load_acquire(&r->ctl->from[t->local].posts) != t->posts_seen;
-        return t->post_seen;
-    case WM_ACCESS_LOCK:
-        return t->nocheck || (t->by_ctl ? t->want.state == WM_WANT_HELD : t->granted);
-    case WM_ACCESS_LOCK_ALL:
-        return r->nocheck || (t->by_ctl ? r->all.state == WM_WANT_HELD : t->granted);
-    default:
-        return true;
-    }
-}
-
 void wm_rma_poll(struct wm_rma *r)
 {
     const unsigned turns = 8; /* divides WM_RMA_QUICK_TURNS */
@@ -47,67 +29,13 @@ void wm_rma_poll(struct wm_rma *r)
         wm_progress(r->dom);
 }
 
-static int pump(struct coll_task *k)
-{
-    struct wm_rma *r = rt_container(k, struct wm_rma, pump);
-    struct rt_list *l, *tmp;
-    rt_list_each_safe (l, tmp, &r->wants) {
-        struct wm_rma_want *w = rt_container(l, struct wm_rma_want, link);
-        if (!wm_rma_want_step(r, w))
-            continue;
-        rt_list_del(&w->link);
-        if (w->granted)
-            w->granted(r, w);
-    }
-    wm_rma_folds_run(r);
-    rt_list_each_safe (l, tmp, &r->busy)
-        wm_rma_target_run(r, rt_container(l, struct wm_rma_target, busy));
-    if (!rt_list_empty(&r->wants) || !rt_list_empty(&r->busy) || r->folding ||
-        !rt_list_empty(&r->folds) || !rt_list_empty(&r->deferred))
-        return 0;
-    r->pumping = false;
-    return 1;
-}
-
 void wm_rma_pump_need(struct wm_rma *r)
 {
     if (r->pumping)
         return;
     r->pumping = true;
-    r->pump = (struct coll_task){ .step = pump };
+    r->pump = (struct coll_task){ .step = r->run };
     wm_domain_add_task(r->dom, &r->pump);
-}
-
-void wm_rma_queue(struct wm_rma *r, struct wm_rma_target *t, struct wm_rma_op *op)
-{
-    rt_list_append(&t->queue, &op->link);
-    op->local = true;
-    t->nlocal++;
-    wm_rma_activate(r, t);
-    wm_rma_target_run(r, t);
-    if (!rt_list_empty(&t->queue)) {
-        if (rt_list_empty(&t->busy))
-            rt_list_append(&r->busy, &t->busy);
-        wm_rma_pump_need(r);
-    }
-}
-
-void wm_rma_target_run(struct wm_rma *r, struct wm_rma_target *t)
-{
-    while (!rt_list_empty(&t->queue)) {
-        struct wm_rma_op *op = rt_container(t->queue.next, struct wm_rma_op, link);
-        if (!wm_rma_ready(r, t)) {
-            if (r->access == WM_ACCESS_LOCK_ALL && !t->by_ctl)
-                wm_rma_ask(r, t, WM_WANT_SHARED);
-            return;
-        }
-        int err = wm_rma_sends(t) ? wm_rma_send_op(op) : wm_rma_execute(r, t, &op->a);
-        if (err == -RT_EAGAIN)
-            return;
-        if (err < 0 || !wm_rma_sends(t))
-            wm_rma_op_done(op, err);
-    }
-    rt_list_del(&t->busy);
 }
 
 struct wait {

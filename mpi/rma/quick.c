@@ -3,7 +3,8 @@
  * epoch on a target, and ends with the epoch.  The end of an epoch leaves the row's facts in place,
  * so that the next MPI_Win_lock of the target only opens it again. */
 #include "mpi/rma/quick.h"
-#include "mpi/rma/rma.h"
+#include "mpi/rma/epoch.h"
+#include "mpi/rma/target.h"
 #include <string.h>
 
 struct wm_rma_quick wm_rma_quick[WM_RMA_QUICK];

@@ -405,6 +405,17 @@ static inline bool wm_rma_quick_flush_local(int rank, MPI_Win win)
     return done;
 }
 
+/* quick.c: the table, from the long path. */
+/* An operation on the target has been carried out in memory, or its lock is held. */
+void wm_rma_quick_open(struct wm_rma *r, struct wm_rma_target *t);
+/* The epoch with the target, or with all targets, ends. */
+void wm_rma_quick_close(const struct wm_rma *r, const struct wm_rma_target *t);
+void wm_rma_quick_close_all(const struct wm_rma *r);
+/* An accumulate with this operation and type of the target is allowed. */
+struct wm_op;
+void wm_rma_quick_learn(const struct wm_op *o, const struct wm_type *t);
+void wm_rma_quick_forget(const struct wm_rma *r); /* the targets are about to be freed */
+
 /* sync.c: locks that no process holds in the other mode.  They change the epoch, therefore only
  * without threads. */
 bool wm_rma_quick_lock(int lock_type, int rank, int assert, MPI_Win win);

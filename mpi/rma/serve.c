@@ -2,15 +2,28 @@
 /* The target's side of messages: operations, locks and completions of origins that do not reach
  * this process's memory or control blocks.  Called from the transports' upcall, so nothing here
  * waits for another process; a stripe is held for microseconds. */
+#include "mpi/rma/serve.h"
 #include "mpi/p2p/device.h"
+#include "mpi/p2p/engine.h"
 #include "mpi/p2p/malformed.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
-#include "mpi/rma/rma.h"
-#include "mpi/p2p/engine.h"
 #include "mpi/p2p/send.h"
+#include "mpi/rma/acc.h"
+#include "mpi/rma/acc_bulk.h"
+#include "mpi/rma/acc_device.h"
+#include "mpi/rma/element.h"
+#include "mpi/rma/format.h"
+#include "mpi/rma/lock.h"
+#include "mpi/rma/map.h"
+#include "mpi/rma/message.h"
+#include "mpi/rma/net.h"
+#include "mpi/rma/notify.h"
+#include "mpi/rma/origin.h"
+#include "mpi/rma/progress.h"
+#include "mpi/rma/range.h"
+#include "mpi/rma/type.h"
 #include "runtime/base/err.h"
-#include "runtime/mem/segment.h"
 #include "runtime/base/log.h"
 #include <stdlib.h>
 #include <string.h>
@@ -41,73 +54,6 @@ struct transfer {
     void *discard; /* buffer for data that are out of range */
 };
 
-static struct wm_rma_origin *origin_of(struct wm_rma *r, int rank, struct wm_peer *p)
-{
-    struct wm_rma_origin **bucket = &r->origin[rank % WM_RMA_BUCKETS], *o = *bucket;
-    while (o && o->rank != rank)
-        o = o->next;
-    if (o)
-        return o;
-    o = calloc(1, sizeof *o);
-    if (!o)
-        rt_boot_abort(1, "out of memory for the state of a window");
-    o->rank = rank;
-    o->peer = p;
-    rt_list_init(&o->want.link);
-    o->next = *bucket;
-    *bucket = o;
-    return o;
-}
-
-void wm_rma_origins_free(struct wm_rma *r)
-{
-    for (int i = 0; i < WM_RMA_BUCKETS; i++)
-        for (struct wm_rma_origin *o = r->origin[i], *next; o; o = next) {
-            next = o->next;
-            wm_rma_slots_free(o);
-            free(o);
-        }
-}
-
-/* Attached as one region or as several that adjoin.  Regions are sorted and do not overlap. */
-static bool is_attached(const struct wm_rma *r, uint64_t low, uint64_t high)
-{
-    for (int i = 0; i < r->nregions && low < high && r->region[i].base <= low; i++) {
-        uint64_t end = r->region[i].base + r->region[i].nbytes;
-        low = end > low ? end : low;
-    }
-    return low >= high;
-}
-
-bool wm_rma_in_window(const struct wm_rma *r, int64_t low, int64_t high)
-{
-    if (r->win->flavor != MPI_WIN_FLAVOR_DYNAMIC)
-        return low >= 0 && low <= high && (uint64_t)high <= r->nbytes;
-    return low >= 0 && low <= high && is_attached(r, (uint64_t)low, (uint64_t)high);
-}
-
-struct cover {
-    const struct wm_rma *r;
-    int64_t at; /* of the element */
-    bool all;
-};
-
-static void cover(void *arg, int64_t off, int64_t len, int64_t stride, int64_t nrep)
-{
-    struct cover *c = arg;
-    for (int64_t i = 0, at = c->at + off; i < nrep && c->all; i++, at += stride)
-        c->all = wm_rma_in_window(c->r, at, at + len);
-}
-
-bool wm_rma_pieces_in_window(const struct wm_rma *r, const struct rt_layout *l, int64_t count,
-                             int64_t at)
-{
-    struct cover c = { .r = r, .at = at, .all = true };
-    for (int64_t i = 0; i < count && c.all; i++, c.at += l->extent)
-        rt_layout_each(l, cover, &c);
-    return c.all;
-}
-
 /* Memory of a dynamic window may be of several kinds: each message's is resolved. */
 static int resolve(struct job *j)
 {
@@ -132,7 +78,7 @@ static int locate(struct job *j)
         rt_layout_basic(&j->contig, each, each, m->elem);
         j->layout = &j->contig;
     } else {
-        j->layout = m->slot < WM_RMA_SLOTS ? j->o->slot[m->slot] : NULL;
+        j->layout = m->slot < WM_RMA_SLOTS ? j->o->layouts.slot[m->slot] : NULL;
         if (!j->layout)
             wm_malformed(&j->o->peer->proc, "layout %u of a window, which it has not sent",
                          m->slot);
@@ -387,7 +333,7 @@ static void operation(struct job *j)
 
 static void on_type(struct job *j)
 {
-    int err = wm_rma_on_type(j->o, j->m, j->data);
+    int err = wm_rma_on_type(&j->o->layouts, j->m, j->data);
     if (err == -RT_ENOMEM)
         rt_boot_abort(1, "out of memory for the datatype of a window's operation");
     if (err < 0)
@@ -447,73 +393,22 @@ void wm_rma_deferred_run(struct wm_rma *r)
 {
     while (!r->folding && !rt_list_empty(&r->deferred)) {
         struct deferred *w = rt_container(r->deferred.next, struct deferred, link);
-        struct job j = { .r = r, .o = origin_of(r, w->rank, w->from), .m = &w->m, .data = w->data };
+        struct job j = {
+            .r = r, .o = wm_rma_origin(r, w->rank, w->from), .m = &w->m, .data = w->data
+        };
         rt_list_del(&w->link);
         dispatch(&j);
         free(w);
     }
 }
 
-void wm_rma_on_recv(struct wm_domain *d, struct wm_peer *from, const struct btl_hdr *h,
-                    const void *data, size_t len)
+void wm_rma_serve(struct wm_rma *r, struct wm_peer *from, int rank, const struct wm_rma_msg *m,
+                  const char *data, size_t len)
 {
-    struct wm_rma_msg m;
-    struct wm_rma *r = wm_rma_of_ctx(h->ctx & WM_CTX_MASK);
-    (void)d;
-    if (!r || len < sizeof m)
-        wm_malformed(&from->proc, "for a window that does not exist");
-    memcpy(&m, data, sizeof m);
-    size_t head = m.flags & WM_RMA_APART ? WM_RMA_HEAD : sizeof m;
-    const char *at = (const char *)data + head;
-    if (m.code >= WM_RMA_DATA) {
-        wm_rma_on_answer(r, (int)h->src, &m, at);
-        return;
-    }
     if (rt_unlikely(r->folding || !rt_list_empty(&r->deferred))) {
-        defer(r, from, (int)h->src, &m, at, len - head);
+        defer(r, from, rank, m, data, len);
         return;
     }
-    struct job j = { .r = r, .o = origin_of(r, (int)h->src, from), .m = &m, .data = at };
+    struct job j = { .r = r, .o = wm_rma_origin(r, rank, from), .m = m, .data = data };
     dispatch(&j);
-}
-
-/* ---- a process has gone ---- */
-
-static void fail_ops(struct rt_list *list, int err)
-{
-    struct rt_list *l, *tmp;
-    rt_list_each_safe (l, tmp, list) {
-        struct wm_rma_op *op = rt_container(l, struct wm_rma_op, link);
-        op->answered = true;
-        if (op->bulk_req || op->result_req || op->copying || op->flying)
-            op->err = err; /* the engine ends the message, the device the copy, the transport the
-                            * transfer */
-        else
-            wm_rma_op_done(op, err);
-    }
-}
-
-static void origin_gone(struct wm_rma *r, struct wm_rma_origin *o)
-{
-    if (o->want.state == WM_WANT_HELD)
-        wm_rma_release(r, &o->want); /* one that waits is released when it is granted */
-}
-
-void wm_rma_peer_gone(struct wm_rma *r, const struct wm_peer *p)
-{
-    for (int i = 0; i < WM_RMA_BUCKETS; i++) {
-        for (struct wm_rma_target *t = r->target[i]; t; t = t->next)
-            if (t->peer == p) {
-                fail_ops(&t->queue, p->err);
-                fail_ops(&t->flight, p->err);
-            }
-        for (struct wm_rma_origin *o = r->origin[i]; o; o = o->next)
-            if (o->peer == p)
-                origin_gone(r, o);
-    }
-    int local = p->proc.ns == 0 ? rt_node_attached(p->proc.rank) : -1;
-    if (local >= 0 && r->ctl && wm_rma_has_left(r, local))
-        return;
-    if (!r->dead && wm_group_find(r->comm->group, p->proc) >= 0)
-        r->dead = (int)p->proc.rank + 1;
 }

@@ -2,13 +2,19 @@
 /* Bodies of the synchronisation calls (MPI-5.0 section 12.5): fence, post-start-complete-wait,
  * locks.  Within a host, a process notifies another by a word in a control block and a ring of the
  * bell; processes of other hosts get messages. */
-#include "mpi/p2p/wait.h"
-#include "mpi/rma/quick.h"
-#include "mpi/rma/rma.h"
+#include "mpi/rma/sync.h"
 #include "mpi/api/bodies.h"
 #include "mpi/coll/call.h"
 #include "mpi/core/group.h"
 #include "mpi/p2p/flow.h"
+#include "mpi/p2p/wait.h"
+#include "mpi/rma/epoch.h"
+#include "mpi/rma/flush.h"
+#include "mpi/rma/lock.h"
+#include "mpi/rma/message.h"
+#include "mpi/rma/progress.h"
+#include "mpi/rma/quick.h"
+#include "mpi/rma/target.h"
 #include "runtime/base/err.h"
 #include "runtime/mem/segment.h"
 #include <stdlib.h>

@@ -2,14 +2,14 @@
 /* What an origin knows of its targets.  The state of a target is made when its rank is first named,
  * in a hash table, so a window over many processes costs only for the targets that are used.  The
  * path to a target is chosen then, by path.c. */
+#include "mpi/rma/target.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/send.h"
-#include "mpi/rma/rma.h"
 #include "mpi/rma/format.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/log.h"
-#include "runtime/mem/segment.h"
 #include "runtime/mem/peer.h"
+#include "runtime/mem/segment.h"
 #include <stdlib.h>
 
 bool wm_rma_by_messages(void) { return cfg.rma_path == WM_RMA_FORCE_AM; }
@@ -34,13 +34,19 @@ static bool has_device(const struct wm_rma_target *t)
     return t->ctl && rt_load_acquire(&t->ctl->on_device);
 }
 
+static bool offers_rdma(const struct wm_peer *p)
+{
+    const struct btl_caps *c = &p->eager->btl->caps;
+    return (c->flags & BTL_WINDOW) && (c->rma_mem & RT_MEM_BIT(RT_MEM_HOST));
+}
+
 /* Whether the transport to the target may access its memory.  Asked only where that decides,
  * because it sets up the peer. */
 static bool has_rdma(struct wm_rma *r, struct wm_rma_target *t)
 {
     bool asked = !t->ctl || cfg.rma_path == WM_RMA_FORCE_RDMA;
     return asked && r->win->flavor != MPI_WIN_FLAVOR_DYNAMIC && t->rank != r->comm->rank &&
-           wm_rma_target_peer(r, t) == 0 && wm_rma_net_offers(t->peer);
+           wm_rma_target_peer(r, t) == 0 && offers_rdma(t->peer);
 }
 
 static void reach(struct wm_rma *r, struct wm_rma_target *t)
@@ -123,24 +129,22 @@ int wm_rma_named(struct wm_rma *r, int rank, struct wm_rma_target **out)
                : wm_err(MPI_ERR_NO_MEM, "no memory for the state of rank %d", rank);
 }
 
-void wm_rma_targets_free(struct wm_rma *r)
-{
-    wm_rma_quick_forget(r);
-    for (int i = 0; i < WM_RMA_BUCKETS; i++)
-        for (struct wm_rma_target *t = r->target[i], *next; t; t = next) {
-            next = t->next;
-            wm_rma_types_free(t);
-            wm_rma_maps_free(t);
-            wm_rma_net_detach(t);
-            free(t);
-        }
-    r->last = NULL;
-}
-
 int wm_rma_target_peer(struct wm_rma *r, struct wm_rma_target *t)
 {
     if (t->peer)
         return t->peer->err;
     int err = wm_comm_peer(r->comm, t->rank, &t->peer);
     return err < 0 ? err : t->peer->err;
+}
+
+void wm_rma_activate(struct wm_rma *r, struct wm_rma_target *t)
+{
+    if (rt_list_empty(&t->active))
+        rt_list_append(&r->active, &t->active);
+}
+
+void wm_rma_note(struct wm_rma_target *t, int rt_err)
+{
+    if (!t->err)
+        t->err = rt_err;
 }

@@ -4,9 +4,12 @@
  * slot.  The origin overwrites the slot that was used longest ago, so the target's memory is
  * bounded and the target never has to refuse.  Messages arrive in order, so an operation finds the
  * layout that was in its slot when the operation was sent. */
-#include "mpi/rma/rma.h"
+#include "mpi/rma/type.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/send.h"
+#include "mpi/rma/format.h"
+#include "mpi/rma/message.h"
+#include "mpi/rma/target.h"
 #include "runtime/base/err.h"
 #include "runtime/layout/serialize.h"
 #include <stdlib.h>
@@ -96,38 +99,38 @@ static void slot_free(struct rt_layout *l)
     free(l);
 }
 
-void wm_rma_slots_free(struct wm_rma_origin *o)
+void wm_rma_slots_free(struct wm_rma_layouts *k)
 {
     for (int i = 0; i < WM_RMA_SLOTS; i++)
-        slot_free(o->slot[i]);
-    free(o->partial);
+        slot_free(k->slot[i]);
+    free(k->partial);
 }
 
-int wm_rma_on_type(struct wm_rma_origin *o, const struct wm_rma_msg *m, const char *data)
+int wm_rma_on_type(struct wm_rma_layouts *k, const struct wm_rma_msg *m, const char *data)
 {
     if (m->slot >= WM_RMA_SLOTS || m->pos < 0 || m->count < m->len || m->pos > m->count - m->len)
         return -RT_EINVAL;
     if (m->pos == 0) {
-        free(o->partial);
-        o->partial = malloc((size_t)m->count);
-        o->npartial = m->count;
+        free(k->partial);
+        k->partial = malloc((size_t)m->count);
+        k->npartial = m->count;
     }
-    if (!o->partial)
+    if (!k->partial)
         return -RT_ENOMEM;
-    if (m->count != o->npartial)
+    if (m->count != k->npartial)
         return -RT_EINVAL;
-    memcpy(o->partial + m->pos, data, m->len);
+    memcpy(k->partial + m->pos, data, m->len);
     if (m->pos + m->len < m->count)
         return 0;
     struct rt_layout *l = malloc(sizeof *l);
-    int err = l ? rt_layout_deserialize(l, o->partial, (size_t)m->count) : -RT_ENOMEM;
-    free(o->partial);
-    o->partial = NULL;
+    int err = l ? rt_layout_deserialize(l, k->partial, (size_t)m->count) : -RT_ENOMEM;
+    free(k->partial);
+    k->partial = NULL;
     if (err < 0) {
         free(l);
         return err;
     }
-    slot_free(o->slot[m->slot]);
-    o->slot[m->slot] = l;
+    slot_free(k->slot[m->slot]);
+    k->slot[m->slot] = l;
     return 0;
 }

@@ -3,7 +3,8 @@
  * are named.  Any thread. */
 #include "mpi/api/bind.h"
 #include "mpi/api/notify.h"
-#include "mpi/rma/rma.h"
+#include "mpi/rma/api.h"
+#include "mpi/rma/notify.h"
 #include "mpi/stream/stream.h"
 
 /* number: of the notification; -1: none. */

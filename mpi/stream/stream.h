@@ -43,7 +43,7 @@
 #include "mpi/coll/call.h"
 #include "mpi/base/comm.h"
 #include "mpi/datatype/type.h"
-#include "mpi/rma/rma.h"
+#include "mpi/rma/op.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/stream_ops.h"
 

@@ -12,7 +12,13 @@
  * the window instead; then, and for data that the stream's device cannot store to the target, the
  * host waits for the stream and makes the ordinary call. */
 #include "mpi/p2p/device.h"
-#include "mpi/rma/rma.h"
+#include "mpi/rma/api.h"
+#include "mpi/rma/epoch.h"
+#include "mpi/rma/flush.h"
+#include "mpi/rma/map.h"
+#include "mpi/rma/notify.h"
+#include "mpi/rma/progress.h"
+#include "mpi/rma/target.h"
 #include "mpi/stream/stream.h"
 
 static int enter(const struct wm_win *w, struct wm_xstream_call *k)
