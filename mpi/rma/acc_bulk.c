@@ -22,7 +22,7 @@
 #include <stdlib.h>
 
 struct wm_rma_fold {
-    struct rt_list link; /* in wm_rma.folds once its next step may start */
+    struct rt_list link; /* in wm_rma.service.folds once its next step may start */
     struct wm_rma *r;
     struct wm_peer *peer;
     int rank;
@@ -85,14 +85,14 @@ static void end(struct wm_rma_fold *f, int err)
     rt_layout_fini(&f->layout);
     if (err || !f->fetches)
         wm_rma_send(f->r, f->peer, WM_RMA_DONE, f->id, err);
-    f->r->nserving--;
+    f->r->service.nserving--;
     free(f);
 }
 
 /* The next step is made by the window's task. */
 static void step_later(struct wm_rma_fold *f)
 {
-    rt_list_append(&f->r->folds, &f->link);
+    rt_list_append(&f->r->service.folds, &f->link);
     wm_rma_pump_need(f->r);
 }
 
@@ -123,7 +123,7 @@ static void answer(struct wm_rma_fold *f)
 static void folded(struct rt_gpu_op *op, int err)
 {
     struct wm_rma_fold *f = rt_container(op, struct wm_rma_fold, op);
-    f->r->folding = NULL;
+    f->r->service.folding = NULL;
     f->folded = true;
     f->err = err;
     step_later(f); /* the window's task then also executes the deferred messages */
@@ -168,7 +168,7 @@ static void change(struct wm_rma_fold *f)
 static void start(struct wm_rma_fold *f)
 {
     struct wm_rma_acc *a = &f->acc;
-    f->r->folding = f;
+    f->r->service.folding = f;
     if (f->atomic) {
         change(f);
     } else if (f->fetches) {
@@ -197,8 +197,8 @@ static void step(struct wm_rma_fold *f)
 
 void wm_rma_folds_run(struct wm_rma *r)
 {
-    while (!r->folding && !rt_list_empty(&r->folds)) {
-        struct wm_rma_fold *f = rt_container(r->folds.next, struct wm_rma_fold, link);
+    while (!r->service.folding && !rt_list_empty(&r->service.folds)) {
+        struct wm_rma_fold *f = rt_container(r->service.folds.next, struct wm_rma_fold, link);
         rt_list_del(&f->link);
         step(f);
     }
@@ -304,7 +304,7 @@ void wm_rma_fold_begin(struct wm_rma *r, struct wm_rma_origin *o, uint32_t id,
     rt_list_init(&f->link);
     if (!on_device(f, key) && !on_host(f))
         rt_boot_abort(1, "out of memory for an accumulate of a window");
-    r->nserving++;
+    r->service.nserving++;
     if (!needs(f, IN)) {
         step_later(f);
         return;

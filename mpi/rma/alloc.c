@@ -62,7 +62,7 @@ static int allocate(struct wm_rma_plan *p, struct wm_comm *comm, int failed, voi
     p->allocates = true;
     int err = wm_rma_create(comm, p, failed, win);
     if (!err) /* `baseptr` points to a pointer whose type is unknown here */
-        memcpy(baseptr, &(*win)->rma->base, sizeof(void *));
+        memcpy(baseptr, &(*win)->rma->memory.base, sizeof(void *));
     return err;
 }
 
@@ -130,10 +130,10 @@ static int dynamic_only(const struct wm_win *win)
 /* Index of the first region that begins at `base` or later. */
 static int find(const struct wm_rma *r, uint64_t base)
 {
-    int low = 0, high = r->nregions;
+    int low = 0, high = r->memory.nregions;
     while (low < high) {
         int mid = (low + high) / 2;
-        if (r->region[mid].base < base)
+        if (r->memory.region[mid].base < base)
             low = mid + 1;
         else
             high = mid;
@@ -144,22 +144,24 @@ static int find(const struct wm_rma *r, uint64_t base)
 static int insert(struct wm_rma *r, uint64_t base, uint64_t nbytes)
 {
     int at = find(r, base);
-    const struct wm_rma_region *before = at ? &r->region[at - 1] : NULL,
-                               *next = at < r->nregions ? &r->region[at] : NULL;
+    const struct wm_rma_region *before = at ? &r->memory.region[at - 1] : NULL,
+                               *next = at < r->memory.nregions ? &r->memory.region[at] : NULL;
     if ((before && nbytes && before->base + before->nbytes > base) ||
         (next && next->base < base + nbytes) || (next && next->base == base))
         return wm_err(MPI_ERR_RMA_ATTACH, "the memory overlaps memory that is attached already");
-    if (r->nregions == r->cap_regions) {
-        int cap = r->cap_regions ? 2 * r->cap_regions : 16;
-        struct wm_rma_region *more = realloc(r->region, (size_t)cap * sizeof *more);
+    if (r->memory.nregions == r->memory.cap_regions) {
+        int cap = r->memory.cap_regions ? 2 * r->memory.cap_regions : 16;
+        struct wm_rma_region *more = realloc(r->memory.region, (size_t)cap * sizeof *more);
         if (!more)
-            return wm_err(MPI_ERR_NO_MEM, "no memory to attach more than %d regions", r->nregions);
-        r->region = more;
-        r->cap_regions = cap;
+            return wm_err(MPI_ERR_NO_MEM, "no memory to attach more than %d regions",
+                          r->memory.nregions);
+        r->memory.region = more;
+        r->memory.cap_regions = cap;
     }
-    memmove(&r->region[at + 1], &r->region[at], (size_t)(r->nregions - at) * sizeof *r->region);
-    r->region[at] = (struct wm_rma_region){ base, nbytes };
-    r->nregions++;
+    memmove(&r->memory.region[at + 1], &r->memory.region[at],
+            (size_t)(r->memory.nregions - at) * sizeof *r->memory.region);
+    r->memory.region[at] = (struct wm_rma_region){ base, nbytes };
+    r->memory.nregions++;
     return MPI_SUCCESS;
 }
 
@@ -177,7 +179,7 @@ int wm_api_win_attach(struct wm_win *win, void *base, MPI_Aint size)
     if (!err)
         err = insert(r, (uint64_t)(uintptr_t)base, (uint64_t)size);
     if (!err && device) /* before any process can know the address of this memory */
-        rt_store_release(&r->ctl->on_device, 1u);
+        rt_store_release(&r->shared.ctl->on_device, 1u);
     rt_unlock(&r->dom->lock);
     return err;
 }
@@ -191,11 +193,12 @@ int wm_api_win_detach(struct wm_win *win, const void *base)
         return err;
     rt_lock(&r->dom->lock);
     int i = find(r, at);
-    if (i == r->nregions || r->region[i].base != at) {
+    if (i == r->memory.nregions || r->memory.region[i].base != at) {
         err = wm_err(MPI_ERR_RMA_ATTACH, "no memory that begins at %p is attached", base);
     } else {
-        r->nregions--;
-        memmove(&r->region[i], &r->region[i + 1], (size_t)(r->nregions - i) * sizeof *r->region);
+        r->memory.nregions--;
+        memmove(&r->memory.region[i], &r->memory.region[i + 1],
+                (size_t)(r->memory.nregions - i) * sizeof *r->memory.region);
     }
     rt_unlock(&r->dom->lock);
     return err;
@@ -209,12 +212,12 @@ static char *address_of(struct wm_rma *r, struct wm_rma_target *t)
     if (!t->nbytes)
         return NULL;
     if (t->rank == r->comm->rank)
-        return r->base;
+        return r->memory.base;
     if (!t->ctl)
         return NULL;
     if (rt_unlikely(rt_load_acquire(&t->ctl->on_device)))
         return wm_rma_map_address(r, t);
-    return t->ctl->where == WM_RMA_IN_FILE   ? r->file.base + t->ctl->off
+    return t->ctl->where == WM_RMA_IN_FILE   ? r->shared.file.base + t->ctl->off
            : t->ctl->where == WM_RMA_IN_NODE ? (char *)rt_node_at(t->ctl->off)
                                              : NULL;
 }

@@ -44,10 +44,10 @@
 static int find_members(struct wm_rma *r, const struct wm_comm *c, struct wm_rma_host *h)
 {
     const struct wm_group *g = c->group;
-    r->members = malloc((size_t)rt_node.size * sizeof *r->members);
+    r->shared.members = malloc((size_t)rt_node.size * sizeof *r->shared.members);
     h->ranks = malloc((size_t)rt_node.size * sizeof *h->ranks);
     h->share = calloc((size_t)rt_node.size, sizeof *h->share);
-    if (!r->members || !h->ranks || !h->share)
+    if (!r->shared.members || !h->ranks || !h->share)
         return wm_err(MPI_ERR_NO_MEM, "no memory for a window");
     for (int i = 0; i < g->size; i++) {
         struct rt_proc p = wm_group_proc(g, i);
@@ -55,11 +55,11 @@ static int find_members(struct wm_rma *r, const struct wm_comm *c, struct wm_rma
         if (local < 0)
             continue;
         if (i == c->rank)
-            h->me = r->nmembers;
-        h->ranks[r->nmembers] = i;
-        r->members[r->nmembers++] = local;
+            h->me = r->shared.nmembers;
+        h->ranks[r->shared.nmembers] = i;
+        r->shared.members[r->shared.nmembers++] = local;
     }
-    r->leader = r->members[0];
+    r->shared.leader = r->shared.members[0];
     return 0;
 }
 
@@ -69,12 +69,12 @@ static int64_t round_up(int64_t n, int64_t align) { return (n + align - 1) / ali
 static int64_t place(const struct wm_rma *r, struct wm_rma_host *h, const struct wm_rma_plan *p,
                      int64_t *off)
 {
-    int64_t at = (int64_t)r->ctl_nbytes * rt_node.size, align = 64;
-    for (int i = 0; i < r->nmembers; i++)
+    int64_t at = (int64_t)r->shared.ctl_nbytes * rt_node.size, align = 64;
+    for (int i = 0; i < r->shared.nmembers; i++)
         align = h->share[i].align > align ? h->share[i].align : align;
     h->align = align;
     at = round_up(at, 4096);
-    for (int i = 0; i < r->nmembers; i++) {
+    for (int i = 0; i < r->shared.nmembers; i++) {
         if (p->contiguous && i == 0)
             at = round_up(at, align);
         else if (!p->contiguous && h->share[i].nbytes)
@@ -88,9 +88,9 @@ static int64_t place(const struct wm_rma *r, struct wm_rma_host *h, const struct
 
 static int exchange_sizes(struct wm_rma *r, struct wm_rma_host *h, const struct wm_rma_plan *p)
 {
-    struct wm_rma_share mine = { p->allocates ? p->nbytes : 0, p->align, r->nnotes };
+    struct wm_rma_share mine = { p->allocates ? p->nbytes : 0, p->align, r->shared.nnotes };
     struct wm_exch x = {
-        .comm = r->comm, .ranks = h->ranks, .n = r->nmembers, .me = h->me, .tag = WM_TAG_COMM
+        .comm = r->comm, .ranks = h->ranks, .n = r->shared.nmembers, .me = h->me, .tag = WM_TAG_COMM
     };
     return wm_exch_allgather(&x, &mine, sizeof mine, h->share);
 }
@@ -107,27 +107,27 @@ static void worst(void *inout, const void *in)
 static int open_file(struct wm_rma *r, struct wm_rma_host *h, size_t nbytes)
 {
     struct wm_exch x = {
-        .comm = r->comm, .ranks = h->ranks, .n = r->nmembers, .me = h->me, .tag = WM_TAG_COMM
+        .comm = r->comm, .ranks = h->ranks, .n = r->shared.nmembers, .me = h->me, .tag = WM_TAG_COMM
     };
     uint32_t ctx = r->comm->ctx;
     size_t align = (size_t)h->align;
-    if (r->nmembers == 1)
-        return rt_share_alone(&r->file, nbytes, align);
+    if (r->shared.nmembers == 1)
+        return rt_share_alone(&r->shared.file, nbytes, align);
     for (bool sparse = true;; sparse = false) {
         int32_t made = 1, err = 0; /* rt_share_create() has returned `made` */
         if (h->me == 0)
-            made = rt_share_create(&r->file, ctx, r->leader, nbytes, align, sparse);
+            made = rt_share_create(&r->shared.file, ctx, r->shared.leader, nbytes, align, sparse);
         int e = wm_exch_combine(&x, &made, sizeof made, worst);
         if (e < 0 || made < 0)
             return e < 0 ? e : made;
         if (h->me != 0)
-            err = rt_share_open(&r->file, ctx, r->leader, nbytes, align);
+            err = rt_share_open(&r->shared.file, ctx, r->shared.leader, nbytes, align);
         if (made == 0)
             return err;
         e = wm_exch_combine(&x, &err, sizeof err, worst);
         if (e < 0 || err == 0)
             return e;
-        rt_share_close(&r->file);
+        rt_share_close(&r->shared.file);
     }
 }
 
@@ -146,15 +146,15 @@ static const char probe = 1;
 static void publish(struct wm_rma *r, const struct wm_rma_plan *p, int64_t off, bool device)
 {
     struct wm_rma_ctl *c = wm_rma_ctl_at(r, rt_node.rank);
-    uint64_t base = (uint64_t)(uintptr_t)r->base, node = (uint64_t)(uintptr_t)rt_node.base;
+    uint64_t base = (uint64_t)(uintptr_t)r->memory.base, node = (uint64_t)(uintptr_t)rt_node.base;
     bool in_node = p->nbytes && base >= node && base - node <= rt_node.nbytes - (size_t)p->nbytes;
-    r->ctl = c;
-    for (int i = 0; i < r->nmembers; i++)
-        if (rt_node_fences(r->members[i]))
+    r->shared.ctl = c;
+    for (int i = 0; i < r->shared.nmembers; i++)
+        if (rt_node_fences(r->shared.members[i]))
             c->rule = WM_RMA_BY_STRIPE;
     c->base = base;
-    c->nbytes = r->nbytes;
-    c->unit = r->unit;
+    c->nbytes = r->memory.nbytes;
+    c->unit = r->memory.unit;
     c->by_messages = wm_rma_by_messages();
     c->on_device = device;
     c->probe = (uint64_t)(uintptr_t)&probe;
@@ -177,7 +177,7 @@ static void publish(struct wm_rma *r, const struct wm_rma_plan *p, int64_t off, 
  * the memory is not device memory. */
 static bool is_private(const struct wm_rma *r)
 {
-    return r->ctl->where == WM_RMA_PRIVATE || r->ctl->where == WM_RMA_DYNAMIC;
+    return r->shared.ctl->where == WM_RMA_PRIVATE || r->shared.ctl->where == WM_RMA_DYNAMIC;
 }
 
 /* 0 or -RT_E... */
@@ -187,20 +187,21 @@ static int share(struct wm_rma *r, const struct wm_rma_plan *p, struct wm_rma_ho
     int err = exchange_sizes(r, h, p);
     if (err < 0)
         return err;
-    for (int i = 0; i < r->nmembers; i++)
-        if (h->share[i].nnotes < r->nnotes)
-            r->nnotes = (int)h->share[i].nnotes;
-    r->ctl_nbytes = wm_rma_ctl_nbytes(rt_node.size, r->nnotes);
+    for (int i = 0; i < r->shared.nmembers; i++)
+        if (h->share[i].nnotes < r->shared.nnotes)
+            r->shared.nnotes = (int)h->share[i].nnotes;
+    r->shared.ctl_nbytes = wm_rma_ctl_nbytes(rt_node.size, r->shared.nnotes);
     int64_t nbytes = place(r, h, p, &off);
     err = open_file(r, h, (size_t)nbytes);
     if (!err)
-        err = rt_share_reserve(&r->file, (size_t)rt_node.rank * r->ctl_nbytes, r->ctl_nbytes);
+        err = rt_share_reserve(&r->shared.file, (size_t)rt_node.rank * r->shared.ctl_nbytes,
+                               r->shared.ctl_nbytes);
     if (!err && p->allocates)
-        err = rt_share_reserve(&r->file, (size_t)off, (size_t)p->nbytes);
+        err = rt_share_reserve(&r->shared.file, (size_t)off, (size_t)p->nbytes);
     if (err < 0)
         return err;
     if (p->allocates)
-        r->base = r->file.base + off;
+        r->memory.base = r->shared.file.base + off;
     publish(r, p, off, device);
     if (device && cfg.rma_path == WM_RMA_FORCE_NONE)
         wm_rma_map_offer(r, h->ranks);
@@ -220,7 +221,7 @@ static int take_device(struct wm_rma *r, struct wm_rma_plan *p)
                       (long long)p->nbytes);
     if (err < 0)
         return wm_err_rt(err, "allocating device memory for a window");
-    r->base = p->base = r->taken = base;
+    r->memory.base = p->base = r->device.taken = base;
     p->allocates = false;
     return MPI_SUCCESS;
 }
@@ -250,11 +251,11 @@ static int agree(struct wm_rma *r, int failed)
 {
     struct vote v = { .err = failed,
                       .forced = cfg.rma_path != WM_RMA_FORCE_NONE,
-                      .min_nbytes = (int64_t)r->nbytes,
-                      .max_nbytes = (int64_t)r->nbytes,
-                      .min_unit = r->unit,
-                      .max_unit = r->unit,
-                      .min_nnotes = r->nnotes };
+                      .min_nbytes = (int64_t)r->memory.nbytes,
+                      .max_nbytes = (int64_t)r->memory.nbytes,
+                      .min_unit = r->memory.unit,
+                      .max_unit = r->memory.unit,
+                      .min_nnotes = r->shared.nnotes };
     struct wm_exch x = wm_exch_all(r->comm, WM_TAG_COMM);
     int err = wm_exch_combine(&x, &v, sizeof v, merge);
     if (err < 0)
@@ -263,12 +264,13 @@ static int agree(struct wm_rma *r, int failed)
         return failed
                    ? failed
                    : wm_err(v.err, "another process failed in this call; its own message says why");
-    r->serves = r->nmembers < r->comm->size || (is_private(r) && r->comm->size > 1) || v.forced;
-    if (r->comm->size == 2 && r->nmembers == 2 && !v.forced)
-        r->pair = r->members[r->members[0] == rt_node.rank];
-    r->same_nbytes = v.min_nbytes == v.max_nbytes ? v.min_nbytes : -1;
-    r->same_unit = v.min_unit == v.max_unit ? v.min_unit : -1;
-    r->nnotes = (int)v.min_nnotes;
+    r->service.serves = r->shared.nmembers < r->comm->size ||
+                        (is_private(r) && r->comm->size > 1) || v.forced;
+    if (r->comm->size == 2 && r->shared.nmembers == 2 && !v.forced)
+        r->shared.pair = r->shared.members[r->shared.members[0] == rt_node.rank];
+    r->memory.same_nbytes = v.min_nbytes == v.max_nbytes ? v.min_nbytes : -1;
+    r->memory.same_unit = v.min_unit == v.max_unit ? v.min_unit : -1;
+    r->shared.nnotes = (int)v.min_nnotes;
     return MPI_SUCCESS;
 }
 
@@ -290,18 +292,18 @@ static struct wm_rma *rma_new(struct wm_win *w, const struct wm_rma_plan *p)
     if (!r)
         return NULL;
     r->win = w;
-    r->base = p->base;
-    r->nbytes = (uint64_t)p->nbytes;
-    r->unit = p->unit;
-    r->nnotes = wm_rma_notes_wanted(p->info);
-    r->file.fd = -1;
-    r->pair = -1;
-    rt_list_init(&r->wants);
-    rt_list_init(&r->busy);
-    rt_list_init(&r->active);
-    rt_list_init(&r->folds);
-    rt_list_init(&r->deferred);
-    rt_list_init(&r->all.link);
+    r->memory.base = p->base;
+    r->memory.nbytes = (uint64_t)p->nbytes;
+    r->memory.unit = p->unit;
+    r->shared.nnotes = wm_rma_notes_wanted(p->info);
+    r->shared.file.fd = -1;
+    r->shared.pair = -1;
+    rt_list_init(&r->task.wants);
+    rt_list_init(&r->targets.busy);
+    rt_list_init(&r->targets.active);
+    rt_list_init(&r->service.folds);
+    rt_list_init(&r->service.deferred);
+    rt_list_init(&r->shared.all.link);
     w->rma = r;
     return r;
 }
@@ -316,14 +318,14 @@ static void targets_free(struct wm_rma *r)
 {
     wm_rma_quick_forget(r);
     for (int i = 0; i < WM_RMA_BUCKETS; i++)
-        for (struct wm_rma_target *t = r->target[i], *next; t; t = next) {
+        for (struct wm_rma_target *t = r->targets.bucket[i], *next; t; t = next) {
             next = t->next;
             wm_rma_types_free(t);
             wm_rma_maps_free(t);
             wm_rma_net_detach(t);
             free(t);
         }
-    r->last = NULL;
+    r->targets.last = NULL;
 }
 
 static void rma_free(struct wm_rma *r)
@@ -332,14 +334,14 @@ static void rma_free(struct wm_rma *r)
     wm_rma_origins_free(r);
     wm_rma_map_withdraw(r);
     wm_rma_net_close(r);
-    if (r->taken)
-        rt_gpu_give(r->taken);
-    rt_share_close(&r->file);
+    if (r->device.taken)
+        rt_gpu_give(r->device.taken);
+    rt_share_close(&r->shared.file);
     wm_info_destroy(r->hints);
-    free(r->region);
-    free(r->members);
-    if (r->started != r->few)
-        free(r->started);
+    free(r->memory.region);
+    free(r->shared.members);
+    if (r->epoch.started != r->epoch.few)
+        free(r->epoch.started);
     free(r);
 }
 
@@ -373,8 +375,8 @@ static int build(struct wm_win *w, struct wm_comm *c, const struct wm_rma_plan *
         failed = wm_rma_set_hints(r, p.info);
     wm_rma_enlist(r);
     err = agree(r, failed);
-    rt_share_unlink(&r->file);
-    rt_share_seal(&r->file);
+    rt_share_unlink(&r->shared.file);
+    rt_share_seal(&r->shared.file);
     return err;
 }
 
@@ -430,7 +432,7 @@ int wm_rma_create(struct wm_comm *comm, const struct wm_rma_plan *p, int failed,
         return err;
     }
     wm_rma_helper_join(w->rma);
-    w->base = w->rma->base;
+    w->base = w->rma->memory.base;
     *out = w;
     return MPI_SUCCESS;
 }
@@ -441,7 +443,7 @@ int wm_rma_create(struct wm_comm *comm, const struct wm_rma_plan *p, int failed,
 static bool has_served(struct wm_rma *r, struct wm_rma_target *t)
 {
     (void)t;
-    return !r->nserving && !r->pumping;
+    return !r->service.nserving && !r->task.pumping;
 }
 
 static bool stream_is_idle(void *win)
@@ -466,7 +468,7 @@ int wm_api_win_free(struct wm_win *win)
         err = wm_rma_until(r, stream_is_idle, win);
     int e = wm_rma_barrier(r);
     if (!e)
-        rt_store_release(&r->ctl->left, 1u);
+        rt_store_release(&r->shared.ctl->left, 1u);
     err = err ? err : e;
     if (!err)
         err = wm_rma_wait(r, NULL, has_served);

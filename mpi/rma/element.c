@@ -34,8 +34,8 @@ void wm_rma_stripes_begin(const struct wm_rma *r, struct wm_rma_ctl *c)
     if (rule == WM_RMA_BY_STRIPE)
         return;
     rt_node_barrier(); /* the rule before the reads of `changing` */
-    for (int i = 0; i < r->nmembers; i++)
-        await_change(r, r->members[i]);
+    for (int i = 0; i < r->shared.nmembers; i++)
+        await_change(r, r->shared.members[i]);
     rt_store_release(&c->rule, WM_RMA_BY_STRIPE);
 }
 
@@ -107,12 +107,12 @@ static bool compare_and_swap(const struct wm_rma *r, const struct wm_rma_acc *c,
                              const struct wm_rma_args *a)
 {
     uint64_t n = (uint64_t)a->nbytes, old = 0, next = 0;
-    if (!fits(c->base, n) || !wm_rma_element_begin(r->ctl, c->ctl))
+    if (!fits(c->base, n) || !wm_rma_element_begin(r->shared.ctl, c->ctl))
         return false;
     memcpy(&old, a->compare, n);
     memcpy(&next, a->origin.buf, n);
     swap(c->base, &old, next, n);
-    wm_rma_element_end(r->ctl);
+    wm_rma_element_end(r->shared.ctl);
     memcpy(a->result.buf, &old, n);
     return true;
 }
@@ -130,6 +130,6 @@ bool wm_rma_element_try(const struct wm_rma *r, const struct wm_rma_acc *c,
     bool gives = a->opcode != RT_OP_NO_OP;
     if (!kernel || (gives && !in->layout.contig) || (a->fetches && !out->layout.contig))
         return false;
-    return wm_rma_element(r->ctl, c->ctl, kernel, c->base, gives ? a->origin.buf : NULL,
+    return wm_rma_element(r->shared.ctl, c->ctl, kernel, c->base, gives ? a->origin.buf : NULL,
                           a->fetches ? a->result.buf : NULL, (uint64_t)a->nbytes);
 }

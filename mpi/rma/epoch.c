@@ -44,15 +44,16 @@ static const char *const states[WM_ACCESSES] = {
 
 int wm_rma_may(const struct wm_rma *r, enum wm_rma_move move)
 {
-    if (rt_unlikely(!(moves[move].access >> r->access & 1)))
+    if (rt_unlikely(!(moves[move].access >> r->epoch.access & 1)))
         return wm_err(MPI_ERR_RMA_SYNC, "%s is not allowed now: %s", moves[move].what,
-                      states[r->access]);
-    if (rt_likely(moves[move].exposure == ANY) || (moves[move].exposure == EXPOSED) == r->exposed)
+                      states[r->epoch.access]);
+    if (rt_likely(moves[move].exposure == ANY) ||
+        (moves[move].exposure == EXPOSED) == r->epoch.exposed)
         return MPI_SUCCESS;
     return wm_err(MPI_ERR_RMA_SYNC,
                   "%s is not allowed now: %s exposure epoch of MPI_Win_post is "
                   "open",
-                  moves[move].what, r->exposed ? "an" : "no");
+                  moves[move].what, r->epoch.exposed ? "an" : "no");
 }
 
 int wm_rma_may_with(struct wm_rma *r, enum wm_rma_move move, const struct wm_rma_target *t)
@@ -60,30 +61,30 @@ int wm_rma_may_with(struct wm_rma *r, enum wm_rma_move move, const struct wm_rma
     int err = wm_rma_may(r, move);
     if (err)
         return err;
-    if (r->access == WM_ACCESS_LOCK && !t->locked && move != WM_MOVE_LOCK)
+    if (r->epoch.access == WM_ACCESS_LOCK && !t->locked && move != WM_MOVE_LOCK)
         return wm_err(MPI_ERR_RMA_SYNC, "rank %d has not been locked", t->rank);
     if (t->locked && move == WM_MOVE_LOCK)
         return wm_err(MPI_ERR_RMA_SYNC, "rank %d is locked already", t->rank);
-    if (r->access == WM_ACCESS_START && !t->in_start)
+    if (r->epoch.access == WM_ACCESS_START && !t->in_start)
         return wm_err(MPI_ERR_RMA_SYNC, "rank %d is not in the group of MPI_Win_start", t->rank);
-    if (r->access == WM_ACCESS_OPEN && move == WM_MOVE_OPERATION)
-        r->access = WM_ACCESS_FENCE;
+    if (r->epoch.access == WM_ACCESS_OPEN && move == WM_MOVE_OPERATION)
+        r->epoch.access = WM_ACCESS_FENCE;
     return MPI_SUCCESS;
 }
 
 bool wm_rma_ready(const struct wm_rma *r, const struct wm_rma_target *t)
 {
-    switch (r->access) {
+    switch (r->epoch.access) {
     case WM_ACCESS_START:
-        if (r->nocheck)
+        if (r->epoch.nocheck)
             return true;
         if (t->by_ctl)
-            return rt_load_acquire(&r->ctl->from[t->local].posts) != t->posts_seen;
+            return rt_load_acquire(&r->shared.ctl->from[t->local].posts) != t->posts_seen;
         return t->post_seen;
     case WM_ACCESS_LOCK:
         return t->nocheck || (t->by_ctl ? t->want.state == WM_WANT_HELD : t->granted);
     case WM_ACCESS_LOCK_ALL:
-        return r->nocheck || (t->by_ctl ? r->all.state == WM_WANT_HELD : t->granted);
+        return r->epoch.nocheck || (t->by_ctl ? r->shared.all.state == WM_WANT_HELD : t->granted);
     default:
         return true;
     }

@@ -65,7 +65,7 @@ static int each(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond)
     int err = MPI_SUCCESS;
     if (t)
         return rt_list_empty(&t->active) ? MPI_SUCCESS : wm_rma_wait(r, t, cond);
-    rt_list_each_safe (l, tmp, &r->active) {
+    rt_list_each_safe (l, tmp, &r->targets.active) {
         int e = wm_rma_wait(r, rt_container(l, struct wm_rma_target, active), cond);
         err = err ? err : e;
     }
@@ -83,12 +83,12 @@ static void finish(struct wm_rma *r, struct wm_rma_target *t, int *err)
 int wm_rma_flush(struct wm_rma *r, struct wm_rma_target *t, enum wm_rma_until until)
 {
     struct rt_list *l, *tmp;
-    if (rt_likely(rt_list_empty(&r->active)))
+    if (rt_likely(rt_list_empty(&r->targets.active)))
         return MPI_SUCCESS;
     int err = MPI_SUCCESS;
     if (until == WM_UNTIL_TARGET) {
         err = each(r, t, is_sent);
-        rt_list_each (l, &r->active) {
+        rt_list_each (l, &r->targets.active) {
             struct wm_rma_target *k = rt_container(l, struct wm_rma_target, active);
             if (!t || t == k)
                 ask(r, k);
@@ -99,7 +99,7 @@ int wm_rma_flush(struct wm_rma *r, struct wm_rma_target *t, enum wm_rma_until un
                  : until == WM_UNTIL_EXECUTED ? is_executed
                                               : at_target);
     err = err ? err : e;
-    rt_list_each_safe (l, tmp, &r->active) {
+    rt_list_each_safe (l, tmp, &r->targets.active) {
         struct wm_rma_target *k = rt_container(l, struct wm_rma_target, active);
         if (!t || t == k)
             finish(r, k, &err);

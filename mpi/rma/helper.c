@@ -142,7 +142,8 @@ static void at_rest(void)
 void wm_rma_helper_join(struct wm_rma *r)
 {
     const char *no_locks = wm_info_find(r->hints, "no_locks");
-    if (r->nmembers == r->comm->size || !cfg.rma_helper || (no_locks && !strcmp(no_locks, "true")))
+    if (r->shared.nmembers == r->comm->size || !cfg.rma_helper ||
+        (no_locks && !strcmp(no_locks, "true")))
         return;
     if (!wm_life_threads()) {
         log_info(MPI,
@@ -154,7 +155,7 @@ void wm_rma_helper_join(struct wm_rma *r)
     pthread_mutex_lock(&helper.mutex);
     int err = helper.nwindows ? 0 : create_thread(r->dom);
     helper.nwindows += !err;
-    r->helped = !err;
+    r->service.helped = !err;
     pthread_mutex_unlock(&helper.mutex);
     wm_life_at_rest[WM_REST_RMA] = at_rest;
     if (err)
@@ -166,7 +167,7 @@ void wm_rma_helper_join(struct wm_rma *r)
 
 void wm_rma_helper_leave(struct wm_rma *r)
 {
-    if (!r->helped)
+    if (!r->service.helped)
         return;
     pthread_mutex_lock(&helper.mutex);
     if (helper.nwindows && --helper.nwindows == 0)

@@ -74,7 +74,7 @@ static bool applies(const struct wm_rma *r, size_t i)
 {
     int flavor = r->win->flavor;
     if (hints[i].accepts == wm_rma_is_device_kind)
-        return r->taken != NULL; /* the hint was followed */
+        return r->device.taken != NULL; /* the hint was followed */
     if (hints[i].flavors == SHARED_ONLY)
         return flavor == MPI_WIN_FLAVOR_SHARED;
     if (hints[i].flavors == ALLOCATED_ONLY)
@@ -122,7 +122,7 @@ int wm_api_win_get_info(struct wm_win *win, struct wm_info **info_used)
 {
     struct wm_info *i = NULL;
     char nnotes[16];
-    snprintf(nnotes, sizeof nnotes, "%d", win->rma->nnotes);
+    snprintf(nnotes, sizeof nnotes, "%d", win->rma->shared.nnotes);
     int err = wm_info_dup(win->rma->hints, &i);
     if (!err)
         err = wm_info_put(i, "weft_notifications", nnotes);

@@ -82,7 +82,7 @@ static void grant(const struct wm_rma *r, struct wm_rma_lock *l)
 static uint32_t node_take(const struct wm_rma *r)
 {
     for (uint32_t i = 0; i < WM_RMA_NODES; i++) {
-        struct wm_rma_node *n = &r->ctl->node[i];
+        struct wm_rma_node *n = &r->shared.ctl->node[i];
         if (n->used)
             continue;
         n->used = 1;
@@ -173,7 +173,7 @@ bool wm_rma_want(struct wm_rma *r, struct wm_rma_want *w, enum wm_want_kind kind
     w->node = 0;
     if (rt_likely(wm_rma_want_step(r, w)))
         return true;
-    rt_list_append(&r->wants, &w->link);
+    rt_list_append(&r->task.wants, &w->link);
     wm_rma_pump_need(r);
     return false;
 }

@@ -32,14 +32,14 @@ _Static_assert(BTL_KEY_MAX <= WM_RMA_KEY, "a key of the transport fits");
 
 const struct wm_mem *wm_rma_own(struct wm_rma *r)
 {
-    if (!r->ctl->on_device || !r->base)
+    if (!r->shared.ctl->on_device || !r->memory.base)
         return NULL;
-    if (rt_unlikely(r->own.kind != WM_MEMORY_DEVICE || r->own_era != rt_gpu_era)) {
-        if (wm_resolve_bytes(r->base, (int64_t)r->nbytes, &r->own) < 0)
-            r->own.kind = WM_MEMORY_UNRESOLVED;
-        r->own_era = rt_gpu_era;
+    if (rt_unlikely(r->device.own.kind != WM_MEMORY_DEVICE || r->device.own_era != rt_gpu_era)) {
+        if (wm_resolve_bytes(r->memory.base, (int64_t)r->memory.nbytes, &r->device.own) < 0)
+            r->device.own.kind = WM_MEMORY_UNRESOLVED;
+        r->device.own_era = rt_gpu_era;
     }
-    return r->own.kind == WM_MEMORY_DEVICE ? &r->own : NULL;
+    return r->device.own.kind == WM_MEMORY_DEVICE ? &r->device.own : NULL;
 }
 
 /* The connection for device memory to a rank of the window; NULL: none that can map. */
@@ -53,9 +53,11 @@ static struct btl_peer *connection(struct wm_rma *r, int rank)
 static int offer_all(struct wm_rma *r, const int *ranks)
 {
     int err = 0;
-    for (int i = 0; i < r->nmembers && err >= 0; i++) {
+    for (int i = 0; i < r->shared.nmembers && err >= 0; i++) {
         struct btl_peer *bp = connection(r, ranks[i]);
-        err = !bp ? -RT_ENOTSUP : bp->btl->ops->mem_offer ? bp->btl->ops->mem_offer(bp, r->mem) : 0;
+        err = !bp                       ? -RT_ENOTSUP
+              : bp->btl->ops->mem_offer ? bp->btl->ops->mem_offer(bp, r->device.mem)
+                                        : 0;
     }
     return err;
 }
@@ -67,22 +69,23 @@ void wm_rma_map_offer(struct wm_rma *r, const int *ranks)
     if (!own)
         return;
     const struct btl_ops *ops = self->btl->ops;
-    if (ops->mem_reg(self->btl, r->base, (size_t)r->nbytes, &own->at, &r->mem) < 0) {
-        r->mem = NULL;
+    if (ops->mem_reg(self->btl, r->memory.base, (size_t)r->memory.nbytes, &own->at,
+                     &r->device.mem) < 0) {
+        r->device.mem = NULL;
         return;
     }
-    r->mem_ops = ops;
-    if (offer_all(r, ranks) < 0 || ops->mem_key(r->mem, r->ctl->key) < 0)
+    r->device.mem_ops = ops;
+    if (offer_all(r, ranks) < 0 || ops->mem_key(r->device.mem, r->shared.ctl->key) < 0)
         return;
-    r->ctl->has_key = 1;
-    r->ctl->atomic = rt_gpu_lies_on(own->at.g, &own->at) && rt_gpu_has_atomics(own->at.g);
+    r->shared.ctl->has_key = 1;
+    r->shared.ctl->atomic = rt_gpu_lies_on(own->at.g, &own->at) && rt_gpu_has_atomics(own->at.g);
 }
 
 void wm_rma_map_withdraw(struct wm_rma *r)
 {
-    if (r->mem)
-        r->mem_ops->mem_dereg(r->mem);
-    r->mem = NULL;
+    if (r->device.mem)
+        r->device.mem_ops->mem_dereg(r->device.mem);
+    r->device.mem = NULL;
 }
 
 /* ---- the origin ---- */

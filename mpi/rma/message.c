@@ -62,6 +62,6 @@ void wm_rma_ask(struct wm_rma *r, struct wm_rma_target *t, enum wm_want_kind kin
     if (t->asked || wm_rma_target_peer(r, t) < 0)
         return;
     t->asked = true;
-    r->nasked++;
+    r->epoch.nasked++;
     wm_rma_send(r, t->peer, WM_RMA_LOCK, 0, kind);
 }

@@ -32,12 +32,13 @@ struct key_message {
 /* Registers the window's memory, once.  0, or -RT_E...: no process accesses it in this way. */
 static int share(struct wm_rma *r, struct btl *b)
 {
-    struct wm_rma_memory *own = &r->registered;
+    struct wm_rma_registered *own = &r->registered;
     if (own->ops || own->err)
         return own->err ? own->err : own->btl == b ? 0 : -RT_EUNREACH;
-    bool fixed = r->nbytes && r->win->flavor != MPI_WIN_FLAVOR_DYNAMIC && !r->ctl->on_device;
+    bool fixed = r->memory.nbytes && r->win->flavor != MPI_WIN_FLAVOR_DYNAMIC &&
+                 !r->shared.ctl->on_device;
     own->err = fixed && (b->caps.flags & BTL_WINDOW)
-                   ? b->ops->window_reg(b, r->base, (size_t)r->nbytes, &own->mem)
+                   ? b->ops->window_reg(b, r->memory.base, (size_t)r->memory.nbytes, &own->mem)
                    : -RT_ENOTSUP;
     if (own->err)
         return own->err;
@@ -50,8 +51,8 @@ void wm_rma_net_on_ask(struct wm_rma *r, struct wm_peer *p)
 {
     struct key_message k = { .m = { .code = WM_RMA_KEY_GIVEN,
                                     .value = share(r, p->eager->btl),
-                                    .count = (int64_t)r->nbytes,
-                                    .pos = r->unit } };
+                                    .count = (int64_t)r->memory.nbytes,
+                                    .pos = r->memory.unit } };
     if (!k.m.value)
         k.m.value = r->registered.ops->mem_key(r->registered.mem, k.key);
     wm_send_ctl(r->dom, p, wm_rma_hdr(r), &k, sizeof k);
@@ -61,7 +62,7 @@ void wm_rma_net_close(struct wm_rma *r)
 {
     if (r->registered.ops)
         r->registered.ops->mem_dereg(r->registered.mem);
-    r->registered = (struct wm_rma_memory){ 0 };
+    r->registered = (struct wm_rma_registered){ 0 };
 }
 
 /* ---- the origin ---- */

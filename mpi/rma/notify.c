@@ -25,7 +25,7 @@ void wm_rma_notify(struct wm_rma_ctl *ctl, int note)
 void wm_rma_notify_target(struct wm_rma *r, const struct wm_rma_target *t, int note)
 {
     if (t->rank == r->comm->rank) {
-        wm_rma_notify(r->ctl, note);
+        wm_rma_notify(r->shared.ctl, note);
         return;
     }
     rt_fetch_add(word_of(t->ctl, note), 1u);
@@ -34,17 +34,17 @@ void wm_rma_notify_target(struct wm_rma *r, const struct wm_rma_target *t, int n
 
 int wm_rma_note_check(const struct wm_rma *r, const char *arg, int number)
 {
-    if (rt_likely((unsigned)number < (unsigned)r->nnotes))
+    if (rt_likely((unsigned)number < (unsigned)r->shared.nnotes))
         return MPI_SUCCESS;
     return wm_err(MPI_ERR_ARG,
                   "%s: %d is no notification of this window; the numbers are 0..%d (hint "
                   "weft_notifications at its creation)",
-                  arg, number, r->nnotes - 1);
+                  arg, number, r->shared.nnotes - 1);
 }
 
 uint32_t wm_rma_note_count(const struct wm_rma *r, int note)
 {
-    return rt_load_acquire(word_of(r->ctl, note));
+    return rt_load_acquire(word_of(r->shared.ctl, note));
 }
 
 struct await {
@@ -61,7 +61,7 @@ static bool have_come(void *arg)
 
 static void take(struct wm_rma *r, int note, uint32_t count)
 {
-    rt_fetch_add(word_of(r->ctl, note), -count);
+    rt_fetch_add(word_of(r->shared.ctl, note), -count);
 }
 
 /* Nothing runs between the last look at the counter and take(): other threads of the process wait

@@ -7,7 +7,7 @@
 
 struct wm_rma_origin *wm_rma_origin(struct wm_rma *r, int rank, struct wm_peer *p)
 {
-    struct wm_rma_origin **bucket = &r->origin[rank % WM_RMA_BUCKETS], *o = *bucket;
+    struct wm_rma_origin **bucket = &r->service.bucket[rank % WM_RMA_BUCKETS], *o = *bucket;
     while (o && o->rank != rank)
         o = o->next;
     if (o)
@@ -26,7 +26,7 @@ struct wm_rma_origin *wm_rma_origin(struct wm_rma *r, int rank, struct wm_peer *
 void wm_rma_origins_free(struct wm_rma *r)
 {
     for (int i = 0; i < WM_RMA_BUCKETS; i++)
-        for (struct wm_rma_origin *o = r->origin[i], *next; o; o = next) {
+        for (struct wm_rma_origin *o = r->service.bucket[i], *next; o; o = next) {
             next = o->next;
             wm_rma_slots_free(&o->layouts);
             free(o);

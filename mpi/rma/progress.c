@@ -25,17 +25,17 @@
 void wm_rma_poll(struct wm_rma *r)
 {
     const unsigned turns = 8; /* divides WM_RMA_QUICK_TURNS */
-    if ((r->serves && !r->helped) || wm_rma_quick_calls++ % turns == 0)
+    if ((r->service.serves && !r->service.helped) || wm_rma_quick_calls++ % turns == 0)
         wm_progress(r->dom);
 }
 
 void wm_rma_pump_need(struct wm_rma *r)
 {
-    if (r->pumping)
+    if (r->task.pumping)
         return;
-    r->pumping = true;
-    r->pump = (struct coll_task){ .step = r->run };
-    wm_domain_add_task(r->dom, &r->pump);
+    r->task.pumping = true;
+    r->task.pump = (struct coll_task){ .step = r->task.run };
+    wm_domain_add_task(r->dom, &r->task.pump);
 }
 
 struct wait {
@@ -60,9 +60,9 @@ static void look_for_dead(struct wait *w)
     uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
     if (now < w->next_ns)
         return;
-    for (int i = 0; i < r->nmembers && w->next_ns && !r->dead; i++)
-        if (rt_node_gone(r->members[i]) && !wm_rma_has_left(r, r->members[i]))
-            r->dead = (int)rt_boot.local_procs[r->members[i]] + 1;
+    for (int i = 0; i < r->shared.nmembers && w->next_ns && !r->dead; i++)
+        if (rt_node_gone(r->shared.members[i]) && !wm_rma_has_left(r, r->shared.members[i]))
+            r->dead = (int)rt_boot.local_procs[r->shared.members[i]] + 1;
     w->next_ns = now + LOOK_NS;
 }
 
@@ -131,6 +131,6 @@ static bool is_ready(struct wm_rma *r, struct wm_rma_target *t) { return wm_rma_
 
 int wm_rma_await_ready(struct wm_rma *r, struct wm_rma_target *t)
 {
-    return t->by_ctl && r->access == WM_ACCESS_START ? wm_rma_wait_near(r, t, is_ready)
-                                                     : wm_rma_wait(r, t, is_ready);
+    return t->by_ctl && r->epoch.access == WM_ACCESS_START ? wm_rma_wait_near(r, t, is_ready)
+                                                           : wm_rma_wait(r, t, is_ready);
 }

@@ -40,7 +40,7 @@ void wm_rma_target_run(struct wm_rma *r, struct wm_rma_target *t)
     while (!rt_list_empty(&t->queue)) {
         struct wm_rma_op *op = rt_container(t->queue.next, struct wm_rma_op, link);
         if (!wm_rma_ready(r, t)) {
-            if (r->access == WM_ACCESS_LOCK_ALL && !t->by_ctl)
+            if (r->epoch.access == WM_ACCESS_LOCK_ALL && !t->by_ctl)
                 wm_rma_ask(r, t, WM_WANT_SHARED);
             return;
         }
@@ -62,7 +62,7 @@ void wm_rma_queue(struct wm_rma *r, struct wm_rma_target *t, struct wm_rma_op *o
     wm_rma_target_run(r, t);
     if (!rt_list_empty(&t->queue)) {
         if (rt_list_empty(&t->busy))
-            rt_list_append(&r->busy, &t->busy);
+            rt_list_append(&r->targets.busy, &t->busy);
         wm_rma_pump_need(r);
     }
 }

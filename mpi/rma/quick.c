@@ -34,7 +34,7 @@ static void forget(int row)
 {
     struct wm_rma_quick *q = &wm_rma_quick[row];
     if (q->rma)
-        q->rma->quick &= ~((uint64_t)1 << row);
+        q->rma->targets.quick &= ~((uint64_t)1 << row);
     rt_store_relaxed(&q->win, (uintptr_t)0);
     shut(q);
     q->rma = NULL;
@@ -65,10 +65,10 @@ static bool take(struct wm_rma *r, struct wm_rma_target *t, int row)
     q->ptr = t->ptr;
     q->unit = t->unit;
     q->ctl = t->ctl;
-    q->mine = r->ctl;
+    q->mine = r->shared.ctl;
     q->rma = r;
     q->t = t;
-    r->quick |= (uint64_t)1 << row;
+    r->targets.quick |= (uint64_t)1 << row;
     rt_store_release(&q->win, (uintptr_t)wm_win_handle(r->win));
     return true;
 }
@@ -77,14 +77,14 @@ void wm_rma_quick_open(struct wm_rma *r, struct wm_rma_target *t)
 {
     int row = row_of(r, t);
     struct wm_rma_quick *q = &wm_rma_quick[row];
-    bool passive = r->access == WM_ACCESS_LOCK || r->access == WM_ACCESS_LOCK_ALL;
+    bool passive = r->epoch.access == WM_ACCESS_LOCK || r->epoch.access == WM_ACCESS_LOCK_ALL;
     if (q->t != t && !take(r, t, row))
         return;
     rt_store_relaxed(&q->fences, rt_threaded || r->win->flavor == MPI_WIN_FLAVOR_SHARED);
     rt_store_relaxed(&q->stored, true); /* by the operation on the long path */
     rt_store_relaxed(&q->nbytes, t->nbytes);
     /* Without a helper, a flush makes progress for processes that need messages. */
-    rt_store_relaxed(&q->passive, passive && (!r->serves || r->helped));
+    rt_store_relaxed(&q->passive, passive && (!r->service.serves || r->service.helped));
 }
 
 void wm_rma_quick_again(const struct wm_rma_quick *q)
@@ -106,13 +106,13 @@ void wm_rma_quick_close(const struct wm_rma *r, const struct wm_rma_target *t)
 
 void wm_rma_quick_close_all(const struct wm_rma *r)
 {
-    for (uint64_t rows = r->quick; rows; rows &= rows - 1)
+    for (uint64_t rows = r->targets.quick; rows; rows &= rows - 1)
         shut(&wm_rma_quick[__builtin_ctzll(rows)]);
 }
 
 void wm_rma_quick_forget(const struct wm_rma *r)
 {
-    for (uint64_t rows = r->quick; rows; rows &= rows - 1)
+    for (uint64_t rows = r->targets.quick; rows; rows &= rows - 1)
         forget(__builtin_ctzll(rows));
 }
 

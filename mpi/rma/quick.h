@@ -43,7 +43,7 @@ struct wm_rma_quick {
     struct wm_rma *rma;
     struct wm_rma_target *t;
 };
-#define WM_RMA_QUICK 64 /* bits of wm_rma.quick */
+#define WM_RMA_QUICK 64 /* bits of wm_rma.targets.quick */
 extern RT_HIDDEN struct wm_rma_quick wm_rma_quick[WM_RMA_QUICK];
 
 /* The model without a call: a call would take a third of the time of a flush. */

@@ -14,8 +14,8 @@ void wm_rma_span(const struct rt_layout *l, int64_t count, int64_t *low, int64_t
 /* Attached as one region or as several that adjoin.  Regions are sorted and do not overlap. */
 static bool is_attached(const struct wm_rma *r, uint64_t low, uint64_t high)
 {
-    for (int i = 0; i < r->nregions && low < high && r->region[i].base <= low; i++) {
-        uint64_t end = r->region[i].base + r->region[i].nbytes;
+    for (int i = 0; i < r->memory.nregions && low < high && r->memory.region[i].base <= low; i++) {
+        uint64_t end = r->memory.region[i].base + r->memory.region[i].nbytes;
         low = end > low ? end : low;
     }
     return low >= high;
@@ -24,7 +24,7 @@ static bool is_attached(const struct wm_rma *r, uint64_t low, uint64_t high)
 bool wm_rma_in_window(const struct wm_rma *r, int64_t low, int64_t high)
 {
     if (r->win->flavor != MPI_WIN_FLAVOR_DYNAMIC)
-        return low >= 0 && low <= high && (uint64_t)high <= r->nbytes;
+        return low >= 0 && low <= high && (uint64_t)high <= r->memory.nbytes;
     return low >= 0 && low <= high && is_attached(r, (uint64_t)low, (uint64_t)high);
 }
 

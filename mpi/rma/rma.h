@@ -32,7 +32,7 @@ enum wm_rma_access {
 enum wm_want_kind { WM_WANT_SHARED, WM_WANT_EXCLUSIVE, WM_WANT_ALL };
 enum wm_want_state { WM_WANT_NOTHING, WM_WANT_FIRST, WM_WANT_SECOND, WM_WANT_HELD };
 struct wm_rma_want {
-    struct rt_list link; /* in wm_rma.wants while neither idle nor held */
+    struct rt_list link; /* in wm_rma.task.wants while neither idle nor held */
     struct wm_rma_ctl *ctl;
     uint8_t kind, state;
     uint32_t node; /* its place in a queue; 0: none */
@@ -40,29 +40,9 @@ struct wm_rma_want {
     void (*granted)(struct wm_rma *r, struct wm_rma_want *w);
 };
 
-/* The own memory, registered for RDMA (net.c). */
-struct wm_rma_memory {
-    struct btl *btl;
-    const struct btl_ops *ops; /* NULL: not registered */
-    struct btl_mem *mem;
-    int err; /* it cannot be registered */
-};
-
-#define WM_RMA_BUCKETS 64
-
+/* Epochs of this process: epoch.c, sync.c. */
 #define WM_RMA_FEW 8 /* ranks of a group for which no memory is allocated */
-
-struct wm_rma_region { /* memory attached to a dynamic window */
-    uint64_t base, nbytes;
-};
-
-struct wm_rma {
-    struct wm_win *win;
-    struct wm_comm *comm; /* hidden duplicate of the user's communicator */
-    struct wm_domain *dom;
-    struct wm_rma *next; /* hash chain by context */
-
-    /* Epochs. */
+struct wm_rma_epoch {
     uint8_t access; /* enum wm_rma_access */
     bool exposed;   /* between MPI_Win_post and MPI_Win_wait */
     bool nocheck;   /* MPI_Win_lock_all or MPI_Win_start with MPI_MODE_NOCHECK */
@@ -74,18 +54,40 @@ struct wm_rma {
     int nexposed;         /* ranks of the group of MPI_Win_post */
     uint32_t ncompleted;  /* completions by messages so far */
     uint32_t nwaited_for; /* completions of earlier exposure epochs, of either kind */
-    int dead;             /* rank + 1 of a process of the window that has gone; 0: none */
+};
 
-    /* Memory. */
-    char *base; /* own window memory; NULL for dynamic windows */
+/* The own window memory. */
+struct wm_rma_region { /* attached to a dynamic window */
+    uint64_t base, nbytes;
+};
+struct wm_rma_memory {
+    char *base; /* NULL for dynamic windows */
     uint64_t nbytes;
     int64_t unit;
     int64_t same_unit, same_nbytes; /* of all ranks; -1: they differ */
-    int nnotes;                     /* numbers of notifications; the same at all ranks */
     struct wm_rma_region *region;   /* sorted by address; owned */
     int nregions, cap_regions;
+};
 
-    /* Shared with the host. */
+/* The own memory, if it is device memory that other processes may map: map.c. */
+struct wm_rma_device {
+    struct wm_mem own; /* wm_rma_own() */
+    uint32_t own_era;  /* rt_gpu_era then */
+    void *taken;       /* device memory that the library has allocated; NULL */
+    struct btl_mem *mem;
+    const struct btl_ops *mem_ops;
+};
+
+/* The own memory, if it is host memory, registered for RDMA: net.c. */
+struct wm_rma_registered {
+    struct btl *btl;
+    const struct btl_ops *ops; /* NULL: not registered */
+    struct btl_mem *mem;
+    int err; /* it cannot be registered */
+};
+
+/* What is shared with the host: the window's file. */
+struct wm_rma_shared {
     struct rt_share file;
     size_t ctl_nbytes; /* of a block */
     int leader;        /* local rank of the process that created the file */
@@ -94,45 +96,67 @@ struct wm_rma {
     /* local rank of the other process, where the window has two processes, both of this host, and
      * no path is forced; else -1 */
     int pair;
+    int nnotes;             /* numbers of notifications; the same at all ranks */
     uint32_t nfences;       /* of this process, as in its block */
     struct wm_rma_ctl *ctl; /* own block */
     struct wm_rma_want all; /* of MPI_Win_lock_all */
+};
 
-    struct wm_rma_target *target[WM_RMA_BUCKETS], *last; /* last: the one used last */
-    struct wm_rma_origin *origin[WM_RMA_BUCKETS];
-    uint64_t quick;        /* rows of wm_rma_quick that are its targets' */
-    struct rt_list wants;  /* locks that are being acquired, in order */
-    struct rt_list busy;   /* targets with queued operations */
-    struct rt_list active; /* targets that are not flushed */
-    bool pumping;          /* `pump` is among the domain's tasks */
-    struct coll_task pump, barrier;
-    int (*run)(struct coll_task *pump); /* step of `pump`: windows.c */
+#define WM_RMA_BUCKETS 64
+
+/* What this process knows as an origin: target.h. */
+struct wm_rma_targets {
+    struct wm_rma_target *bucket[WM_RMA_BUCKETS], *last; /* last: the one used last */
+    uint64_t quick;                                      /* their rows of wm_rma_quick */
+    struct rt_list busy;                                 /* with queued operations */
+    struct rt_list active;                               /* not flushed */
+};
+
+/* What this process does for others: serve.c, acc_bulk.c, helper.c. */
+struct wm_rma_service {
+    struct wm_rma_origin *bucket[WM_RMA_BUCKETS];
     bool serves;                 /* other processes may need messages to reach this one's memory */
     bool helped;                 /* counted by helper.c */
-    unsigned nserving;           /* transfers that serve.c has started and that have not ended */
+    unsigned nserving;           /* transfers that have been started here and have not ended */
     struct rt_list folds;        /* long accumulates that may start: acc_bulk.c */
     struct wm_rma_fold *folding; /* the one whose kernel runs; NULL */
     struct rt_list deferred;     /* messages that have come meanwhile: serve.c */
+};
 
-    /* The own memory, if it is device memory that other processes may map: map.c. */
-    struct wm_mem own; /* wm_rma_own() */
-    uint32_t own_era;  /* rt_gpu_era then */
-    void *taken;       /* device memory that the library has allocated; NULL */
-    struct btl_mem *mem;
-    const struct btl_ops *mem_ops;
-    struct wm_rma_memory registered; /* host memory: net.c */
+/* The window as a task of the domain: progress.c, windows.c. */
+struct wm_rma_task {
+    struct rt_list wants; /* locks that are being acquired, in order */
+    bool pumping;         /* `pump` is among the domain's tasks */
+    struct coll_task pump;
+    int (*run)(struct coll_task *pump); /* its step: windows.c */
+};
 
-    /* Hints. */
+struct wm_rma {
+    struct wm_win *win;
+    struct wm_comm *comm; /* hidden duplicate of the user's communicator */
+    struct wm_domain *dom;
+    struct wm_rma *next; /* hash chain by context */
     struct wm_info *hints;
+    int dead; /* rank + 1 of a process of the window that has gone; 0: none */
+    struct wm_rma_epoch epoch;
+    struct wm_rma_memory memory;
+    struct wm_rma_device device;
+    struct wm_rma_registered registered;
+    struct wm_rma_shared shared;
+    struct wm_rma_targets targets;
+    struct wm_rma_service service;
+    struct wm_rma_task task;
+    struct coll_task barrier; /* of sync.c */
 };
 
 static inline struct wm_rma_ctl *wm_rma_ctl_at(const struct wm_rma *r, int local)
 {
-    return (struct wm_rma_ctl *)(void *)(r->file.base + (size_t)local * r->ctl_nbytes);
+    return (struct wm_rma_ctl *)(void *)(r->shared.file.base +
+                                         (size_t)local * r->shared.ctl_nbytes);
 }
 static inline struct wm_rma_ctl *wm_rma_leader(const struct wm_rma *r)
 {
-    return wm_rma_ctl_at(r, r->leader);
+    return wm_rma_ctl_at(r, r->shared.leader);
 }
 /* Whether a process of this host has passed the barrier of MPI_Win_free.  All that others need from
  * the process has been sent, and the process may end. */

@@ -84,15 +84,15 @@ static int locate(struct job *j)
                          m->slot);
         wm_rma_span(j->layout, m->count, &low, &high);
     }
-    if (__builtin_mul_overflow(m->disp, j->r->unit, &at) || __builtin_add_overflow(at, low, &low) ||
-        __builtin_add_overflow(at, high, &high))
+    if (__builtin_mul_overflow(m->disp, j->r->memory.unit, &at) ||
+        __builtin_add_overflow(at, low, &low) || __builtin_add_overflow(at, high, &high))
         return -RT_ERANGE;
     if (!wm_rma_in_window(j->r, low, high) &&
         (j->r->win->flavor != MPI_WIN_FLAVOR_DYNAMIC || m->slot == WM_RMA_NO_SLOT ||
          !wm_rma_pieces_in_window(j->r, j->layout, m->count, at)))
         return -RT_ERANGE;
-    j->base = (char *)((uintptr_t)j->r->base + (uintptr_t)at);
-    return rt_unlikely(j->r->ctl->on_device) ? resolve(j) : 0;
+    j->base = (char *)((uintptr_t)j->r->memory.base + (uintptr_t)at);
+    return rt_unlikely(j->r->shared.ctl->on_device) ? resolve(j) : 0;
 }
 
 static void answer(struct job *j, int code, int64_t value)
@@ -125,7 +125,7 @@ static int on_put(struct job *j)
     else if (j->m->len)
         rt_layout_unpack(j->layout, j->count, j->base, 0, j->data, j->m->len);
     if (j->m->note && !err)
-        wm_rma_notify(j->r->ctl, (int)j->m->note);
+        wm_rma_notify(j->r->shared.ctl, (int)j->m->note);
     return err;
 }
 
@@ -147,14 +147,14 @@ static int on_get(struct job *j)
 static struct wm_rma_acc acc_of(const struct job *j)
 {
     return (struct wm_rma_acc){ .rma = j->r,
-                                .ctl = j->r->ctl,
+                                .ctl = j->r->shared.ctl,
                                 .cma = -1,
-                                .zero = j->r->base,
+                                .zero = j->r->memory.base,
                                 .base = j->base,
                                 .count = j->count,
                                 .layout = j->layout,
                                 .mem = j->mem,
-                                .atomic = j->r->ctl->atomic,
+                                .atomic = j->r->shared.ctl->atomic,
                                 .op = j->m->op,
                                 .elem = j->m->elem,
                                 .esize = j->m->esize,
@@ -193,10 +193,10 @@ static void transfer_end(struct transfer *x, int err)
 {
     err = x->err ? x->err : err;
     if (x->note && !err)
-        wm_rma_notify(x->r->ctl, x->note);
+        wm_rma_notify(x->r->shared.ctl, x->note);
     if (x->put || err)
         wm_rma_send(x->r, x->peer, WM_RMA_DONE, x->id, err);
-    x->r->nserving--;
+    x->r->service.nserving--;
     rt_layout_fini(&x->layout);
     free(x->discard);
     free(x);
@@ -250,7 +250,7 @@ static void on_bulk(struct job *j, int err)
                           .coll = true,
                           .mem = err ? NULL : j->mem };
     struct rt_req *q;
-    j->r->nserving++;
+    j->r->service.nserving++;
     err = put ? wm_p2p_irecv(&msg, &q) : wm_p2p_isend(&msg, WM_STANDARD, &q);
     if (err < 0) {
         transfer_end(x, err);
@@ -276,7 +276,7 @@ static void lock_granted(struct wm_rma *r, struct wm_rma_want *w)
 static void on_lock(struct job *j)
 {
     j->o->want.granted = lock_granted;
-    if (wm_rma_want(j->r, &j->o->want, (enum wm_want_kind)j->m->value, j->r->ctl))
+    if (wm_rma_want(j->r, &j->o->want, (enum wm_want_kind)j->m->value, j->r->shared.ctl))
         lock_granted(j->r, &j->o->want);
 }
 
@@ -360,7 +360,7 @@ static void dispatch(struct job *j)
         wm_rma_net_on_ask(j->r, j->o->peer);
         return;
     case WM_RMA_COMPLETE:
-        j->r->ncompleted++;
+        j->r->epoch.ncompleted++;
         return;
     default:
         operation(j);
@@ -385,14 +385,14 @@ static void defer(struct wm_rma *r, struct wm_peer *from, int rank, const struct
         rt_boot_abort(1, "out of memory for a message of a window");
     *w = (struct deferred){ .from = from, .rank = rank, .m = *m };
     memcpy(w->data, data, len);
-    rt_list_append(&r->deferred, &w->link);
+    rt_list_append(&r->service.deferred, &w->link);
     wm_rma_pump_need(r);
 }
 
 void wm_rma_deferred_run(struct wm_rma *r)
 {
-    while (!r->folding && !rt_list_empty(&r->deferred)) {
-        struct deferred *w = rt_container(r->deferred.next, struct deferred, link);
+    while (!r->service.folding && !rt_list_empty(&r->service.deferred)) {
+        struct deferred *w = rt_container(r->service.deferred.next, struct deferred, link);
         struct job j = {
             .r = r, .o = wm_rma_origin(r, w->rank, w->from), .m = &w->m, .data = w->data
         };
@@ -405,7 +405,7 @@ void wm_rma_deferred_run(struct wm_rma *r)
 void wm_rma_serve(struct wm_rma *r, struct wm_peer *from, int rank, const struct wm_rma_msg *m,
                   const char *data, size_t len)
 {
-    if (rt_unlikely(r->folding || !rt_list_empty(&r->deferred))) {
+    if (rt_unlikely(r->service.folding || !rt_list_empty(&r->service.deferred))) {
         defer(r, from, rank, m, data, len);
         return;
     }

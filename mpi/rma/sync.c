@@ -54,8 +54,8 @@ int wm_rma_barrier(struct wm_rma *r)
 static bool pair_has_met(struct wm_rma *r, struct wm_rma_target *t)
 {
     (void)t;
-    uint32_t n = rt_load_acquire(&wm_rma_ctl_at(r, r->pair)->nfences);
-    return (int32_t)(n - r->nfences) >= 0;
+    uint32_t n = rt_load_acquire(&wm_rma_ctl_at(r, r->shared.pair)->nfences);
+    return (int32_t)(n - r->shared.nfences) >= 0;
 }
 
 /* The barrier of a fence between two processes of one host: a counter in each control block.  The
@@ -64,14 +64,15 @@ static int meet_pair(struct wm_rma *r)
 {
     if (r->dead)
         return wm_rma_dead(r);
-    rt_store_release(&r->ctl->nfences, ++r->nfences); /* after the stores to the other's memory */
-    rt_bell_ring(r->pair);
+    rt_store_release(&r->shared.ctl->nfences,
+                     ++r->shared.nfences); /* after the stores to the other's memory */
+    rt_bell_ring(r->shared.pair);
     return wm_rma_wait_near(r, NULL, pair_has_met);
 }
 
 static int meet(struct wm_rma *r)
 {
-    if (rt_likely(r->pair >= 0))
+    if (rt_likely(r->shared.pair >= 0))
         return meet_pair(r);
     rt_fence(); /* stores to other processes' memory before the barrier */
     return wm_rma_barrier(r);
@@ -92,7 +93,7 @@ int wm_api_win_fence(int assert, struct wm_win *win)
         int e = meet(r);
         err = err ? err : e;
         wm_rma_quick_close_all(r);
-        r->access = assert &MPI_MODE_NOSUCCEED ? WM_ACCESS_NONE : WM_ACCESS_OPEN;
+        r->epoch.access = assert &MPI_MODE_NOSUCCEED ? WM_ACCESS_NONE : WM_ACCESS_OPEN;
     }
     rt_unlock(&r->dom->lock);
     return err;
@@ -156,14 +157,14 @@ int wm_api_win_start(struct wm_group *group, int assert, struct wm_win *win)
     rt_lock(&r->dom->lock);
     err = wm_rma_may(r, WM_MOVE_START);
     if (!err)
-        err = ranks_of(r, group, r->few, &ranks);
+        err = ranks_of(r, group, r->epoch.few, &ranks);
     if (!err && (err = make_targets(r, ranks, group->size)))
-        ranks_free(ranks, r->few);
+        ranks_free(ranks, r->epoch.few);
     if (!err) {
-        r->started = ranks;
-        r->nstarted = group->size;
-        r->nocheck = assert &MPI_MODE_NOCHECK;
-        r->access = WM_ACCESS_START;
+        r->epoch.started = ranks;
+        r->epoch.nstarted = group->size;
+        r->epoch.nocheck = assert &MPI_MODE_NOCHECK;
+        r->epoch.access = WM_ACCESS_START;
         for (int i = 0; i < group->size; i++)
             wm_rma_target(r, ranks[i])->in_start = true;
     }
@@ -181,7 +182,7 @@ static int complete_one(struct wm_rma *r, struct wm_rma_target *t)
     t->post_seen = false;
     if (t->by_ctl) {
         /* the target's next post comes after this completion */
-        t->posts_seen = rt_load_relaxed(&r->ctl->from[t->local].posts);
+        t->posts_seen = rt_load_relaxed(&r->shared.ctl->from[t->local].posts);
         rt_store_release(&t->ctl->from[rt_node.rank].completes, ++t->completes);
         rt_bell_ring(t->local);
     } else if (wm_rma_target_peer(r, t) == 0) {
@@ -198,15 +199,15 @@ int wm_api_win_complete(struct wm_win *win)
     rt_lock(&r->dom->lock);
     int err = wm_rma_may(r, WM_MOVE_COMPLETE);
     if (!err) {
-        for (int i = 0; i < r->nstarted; i++) {
-            int e = complete_one(r, wm_rma_target(r, r->started[i]));
+        for (int i = 0; i < r->epoch.nstarted; i++) {
+            int e = complete_one(r, wm_rma_target(r, r->epoch.started[i]));
             err = err ? err : e;
         }
-        ranks_free(r->started, r->few);
-        r->started = NULL;
-        r->nstarted = 0;
+        ranks_free(r->epoch.started, r->epoch.few);
+        r->epoch.started = NULL;
+        r->epoch.nstarted = 0;
         wm_rma_quick_close_all(r);
-        r->access = WM_ACCESS_NONE;
+        r->epoch.access = WM_ACCESS_NONE;
     }
     rt_unlock(&r->dom->lock);
     return err;
@@ -256,10 +257,10 @@ int wm_api_win_post(struct wm_group *group, int assert, struct wm_win *win)
         err = assert &MPI_MODE_NOCHECK ? make_targets(r, ranks, group->size)
                                        : make_posts(r, ranks, group->size);
     if (!err) {
-        r->exposed = true;
-        r->nexposed = group->size;
-        if (r->access == WM_ACCESS_OPEN)
-            r->access = WM_ACCESS_NONE;
+        r->epoch.exposed = true;
+        r->epoch.nexposed = group->size;
+        if (r->epoch.access == WM_ACCESS_OPEN)
+            r->epoch.access = WM_ACCESS_NONE;
         for (int i = 0; i < group->size && !(assert &MPI_MODE_NOCHECK); i++)
             post_to(r, wm_rma_target(r, ranks[i]));
     }
@@ -271,16 +272,16 @@ int wm_api_win_post(struct wm_group *group, int assert, struct wm_win *win)
 static bool all_completed(struct wm_rma *r, struct wm_rma_target *t)
 {
     (void)t;
-    uint32_t n = r->ncompleted - r->nwaited_for;
-    for (int i = 0; i < r->nmembers; i++)
-        n += rt_load_acquire(&r->ctl->from[r->members[i]].completes);
-    return n >= (uint32_t)r->nexposed;
+    uint32_t n = r->epoch.ncompleted - r->epoch.nwaited_for;
+    for (int i = 0; i < r->shared.nmembers; i++)
+        n += rt_load_acquire(&r->shared.ctl->from[r->shared.members[i]].completes);
+    return n >= (uint32_t)r->epoch.nexposed;
 }
 
 static void unexpose(struct wm_rma *r)
 {
-    r->nwaited_for += (uint32_t)r->nexposed;
-    r->exposed = false;
+    r->epoch.nwaited_for += (uint32_t)r->epoch.nexposed;
+    r->epoch.exposed = false;
 }
 
 int wm_api_win_wait(struct wm_win *win)
@@ -289,8 +290,8 @@ int wm_api_win_wait(struct wm_win *win)
     rt_lock(&r->dom->lock);
     int err = wm_rma_may(r, WM_MOVE_WAIT);
     if (!err)
-        err = r->nmembers == r->comm->size ? wm_rma_wait_near(r, NULL, all_completed)
-                                           : wm_rma_wait(r, NULL, all_completed);
+        err = r->shared.nmembers == r->comm->size ? wm_rma_wait_near(r, NULL, all_completed)
+                                                  : wm_rma_wait(r, NULL, all_completed);
     if (!err)
         unexpose(r);
     rt_unlock(&r->dom->lock);
@@ -325,15 +326,15 @@ static void enter_lock(struct wm_rma *r, struct wm_rma_target *t, bool nocheck)
 {
     t->locked = true;
     t->nocheck = nocheck;
-    r->nlocks++;
-    r->access = WM_ACCESS_LOCK;
+    r->epoch.nlocks++;
+    r->epoch.access = WM_ACCESS_LOCK;
 }
 
 static void leave_lock(struct wm_rma *r, struct wm_rma_target *t)
 {
     t->locked = false;
-    if (--r->nlocks == 0)
-        r->access = WM_ACCESS_NONE;
+    if (--r->epoch.nlocks == 0)
+        r->epoch.access = WM_ACCESS_NONE;
     wm_rma_quick_close(r, t);
 }
 
@@ -347,7 +348,7 @@ bool wm_rma_quick_lock(int lock_type, int rank, int assert, MPI_Win win)
         return false;
     struct wm_rma *r = q->rma;
     struct wm_rma_target *t = q->t;
-    if (rt_unlikely(!(allowed >> r->access & 1) || t->locked || !t->by_ctl))
+    if (rt_unlikely(!(allowed >> r->epoch.access & 1) || t->locked || !t->by_ctl))
         return false;
     if (!wm_rma_want_now(r, &t->want,
                          lock_type == MPI_LOCK_SHARED ? WM_WANT_SHARED : WM_WANT_EXCLUSIVE, t->ctl))
@@ -360,7 +361,7 @@ bool wm_rma_quick_lock(int lock_type, int rank, int assert, MPI_Win win)
 bool wm_rma_quick_unlock(int rank, MPI_Win win)
 {
     const struct wm_rma_quick *q = wm_rma_quick_find(win, rank);
-    if (rt_unlikely(!q || !q->passive || rt_threaded || q->rma->access != WM_ACCESS_LOCK) ||
+    if (rt_unlikely(!q || !q->passive || rt_threaded || q->rma->epoch.access != WM_ACCESS_LOCK) ||
         wm_rma_quick_due())
         return false;
     struct wm_rma_target *t = q->t;
@@ -406,7 +407,7 @@ int wm_api_win_lock(int lock_type, int rank, int assert, struct wm_win *win)
 static bool unask(struct wm_rma *r, struct wm_rma_target *t)
 {
     bool dirty = t->acked != t->sent;
-    r->nasked -= t->asked;
+    r->epoch.nasked -= t->asked;
     t->asked = false;
     if (!t->granted)
         return false;
@@ -465,7 +466,7 @@ int wm_api_win_unlock(int rank, struct wm_win *win)
 static bool has_all(struct wm_rma *r, struct wm_rma_target *t)
 {
     (void)t;
-    return r->all.state == WM_WANT_HELD;
+    return r->shared.all.state == WM_WANT_HELD;
 }
 
 /* By messages: targets whose memory may be accessed at once are locked now. */
@@ -494,12 +495,12 @@ int wm_api_win_lock_all(int assert, struct wm_win *win)
     rt_lock(&r->dom->lock);
     err = wm_rma_may(r, WM_MOVE_LOCK_ALL);
     if (!err) {
-        r->access = WM_ACCESS_LOCK_ALL;
-        r->nocheck = assert &MPI_MODE_NOCHECK;
-        if (!r->nocheck && wm_rma_by_messages()) {
+        r->epoch.access = WM_ACCESS_LOCK_ALL;
+        r->epoch.nocheck = assert &MPI_MODE_NOCHECK;
+        if (!r->epoch.nocheck && wm_rma_by_messages()) {
             err = lock_prompt(r);
-        } else if (!r->nocheck) {
-            wm_rma_want(r, &r->all, WM_WANT_ALL, NULL);
+        } else if (!r->epoch.nocheck) {
+            wm_rma_want(r, &r->shared.all, WM_WANT_ALL, NULL);
             err = wm_rma_wait(r, NULL, has_all);
         }
     }
@@ -513,15 +514,15 @@ static int unlock_targets(struct wm_rma *r)
 {
     struct rt_list *l, *tmp;
     int err = MPI_SUCCESS, e;
-    rt_list_each_safe (l, tmp, &r->active) {
+    rt_list_each_safe (l, tmp, &r->targets.active) {
         struct wm_rma_target *t = rt_container(l, struct wm_rma_target, active);
         e = wm_rma_flush(r, t, t->asked ? WM_UNTIL_EXECUTED : WM_UNTIL_TARGET);
         err = err ? err : e;
     }
-    for (int i = 0; i < WM_RMA_BUCKETS && r->nasked; i++)
-        for (struct wm_rma_target *t = r->target[i]; t; t = t->next)
+    for (int i = 0; i < WM_RMA_BUCKETS && r->epoch.nasked; i++)
+        for (struct wm_rma_target *t = r->targets.bucket[i]; t; t = t->next)
             t->unlocking = t->asked && unask(r, t);
-    rt_list_each_safe (l, tmp, &r->active) {
+    rt_list_each_safe (l, tmp, &r->targets.active) {
         struct wm_rma_target *t = rt_container(l, struct wm_rma_target, active);
         e = t->unlocking ? wm_rma_flush(r, t, WM_UNTIL_TARGET) : MPI_SUCCESS;
         t->unlocking = false;
@@ -536,14 +537,14 @@ int wm_api_win_unlock_all(struct wm_win *win)
     rt_lock(&r->dom->lock);
     int err = wm_rma_may(r, WM_MOVE_UNLOCK_ALL);
     if (!err) {
-        if (rt_unlikely(!rt_list_empty(&r->active) || r->nasked))
+        if (rt_unlikely(!rt_list_empty(&r->targets.active) || r->epoch.nasked))
             err = unlock_targets(r);
-        if (r->all.state == WM_WANT_HELD)
-            wm_rma_release(r, &r->all);
+        if (r->shared.all.state == WM_WANT_HELD)
+            wm_rma_release(r, &r->shared.all);
         else
             rt_fence(); /* stores to the targets' memory before what follows */
         wm_rma_quick_close_all(r);
-        r->access = WM_ACCESS_NONE;
+        r->epoch.access = WM_ACCESS_NONE;
         wm_rma_poll(r);
     }
     rt_unlock(&r->dom->lock);

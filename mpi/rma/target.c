@@ -21,10 +21,10 @@ static char *memory_of(const struct wm_rma *r, const struct wm_rma_target *t, bo
     if (wm_rma_sends(t))
         return NULL;
     if (self)
-        return r->base;
+        return r->memory.base;
     if (t->path == WM_PATH_CMA)
         return (char *)(uintptr_t)(c->where == WM_RMA_DYNAMIC ? 0 : c->base);
-    return c->where == WM_RMA_IN_FILE   ? r->file.base + c->off
+    return c->where == WM_RMA_IN_FILE   ? r->shared.file.base + c->off
            : c->where == WM_RMA_IN_NODE ? rt_node_at(c->off)
                                         : NULL;
 }
@@ -90,10 +90,10 @@ static struct wm_rma_target *make(struct wm_rma *r, int rank)
     t->local = proc.ns == 0 ? rt_node_local(proc.rank) : -1;
     t->ctl = t->local >= 0 ? wm_rma_ctl_at(r, t->local) : NULL;
     t->by_ctl = t->ctl && !wm_rma_by_messages();
-    t->unit = t->ctl ? t->ctl->unit : r->same_unit > 0 ? r->same_unit : 0;
-    t->nbytes = t->ctl                ? t->ctl->nbytes
-                : r->same_nbytes >= 0 ? (uint64_t)r->same_nbytes
-                                      : UINT64_MAX;
+    t->unit = t->ctl ? t->ctl->unit : r->memory.same_unit > 0 ? r->memory.same_unit : 0;
+    t->nbytes = t->ctl                       ? t->ctl->nbytes
+                : r->memory.same_nbytes >= 0 ? (uint64_t)r->memory.same_nbytes
+                                             : UINT64_MAX;
     if (r->win->flavor == MPI_WIN_FLAVOR_DYNAMIC)
         t->nbytes = UINT64_MAX;
     rt_list_init(&t->queue);
@@ -107,7 +107,7 @@ static struct wm_rma_target *make(struct wm_rma *r, int rank)
 
 struct wm_rma_target *wm_rma_target_make(struct wm_rma *r, int rank)
 {
-    struct wm_rma_target **bucket = &r->target[rank % WM_RMA_BUCKETS], *t = *bucket;
+    struct wm_rma_target **bucket = &r->targets.bucket[rank % WM_RMA_BUCKETS], *t = *bucket;
     while (t && t->rank != rank)
         t = t->next;
     if (!t) {
@@ -117,7 +117,7 @@ struct wm_rma_target *wm_rma_target_make(struct wm_rma *r, int rank)
         t->next = *bucket;
         *bucket = t;
     }
-    r->last = t;
+    r->targets.last = t;
     return t;
 }
 
@@ -140,7 +140,7 @@ int wm_rma_target_peer(struct wm_rma *r, struct wm_rma_target *t)
 void wm_rma_activate(struct wm_rma *r, struct wm_rma_target *t)
 {
     if (rt_list_empty(&t->active))
-        rt_list_append(&r->active, &t->active);
+        rt_list_append(&r->targets.active, &t->active);
 }
 
 void wm_rma_note(struct wm_rma_target *t, int rt_err)

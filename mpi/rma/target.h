@@ -46,8 +46,8 @@ struct wm_rma_target {
     int err;               /* first error of an operation, -RT_E...; reported by the next call that
                               completes operations */
     struct wm_rma_want want;
-    struct rt_list busy;        /* link in wm_rma.busy while the queue is not empty */
-    struct rt_list active;      /* link in wm_rma.active: not flushed */
+    struct rt_list busy;        /* link in wm_rma.targets.busy while the queue is not empty */
+    struct rt_list active;      /* link in wm_rma.targets.active: not flushed */
     struct wm_rma_types *types; /* layouts that the target has: type.c */
     struct wm_rma_net net;
     struct wm_rma_map *maps;  /* DEVICE: map.c */
@@ -71,7 +71,9 @@ bool wm_rma_by_messages(void); /* this process uses no control blocks of others:
 struct wm_rma_target *wm_rma_target_make(struct wm_rma *r, int rank);
 static inline struct wm_rma_target *wm_rma_target(struct wm_rma *r, int rank)
 {
-    return rt_likely(r->last && r->last->rank == rank) ? r->last : wm_rma_target_make(r, rank);
+    return rt_likely(r->targets.last && r->targets.last->rank == rank)
+               ? r->targets.last
+               : wm_rma_target_make(r, rank);
 }
 /* For calls that name a rank.  MPI_SUCCESS or MPI_ERR_NO_MEM with its text. */
 int wm_rma_named(struct wm_rma *r, int rank, struct wm_rma_target **out);

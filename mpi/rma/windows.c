@@ -38,9 +38,9 @@ static struct wm_rma *of_ctx(uint32_t ctx)
 
 static int pump(struct coll_task *k)
 {
-    struct wm_rma *r = rt_container(k, struct wm_rma, pump);
+    struct wm_rma *r = rt_container(k, struct wm_rma, task.pump);
     struct rt_list *l, *tmp;
-    rt_list_each_safe (l, tmp, &r->wants) {
+    rt_list_each_safe (l, tmp, &r->task.wants) {
         struct wm_rma_want *w = rt_container(l, struct wm_rma_want, link);
         if (!wm_rma_want_step(r, w))
             continue;
@@ -50,12 +50,12 @@ static int pump(struct coll_task *k)
     }
     wm_rma_deferred_run(r);
     wm_rma_folds_run(r);
-    rt_list_each_safe (l, tmp, &r->busy)
+    rt_list_each_safe (l, tmp, &r->targets.busy)
         wm_rma_target_run(r, rt_container(l, struct wm_rma_target, busy));
-    if (!rt_list_empty(&r->wants) || !rt_list_empty(&r->busy) || r->folding ||
-        !rt_list_empty(&r->folds) || !rt_list_empty(&r->deferred))
+    if (!rt_list_empty(&r->task.wants) || !rt_list_empty(&r->targets.busy) || r->service.folding ||
+        !rt_list_empty(&r->service.folds) || !rt_list_empty(&r->service.deferred))
         return 0;
-    r->pumping = false;
+    r->task.pumping = false;
     return 1;
 }
 
@@ -104,17 +104,17 @@ static void origin_gone(struct wm_rma *r, struct wm_rma_origin *o)
 static void peer_gone(struct wm_rma *r, const struct wm_peer *p)
 {
     for (int i = 0; i < WM_RMA_BUCKETS; i++) {
-        for (struct wm_rma_target *t = r->target[i]; t; t = t->next)
+        for (struct wm_rma_target *t = r->targets.bucket[i]; t; t = t->next)
             if (t->peer == p) {
                 fail_ops(&t->queue, p->err);
                 fail_ops(&t->flight, p->err);
             }
-        for (struct wm_rma_origin *o = r->origin[i]; o; o = o->next)
+        for (struct wm_rma_origin *o = r->service.bucket[i]; o; o = o->next)
             if (o->peer == p)
                 origin_gone(r, o);
     }
     int local = p->proc.ns == 0 ? rt_node_attached(p->proc.rank) : -1;
-    if (local >= 0 && r->ctl && wm_rma_has_left(r, local))
+    if (local >= 0 && r->shared.ctl && wm_rma_has_left(r, local))
         return;
     if (!r->dead && wm_group_find(r->comm->group, p->proc) >= 0)
         r->dead = (int)p->proc.rank + 1;
@@ -136,7 +136,7 @@ void wm_rma_enlist(struct wm_rma *r)
     struct wm_rma **bucket = &by_ctx[r->comm->ctx / 2 % CTX_BUCKETS];
     r->next = *bucket;
     *bucket = r;
-    r->run = pump;
+    r->task.run = pump;
     r->dom->rma = on_recv;
     r->dom->rma_down = peer_down;
     nwindows++;
