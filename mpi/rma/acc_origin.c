@@ -34,8 +34,8 @@ static bool result_on_host(const struct wm_rma_args *a)
 static void changed(struct rt_gpu_op *copy, int err)
 {
     struct wm_rma_op *op = rt_container(copy, struct wm_rma_op, copy);
-    op->t->ncopies--;
-    op->t->nchanges--;
+    op->t->device.ncopies--;
+    op->t->device.nchanges--;
     op->copying = false;
     if (result_on_host(&op->a) && !err)
         memcpy(op->a.result.buf, op->stage->p, (size_t)op->a.nbytes);
@@ -150,9 +150,9 @@ int wm_rma_change_start(struct wm_rma_op *op)
     struct rt_gpu_ptr near = { .g = NULL };
     struct rt_gpu_atomic c;
     bool atomic;
-    if (!wm_rma_changes(t) || t->sent != t->acked || t->nfolds || !describe(op, &c))
+    if (!wm_rma_changes(t) || t->msg.sent != t->msg.acked || t->device.nfolds || !describe(op, &c))
         return -RT_ENOTSUP;
-    if (t->nchanges)
+    if (t->device.nchanges)
         return -RT_EAGAIN;
     char *there = buffers(r, op, &c, &near) ? wm_rma_map_reach(r, t, &near, &atomic) : NULL;
     if (!there || !atomic) {
@@ -163,8 +163,8 @@ int wm_rma_change_start(struct wm_rma_op *op)
     rt_list_del(&op->link);
     rt_list_append(&t->flight, &op->link);
     wm_rma_activate(r, t);
-    t->ncopies++;
-    t->nchanges++;
+    t->device.ncopies++;
+    t->device.nchanges++;
     op->copying = true;
     op->copy.done = changed;
     rt_gpu_atomic(near.g, &c, &op->copy);

@@ -52,11 +52,11 @@ static int head_of(struct wm_rma_op *op, enum wm_rma_code code, struct wm_rma_ms
 static void will_be_acked(struct wm_rma_op *op, struct wm_rma_msg *m, bool answer)
 {
     struct wm_rma_target *t = op->t;
-    uint32_t seq = t->sent + 1;
+    uint32_t seq = t->msg.sent + 1;
     if (answer) {
         op->acks = true;
         op->seq = seq;
-    } else if (t->acks && t->acked == t->sent) {
+    } else if (t->msg.acks && t->msg.acked == t->msg.sent) {
         m->flags |= WM_RMA_ACK;
         m->id = seq;
     }
@@ -65,9 +65,9 @@ static void will_be_acked(struct wm_rma_op *op, struct wm_rma_msg *m, bool answe
 static void count_message(struct wm_rma_op *op, const struct wm_rma_msg *m)
 {
     struct wm_rma_target *t = op->t;
-    t->sent++;
+    t->msg.sent++;
     if (op->acks || m->flags & WM_RMA_ACK)
-        t->flushed = t->sent;
+        t->msg.flushed = t->msg.sent;
 }
 
 /* Sends a head and `len` bytes of the origin's packed data from `pos` on. */
@@ -93,7 +93,7 @@ static int send_data(struct wm_rma_op *op, struct wm_rma_msg *m, int64_t pos, in
     else
         len = 0; /* MPI_NO_OP */
     count_message(op, m);
-    return wm_try_ctl(op->rma->dom, op->t->peer, wm_rma_hdr(op->rma), msg,
+    return wm_try_ctl(op->rma->dom, op->t->msg.peer, wm_rma_hdr(op->rma), msg,
                       (uint32_t)(sizeof *m + (size_t)len));
 }
 
@@ -184,8 +184,8 @@ static int send_head(struct wm_rma_op *op, const struct wm_rma_msg *m)
     bool lent = m->code == WM_RMA_ACC_BULK && wm_rma_lend(op, msg.key);
     if (lent)
         msg.m.flags |= WM_RMA_LENT;
-    op->t->sent++;
-    return wm_try_ctl(op->rma->dom, op->t->peer, wm_rma_hdr(op->rma), &msg,
+    op->t->msg.sent++;
+    return wm_try_ctl(op->rma->dom, op->t->msg.peer, wm_rma_hdr(op->rma), &msg,
                       lent ? sizeof msg : sizeof msg.m);
 }
 
@@ -214,7 +214,7 @@ static int bulk_send(struct wm_rma_op *op, enum wm_rma_code code)
 /* The message and the announcement of the data leave together. */
 static int put_bulk(struct wm_rma_op *op, enum wm_rma_code code)
 {
-    struct btl *b = op->t->peer->eager->btl;
+    struct btl *b = op->t->msg.peer->eager->btl;
     if (b->ops->hold)
         b->ops->hold(b);
     int err = bulk_send(op, code);
@@ -237,8 +237,8 @@ static int get_bulk(struct wm_rma_op *op)
     op->bulk_req = q; /* a receive that was just posted is not complete */
     q->notify = bulk_done;
     q->arg = op;
-    op->t->sent++;
-    op->err = wm_try_ctl(op->rma->dom, op->t->peer, wm_rma_hdr(op->rma), &m, sizeof m);
+    op->t->msg.sent++;
+    op->err = wm_try_ctl(op->rma->dom, op->t->msg.peer, wm_rma_hdr(op->rma), &m, sizeof m);
     if (op->err < 0)
         q->ops->cancel(q);
     return 0;
@@ -249,7 +249,7 @@ static int get_bulk(struct wm_rma_op *op)
 /* The transport takes the data from the user's buffer.  Shorter data are copied behind the head. */
 static bool goes_apart(const struct wm_rma_op *op)
 {
-    const struct wm_peer *p = op->t->peer;
+    const struct wm_peer *p = op->t->msg.peer;
     return op->a.nbytes >= APART_MIN && op->a.nbytes <= p->eager_max &&
            p->eager->btl->ops->send_head && !(op->a.on_device & WM_RMA_ORIGIN) &&
            op->a.origin.type->layout.contig;
@@ -260,7 +260,7 @@ static int put_apart(struct wm_rma_op *op)
     struct {
         _Alignas(WM_RMA_HEAD) struct wm_rma_msg m;
     } head = { 0 };
-    struct btl_peer *to = op->t->peer->eager;
+    struct btl_peer *to = op->t->msg.peer->eager;
     struct btl_hdr hdr = wm_rma_hdr(op->rma);
     int err = head_of(op, WM_RMA_PUT, &head.m);
     if (err < 0)
@@ -280,7 +280,7 @@ static int send_put(struct wm_rma_op *op)
     struct wm_rma_msg m;
     if (goes_apart(op))
         return put_apart(op);
-    if (op->a.nbytes > (int64_t)wm_rma_room(op->t->peer))
+    if (op->a.nbytes > (int64_t)wm_rma_room(op->t->msg.peer))
         return put_bulk(op, WM_RMA_PUT_BULK);
     int err = head_of(op, WM_RMA_PUT, &m);
     if (err < 0)
@@ -293,7 +293,7 @@ static int send_put(struct wm_rma_op *op)
 static int send_get(struct wm_rma_op *op)
 {
     struct wm_rma_msg m;
-    if (op->a.nbytes > (int64_t)wm_rma_room(op->t->peer))
+    if (op->a.nbytes > (int64_t)wm_rma_room(op->t->msg.peer))
         return get_bulk(op);
     int err = head_of(op, WM_RMA_GET, &m);
     if (err < 0)
@@ -302,7 +302,7 @@ static int send_get(struct wm_rma_op *op)
     will_be_acked(op, &m, true);
     count_message(op, &m);
     sent(op, true);
-    return wm_try_ctl(op->rma->dom, op->t->peer, wm_rma_hdr(op->rma), &m, sizeof m);
+    return wm_try_ctl(op->rma->dom, op->t->msg.peer, wm_rma_hdr(op->rma), &m, sizeof m);
 }
 
 /* The target's data are contiguous in the memory of a device of this host, whose kernel reduces
@@ -310,7 +310,7 @@ static int send_get(struct wm_rma_op *op)
 static bool folds_at_once(const struct wm_rma_op *op)
 {
     const struct wm_rma_target *t = op->t;
-    return op->a.nbytes > (int64_t)wm_rma_room(t->peer) && t->ctl &&
+    return op->a.nbytes > (int64_t)wm_rma_room(t->msg.peer) && t->ctl &&
            rt_load_acquire(&t->ctl->on_device) && op->a.target.type->layout.contig;
 }
 
@@ -346,7 +346,7 @@ static int fetch_bulk(struct wm_rma_op *op)
 static int acc_bulk(struct wm_rma_op *op)
 {
     op->folds = true;
-    op->t->nfolds++;
+    op->t->device.nfolds++;
     return op->a.fetches ? fetch_bulk(op) : put_bulk(op, WM_RMA_ACC_BULK);
 }
 
@@ -355,15 +355,15 @@ static int send_acc(struct wm_rma_op *op)
 {
     struct wm_rma_msg m;
     int64_t esize = op->a.target.type->basic->layout.size;
-    int64_t most = (int64_t)wm_rma_room(op->t->peer) / esize * esize;
+    int64_t most = (int64_t)wm_rma_room(op->t->msg.peer) / esize * esize;
     if (!op->pos && folds_at_once(op))
         return acc_bulk(op);
     int err = head_of(op, WM_RMA_ACC, &m);
     if (!err && op->a.nbytes <= most)
         will_be_acked(op, &m, op->a.fetches);
     while (!err && op->pos < op->a.nbytes) {
-        if (op->t->peer->blocked && op->pos)
-            return op->t->peer->err ? op->t->peer->err : -RT_EAGAIN;
+        if (op->t->msg.peer->blocked && op->pos)
+            return op->t->msg.peer->err ? op->t->msg.peer->err : -RT_EAGAIN;
         int64_t n = op->a.nbytes - op->pos < most ? op->a.nbytes - op->pos : most;
         int64_t pos = op->pos;
         op->pos += n;
@@ -399,17 +399,18 @@ static int send_cas(struct wm_rma_op *op)
     will_be_acked(op, &msg.m, true);
     count_message(op, &msg.m);
     sent(op, true);
-    return wm_try_ctl(op->rma->dom, op->t->peer, wm_rma_hdr(op->rma), &msg,
+    return wm_try_ctl(op->rma->dom, op->t->msg.peer, wm_rma_hdr(op->rma), &msg,
                       (uint32_t)(sizeof msg.m + 2 * n));
 }
 
 int wm_rma_am_send(struct wm_rma_op *op)
 {
-    struct wm_peer *p = op->t->peer;
+    struct wm_peer *p = op->t->msg.peer;
     /* no copy of the data is made while the connection is full: the user's buffer holds them */
     if (p->blocked)
         return -RT_EAGAIN;
-    if ((op->t->nfolds || op->t->nchanges) && op->a.what >= WM_RMA_DO_ACC) /* they are ordered */
+    if ((op->t->device.nfolds || op->t->device.nchanges) &&
+        op->a.what >= WM_RMA_DO_ACC) /* they are ordered */
         return -RT_EAGAIN;
     wm_rma_activate(op->rma, op->t);
     switch (op->a.what) {

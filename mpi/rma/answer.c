@@ -21,8 +21,8 @@ static struct wm_rma_op *op_of(const struct wm_rma *r, uint32_t id)
 /* All messages up to the one with this number have been executed. */
 static void acked(struct wm_rma_target *t, uint32_t seq)
 {
-    if ((int32_t)(seq - t->acked) > 0)
-        t->acked = seq;
+    if ((int32_t)(seq - t->msg.acked) > 0)
+        t->msg.acked = seq;
 }
 
 static void on_data(struct wm_rma_op *op, const struct wm_rma_msg *m, const char *data)
@@ -85,13 +85,13 @@ void wm_rma_on_answer(struct wm_rma *r, int rank, const struct wm_rma_msg *m, co
     else if (m->code == WM_RMA_WANTED && op)
         on_wanted(op);
     else if (m->code == WM_RMA_GRANT)
-        t->granted = true;
+        t->epoch.granted = true;
     else if (m->code == WM_RMA_FLUSHED)
         acked(t, (uint32_t)m->value);
     else if (m->code == WM_RMA_FAILED)
         wm_rma_note(t, (int)m->value);
     else if (m->code == WM_RMA_POST)
-        t->post_seen = true;
+        t->epoch.post_seen = true;
     else if (m->code == WM_RMA_KEY_GIVEN)
         wm_rma_net_on_key(r, t, m, data);
     if (!rt_list_empty(&t->queue))

@@ -61,11 +61,11 @@ int wm_rma_may_with(struct wm_rma *r, enum wm_rma_move move, const struct wm_rma
     int err = wm_rma_may(r, move);
     if (err)
         return err;
-    if (r->epoch.access == WM_ACCESS_LOCK && !t->locked && move != WM_MOVE_LOCK)
+    if (r->epoch.access == WM_ACCESS_LOCK && !t->epoch.locked && move != WM_MOVE_LOCK)
         return wm_err(MPI_ERR_RMA_SYNC, "rank %d has not been locked", t->rank);
-    if (t->locked && move == WM_MOVE_LOCK)
+    if (t->epoch.locked && move == WM_MOVE_LOCK)
         return wm_err(MPI_ERR_RMA_SYNC, "rank %d is locked already", t->rank);
-    if (r->epoch.access == WM_ACCESS_START && !t->in_start)
+    if (r->epoch.access == WM_ACCESS_START && !t->epoch.in_start)
         return wm_err(MPI_ERR_RMA_SYNC, "rank %d is not in the group of MPI_Win_start", t->rank);
     if (r->epoch.access == WM_ACCESS_OPEN && move == WM_MOVE_OPERATION)
         r->epoch.access = WM_ACCESS_FENCE;
@@ -79,12 +79,14 @@ bool wm_rma_ready(const struct wm_rma *r, const struct wm_rma_target *t)
         if (r->epoch.nocheck)
             return true;
         if (t->by_ctl)
-            return rt_load_acquire(&r->shared.ctl->from[t->local].posts) != t->posts_seen;
-        return t->post_seen;
+            return rt_load_acquire(&r->shared.ctl->from[t->local].posts) != t->epoch.posts_seen;
+        return t->epoch.post_seen;
     case WM_ACCESS_LOCK:
-        return t->nocheck || (t->by_ctl ? t->want.state == WM_WANT_HELD : t->granted);
+        return t->epoch.nocheck ||
+               (t->by_ctl ? t->epoch.want.state == WM_WANT_HELD : t->epoch.granted);
     case WM_ACCESS_LOCK_ALL:
-        return r->epoch.nocheck || (t->by_ctl ? r->shared.all.state == WM_WANT_HELD : t->granted);
+        return r->epoch.nocheck ||
+               (t->by_ctl ? r->shared.all.state == WM_WANT_HELD : t->epoch.granted);
     default:
         return true;
     }

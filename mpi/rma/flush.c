@@ -21,7 +21,7 @@ static bool at_origin(struct wm_rma *r, struct wm_rma_target *t)
 static bool at_target(struct wm_rma *r, struct wm_rma_target *t)
 {
     (void)r;
-    return rt_list_empty(&t->queue) && rt_list_empty(&t->flight) && t->acked == t->sent;
+    return rt_list_empty(&t->queue) && rt_list_empty(&t->flight) && t->msg.acked == t->msg.sent;
 }
 
 static bool is_sent(struct wm_rma *r, struct wm_rma_target *t)
@@ -39,11 +39,11 @@ static bool is_executed(struct wm_rma *r, struct wm_rma_target *t)
 /* Requests an acknowledgement of all sent messages, unless one will come. */
 static void ask(struct wm_rma *r, struct wm_rma_target *t)
 {
-    if (t->acked == t->sent || t->flushed == t->sent || !t->peer)
+    if (t->msg.acked == t->msg.sent || t->msg.flushed == t->msg.sent || !t->msg.peer)
         return;
-    t->acks = t->sent - t->acked == 1;
-    t->flushed = t->sent;
-    wm_rma_send(r, t->peer, WM_RMA_FLUSH, 0, (int64_t)t->sent);
+    t->msg.acks = t->msg.sent - t->msg.acked == 1;
+    t->msg.flushed = t->msg.sent;
+    wm_rma_send(r, t->msg.peer, WM_RMA_FLUSH, 0, (int64_t)t->msg.sent);
 }
 
 /* The error of operations since the last call. */

@@ -103,28 +103,28 @@ static void maps_free(struct wm_rma_map **maps)
 
 void wm_rma_maps_free(struct wm_rma_target *t)
 {
-    maps_free(&t->maps);
-    maps_free(&t->shown);
+    maps_free(&t->device.maps);
+    maps_free(&t->device.shown);
 }
 
 /* The mapping for a device; NULL: no memory for it. */
 static struct wm_rma_map *map_of(struct wm_rma_target *t, struct rt_gpu *g)
 {
     /* a context has been released: its mappings are invalid */
-    if (rt_unlikely(t->map_era != rt_gpu_era) && !t->ncopies && !t->streamed) {
-        maps_free(&t->maps);
-        t->map_era = rt_gpu_era;
+    if (rt_unlikely(t->device.map_era != rt_gpu_era) && !t->device.ncopies && !t->device.streamed) {
+        maps_free(&t->device.maps);
+        t->device.map_era = rt_gpu_era;
     }
-    if (rt_unlikely(t->map_era != rt_gpu_era))
+    if (rt_unlikely(t->device.map_era != rt_gpu_era))
         return NULL;
-    struct wm_rma_map *m = t->maps;
+    struct wm_rma_map *m = t->device.maps;
     while (m && m->g != g)
         m = m->next;
     if (m || !(m = calloc(1, sizeof *m)))
         return m;
     m->g = g;
-    m->next = t->maps;
-    t->maps = m;
+    m->next = t->device.maps;
+    t->device.maps = m;
     return m;
 }
 
@@ -152,11 +152,12 @@ static int attach(struct wm_rma *r, struct wm_rma_target *t, struct wm_rma_map *
     return err;
 }
 
-/* By a mapping of its own (t->shown), because the mappings for copies end with their context. */
+/* By a mapping of its own (t->device.shown), because the mappings for copies end with their
+ * context. */
 char *wm_rma_map_address(struct wm_rma *r, struct wm_rma_target *t)
 {
-    if (t->shown)
-        return t->shown->att->ptr;
+    if (t->device.shown)
+        return t->device.shown->att->ptr;
     const struct wm_mem *own = t->path == WM_PATH_DEVICE ? wm_rma_own(r) : NULL;
     if (!own)
         return NULL;
@@ -165,7 +166,7 @@ char *wm_rma_map_address(struct wm_rma *r, struct wm_rma_target *t)
         free(m);
         return NULL;
     }
-    t->shown = m;
+    t->device.shown = m;
     return m->att->ptr;
 }
 
@@ -188,7 +189,7 @@ char *wm_rma_map_for_stream(struct wm_rma *r, struct wm_rma_target *t, const str
     char *there = wm_rma_map_reach(r, t, near, &atomic);
     if (!there)
         return NULL;
-    t->streamed = true;
+    t->device.streamed = true;
     return there + a->disp * t->unit;
 }
 
@@ -196,7 +197,7 @@ static void copied(struct rt_gpu_op *copy, int err)
 {
     struct wm_rma_op *op = rt_container(copy, struct wm_rma_op, copy);
     const struct wm_rma_side *o = &op->a.origin;
-    op->t->ncopies--;
+    op->t->device.ncopies--;
     op->copying = false;
     if (op->stage && op->a.what == WM_RMA_DO_GET && !err)
         rt_layout_unpack(&o->type->layout, o->count, o->buf, 0, op->stage->p, op->a.nbytes);
@@ -247,7 +248,7 @@ static int copy(struct wm_rma *r, struct wm_rma_op *op, const struct rt_gpu_ptr 
     rt_list_del(&op->link);
     rt_list_append(&t->flight, &op->link);
     wm_rma_activate(r, t);
-    t->ncopies++;
+    t->device.ncopies++;
     op->copying = true;
     op->copy.done = copied;
     if (put)
@@ -301,8 +302,8 @@ bool wm_rma_lend(struct wm_rma_op *op, char key[WM_RMA_KEY])
     if (t->path != WM_PATH_DEVICE || !o->type || !o->type->layout.contig ||
         wm_rma_mem(&op->a, WM_RMA_ORIGIN)->kind != WM_MEMORY_DEVICE)
         return false;
-    if (t->lend_skip) {
-        t->lend_skip--;
+    if (t->device.lend_skip) {
+        t->device.lend_skip--;
         return false;
     }
     struct btl_peer *bp = connection(op->rma, t->rank);
@@ -315,7 +316,7 @@ bool wm_rma_lend(struct wm_rma_op *op, char key[WM_RMA_KEY])
 void wm_rma_lend_refused(struct wm_rma_op *op)
 {
     wm_rma_op_unlend(op);
-    op->t->lend_skip = TRY_AGAIN;
+    op->t->device.lend_skip = TRY_AGAIN;
 }
 
 struct btl_rmem *wm_rma_borrow(struct wm_rma *r, int rank, const char *key,

@@ -59,9 +59,9 @@ int wm_rma_tag(uint32_t id, bool to_origin)
 
 void wm_rma_ask(struct wm_rma *r, struct wm_rma_target *t, enum wm_want_kind kind)
 {
-    if (t->asked || wm_rma_target_peer(r, t) < 0)
+    if (t->epoch.asked || wm_rma_target_peer(r, t) < 0)
         return;
-    t->asked = true;
+    t->epoch.asked = true;
     r->epoch.nasked++;
-    wm_rma_send(r, t->peer, WM_RMA_LOCK, 0, kind);
+    wm_rma_send(r, t->msg.peer, WM_RMA_LOCK, 0, kind);
 }

@@ -73,19 +73,19 @@ void wm_rma_net_on_key(struct wm_rma *r, struct wm_rma_target *t, const struct w
     struct wm_rma_net *n = &t->net;
     int err = (int)m->value;
     if (!err)
-        err = t->peer->eager->btl->ops->attach(t->peer->eager, key, NULL, &n->rmem);
+        err = t->msg.peer->eager->btl->ops->attach(t->msg.peer->eager, key, NULL, &n->rmem);
     n->state = err ? NET_REFUSED : NET_OPEN;
     n->nbytes = (uint64_t)m->count;
     n->unit = m->pos;
     log_debug(MPI, "window %u: rank %d %s: %s", r->comm->ctx, t->rank,
               err ? "by messages instead" : "has registered its memory",
-              err ? rt_err_text(err) : t->peer->eager->btl->ops->name);
+              err ? rt_err_text(err) : t->msg.peer->eager->btl->ops->name);
 }
 
 void wm_rma_net_detach(struct wm_rma_target *t)
 {
     if (t->net.rmem)
-        t->peer->eager->btl->ops->detach(t->net.rmem);
+        t->msg.peer->eager->btl->ops->detach(t->net.rmem);
     t->net.rmem = NULL;
 }
 
@@ -118,7 +118,7 @@ static int begin(struct wm_rma_op *op)
 {
     struct wm_rma_net *n = &op->t->net;
     const struct wm_rma_args *a = &op->a;
-    const struct btl_ops *ops = op->t->peer->eager->btl->ops;
+    const struct btl_ops *ops = op->t->msg.peer->eager->btl->ops;
     size_t off, len = (size_t)a->nbytes;
     if (!find(n, a, &off))
         return -RT_ENOTSUP; /* the target's answer becomes the error */
@@ -148,7 +148,7 @@ int wm_rma_net_start(struct wm_rma_op *op)
         return begin(op);
     if (n->state == NET_NEW) {
         n->state = NET_ASKED;
-        wm_rma_send(op->rma, op->t->peer, WM_RMA_KEY_ASKED, 0, 0);
+        wm_rma_send(op->rma, op->t->msg.peer, WM_RMA_KEY_ASKED, 0, 0);
     }
     return -RT_ENOTSUP;
 }

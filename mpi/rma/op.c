@@ -122,7 +122,7 @@ void wm_rma_op_done(struct wm_rma_op *op, int err)
     wm_rma_op_local(op, err);
     if (op->err)
         wm_rma_note(op->t, op->err);
-    op->t->nfolds -= op->folds;
+    op->t->device.nfolds -= op->folds;
     wm_rma_op_unlend(op);
     end_request(op);
     unref(op->a.origin.type);

@@ -29,8 +29,8 @@ static int start(struct wm_rma_op *op)
 {
     if (!wm_rma_sends(op->t))
         return wm_rma_execute(op->rma, op->t, &op->a);
-    if (op->t->peer->err)
-        return op->t->peer->err;
+    if (op->t->msg.peer->err)
+        return op->t->msg.peer->err;
     int err = start_apart(op);
     return err == -RT_ENOTSUP ? wm_rma_am_send(op) : err;
 }

@@ -166,7 +166,7 @@ int wm_api_win_start(struct wm_group *group, int assert, struct wm_win *win)
         r->epoch.nocheck = assert &MPI_MODE_NOCHECK;
         r->epoch.access = WM_ACCESS_START;
         for (int i = 0; i < group->size; i++)
-            wm_rma_target(r, ranks[i])->in_start = true;
+            wm_rma_target(r, ranks[i])->epoch.in_start = true;
     }
     rt_unlock(&r->dom->lock);
     return err;
@@ -178,17 +178,17 @@ static int complete_one(struct wm_rma *r, struct wm_rma_target *t)
 {
     int err = wm_rma_await_ready(r, t);
     int e = err ? err : wm_rma_flush(r, t, t->by_ctl ? WM_UNTIL_TARGET : WM_UNTIL_EXECUTED);
-    t->in_start = false;
-    t->post_seen = false;
+    t->epoch.in_start = false;
+    t->epoch.post_seen = false;
     if (t->by_ctl) {
         /* the target's next post comes after this completion */
-        t->posts_seen = rt_load_relaxed(&r->shared.ctl->from[t->local].posts);
-        rt_store_release(&t->ctl->from[rt_node.rank].completes, ++t->completes);
+        t->epoch.posts_seen = rt_load_relaxed(&r->shared.ctl->from[t->local].posts);
+        rt_store_release(&t->ctl->from[rt_node.rank].completes, ++t->epoch.completes);
         rt_bell_ring(t->local);
     } else if (wm_rma_target_peer(r, t) == 0) {
-        t->sent++;
+        t->msg.sent++;
         wm_rma_activate(r, t);
-        wm_rma_send(r, t->peer, WM_RMA_COMPLETE, 0, 0);
+        wm_rma_send(r, t->msg.peer, WM_RMA_COMPLETE, 0, 0);
     }
     return e;
 }
@@ -234,11 +234,11 @@ static int make_posts(struct wm_rma *r, const int *ranks, int n)
 static void post_to(struct wm_rma *r, struct wm_rma_target *t)
 {
     if (!posts_by_ctl(t)) {
-        wm_rma_send(r, t->peer, WM_RMA_POST, 0, 0);
+        wm_rma_send(r, t->msg.peer, WM_RMA_POST, 0, 0);
         return;
     }
     /* after own stores to the window */
-    rt_store_release(&t->ctl->from[rt_node.rank].posts, ++t->posts);
+    rt_store_release(&t->ctl->from[rt_node.rank].posts, ++t->epoch.posts);
     rt_bell_ring(t->local);
 }
 
@@ -324,15 +324,15 @@ static bool is_prompt(const struct wm_rma *r, const struct wm_rma_target *t)
 
 static void enter_lock(struct wm_rma *r, struct wm_rma_target *t, bool nocheck)
 {
-    t->locked = true;
-    t->nocheck = nocheck;
+    t->epoch.locked = true;
+    t->epoch.nocheck = nocheck;
     r->epoch.nlocks++;
     r->epoch.access = WM_ACCESS_LOCK;
 }
 
 static void leave_lock(struct wm_rma *r, struct wm_rma_target *t)
 {
-    t->locked = false;
+    t->epoch.locked = false;
     if (--r->epoch.nlocks == 0)
         r->epoch.access = WM_ACCESS_NONE;
     wm_rma_quick_close(r, t);
@@ -348,9 +348,9 @@ bool wm_rma_quick_lock(int lock_type, int rank, int assert, MPI_Win win)
         return false;
     struct wm_rma *r = q->rma;
     struct wm_rma_target *t = q->t;
-    if (rt_unlikely(!(allowed >> r->epoch.access & 1) || t->locked || !t->by_ctl))
+    if (rt_unlikely(!(allowed >> r->epoch.access & 1) || t->epoch.locked || !t->by_ctl))
         return false;
-    if (!wm_rma_want_now(r, &t->want,
+    if (!wm_rma_want_now(r, &t->epoch.want,
                          lock_type == MPI_LOCK_SHARED ? WM_WANT_SHARED : WM_WANT_EXCLUSIVE, t->ctl))
         return false;
     enter_lock(r, t, false);
@@ -365,9 +365,9 @@ bool wm_rma_quick_unlock(int rank, MPI_Win win)
         wm_rma_quick_due())
         return false;
     struct wm_rma_target *t = q->t;
-    if (rt_unlikely(t->want.state != WM_WANT_HELD || !rt_list_empty(&t->active)))
+    if (rt_unlikely(t->epoch.want.state != WM_WANT_HELD || !rt_list_empty(&t->active)))
         return false;
-    wm_rma_release(q->rma, &t->want);
+    wm_rma_release(q->rma, &t->epoch.want);
     leave_lock(q->rma, t);
     return true;
 }
@@ -389,13 +389,13 @@ int wm_api_win_lock(int lock_type, int rank, int assert, struct wm_win *win)
         enum wm_want_kind kind = lock_type == MPI_LOCK_EXCLUSIVE ? WM_WANT_EXCLUSIVE
                                                                  : WM_WANT_SHARED;
         enter_lock(r, t, assert &MPI_MODE_NOCHECK);
-        if (!t->nocheck && t->by_ctl)
-            wm_rma_want_soon(r, &t->want, kind, t->ctl);
-        else if (!t->nocheck)
+        if (!t->epoch.nocheck && t->by_ctl)
+            wm_rma_want_soon(r, &t->epoch.want, kind, t->ctl);
+        else if (!t->epoch.nocheck)
             wm_rma_ask(r, t, kind);
         if (is_prompt(r, t))
             err = wm_rma_await_ready(r, t);
-        if (t->want.state == WM_WANT_HELD)
+        if (t->epoch.want.state == WM_WANT_HELD)
             wm_rma_quick_open(r, t);
     }
     rt_unlock(&r->dom->lock);
@@ -406,18 +406,18 @@ int wm_api_win_lock(int lock_type, int rank, int assert, struct wm_win *win)
  * and with it all operations. */
 static bool unask(struct wm_rma *r, struct wm_rma_target *t)
 {
-    bool dirty = t->acked != t->sent;
-    r->epoch.nasked -= t->asked;
-    t->asked = false;
-    if (!t->granted)
+    bool dirty = t->msg.acked != t->msg.sent;
+    r->epoch.nasked -= t->epoch.asked;
+    t->epoch.asked = false;
+    if (!t->epoch.granted)
         return false;
-    t->granted = false;
-    t->sent++;
+    t->epoch.granted = false;
+    t->msg.sent++;
     wm_rma_activate(r, t);
     if (dirty)
-        t->flushed = t->sent;
-    t->acks = false;
-    wm_rma_send(r, t->peer, WM_RMA_UNLOCK, dirty, (int64_t)t->sent);
+        t->msg.flushed = t->msg.sent;
+    t->msg.acks = false;
+    wm_rma_send(r, t->msg.peer, WM_RMA_UNLOCK, dirty, (int64_t)t->msg.sent);
     return dirty;
 }
 
@@ -437,8 +437,8 @@ static int unlock_by_ctl(struct wm_rma *r, struct wm_rma_target *t)
 {
     int err = wm_rma_await_ready(r, t);
     int e = err ? err : wm_rma_flush(r, t, WM_UNTIL_TARGET);
-    if (t->want.state == WM_WANT_HELD)
-        wm_rma_release(r, &t->want);
+    if (t->epoch.want.state == WM_WANT_HELD)
+        wm_rma_release(r, &t->epoch.want);
     else
         rt_fence(); /* stores to the target's memory before what follows */
     return err ? err : e;
@@ -455,7 +455,7 @@ int wm_api_win_unlock(int rank, struct wm_win *win)
     if (!err)
         err = wm_rma_may_with(r, WM_MOVE_UNLOCK, t);
     if (!err) {
-        err = t->asked ? unlock_by_message(r, t) : unlock_by_ctl(r, t);
+        err = t->epoch.asked ? unlock_by_message(r, t) : unlock_by_ctl(r, t);
         leave_lock(r, t);
         wm_rma_poll(r);
     }
@@ -516,16 +516,16 @@ static int unlock_targets(struct wm_rma *r)
     int err = MPI_SUCCESS, e;
     rt_list_each_safe (l, tmp, &r->targets.active) {
         struct wm_rma_target *t = rt_container(l, struct wm_rma_target, active);
-        e = wm_rma_flush(r, t, t->asked ? WM_UNTIL_EXECUTED : WM_UNTIL_TARGET);
+        e = wm_rma_flush(r, t, t->epoch.asked ? WM_UNTIL_EXECUTED : WM_UNTIL_TARGET);
         err = err ? err : e;
     }
     for (int i = 0; i < WM_RMA_BUCKETS && r->epoch.nasked; i++)
         for (struct wm_rma_target *t = r->targets.bucket[i]; t; t = t->next)
-            t->unlocking = t->asked && unask(r, t);
+            t->epoch.unlocking = t->epoch.asked && unask(r, t);
     rt_list_each_safe (l, tmp, &r->targets.active) {
         struct wm_rma_target *t = rt_container(l, struct wm_rma_target, active);
-        e = t->unlocking ? wm_rma_flush(r, t, WM_UNTIL_TARGET) : MPI_SUCCESS;
-        t->unlocking = false;
+        e = t->epoch.unlocking ? wm_rma_flush(r, t, WM_UNTIL_TARGET) : MPI_SUCCESS;
+        t->epoch.unlocking = false;
         err = err ? err : e;
     }
     return err;

@@ -46,7 +46,7 @@ static bool has_rdma(struct wm_rma *r, struct wm_rma_target *t)
 {
     bool asked = !t->ctl || cfg.rma_path == WM_RMA_FORCE_RDMA;
     return asked && r->win->flavor != MPI_WIN_FLAVOR_DYNAMIC && t->rank != r->comm->rank &&
-           wm_rma_target_peer(r, t) == 0 && offers_rdma(t->peer);
+           wm_rma_target_peer(r, t) == 0 && offers_rdma(t->msg.peer);
 }
 
 static void reach(struct wm_rma *r, struct wm_rma_target *t)
@@ -100,7 +100,7 @@ static struct wm_rma_target *make(struct wm_rma *r, int rank)
     rt_list_init(&t->flight);
     rt_list_init(&t->busy);
     rt_list_init(&t->active);
-    rt_list_init(&t->want.link);
+    rt_list_init(&t->epoch.want.link);
     reach(r, t);
     return t;
 }
@@ -131,10 +131,10 @@ int wm_rma_named(struct wm_rma *r, int rank, struct wm_rma_target **out)
 
 int wm_rma_target_peer(struct wm_rma *r, struct wm_rma_target *t)
 {
-    if (t->peer)
-        return t->peer->err;
-    int err = wm_comm_peer(r->comm, t->rank, &t->peer);
-    return err < 0 ? err : t->peer->err;
+    if (t->msg.peer)
+        return t->msg.peer->err;
+    int err = wm_comm_peer(r->comm, t->rank, &t->msg.peer);
+    return err < 0 ? err : t->msg.peer->err;
 }
 
 void wm_rma_activate(struct wm_rma *r, struct wm_rma_target *t)

@@ -33,7 +33,7 @@ static bool same(const struct rt_layout *a, const struct rt_layout *b)
 /* Sends the layout in parts that fit. */
 static int announce(struct wm_rma *r, struct wm_rma_target *t, int slot, const struct rt_layout *l)
 {
-    size_t total = rt_layout_serial_nbytes(l), room = wm_rma_room(t->peer);
+    size_t total = rt_layout_serial_nbytes(l), room = wm_rma_room(t->msg.peer);
     char *bytes = malloc(total), *msg = malloc(sizeof(struct wm_rma_msg) + room);
     int err = bytes && msg ? 0 : -RT_ENOMEM;
     if (!err)
@@ -47,8 +47,8 @@ static int announce(struct wm_rma *r, struct wm_rma_target *t, int slot, const s
                                 .len = (uint32_t)n };
         memcpy(msg, &m, sizeof m);
         memcpy(msg + sizeof m, bytes + pos, n);
-        t->sent++;
-        err = wm_try_ctl(r->dom, t->peer, wm_rma_hdr(r), msg, (uint32_t)(sizeof m + n));
+        t->msg.sent++;
+        err = wm_try_ctl(r->dom, t->msg.peer, wm_rma_hdr(r), msg, (uint32_t)(sizeof m + n));
     }
     free(bytes);
     free(msg);
@@ -59,10 +59,10 @@ int wm_rma_slot(struct wm_rma *r, struct wm_rma_target *t, const struct rt_layou
 {
     if (l->contig)
         return WM_RMA_NO_SLOT;
-    struct wm_rma_types *k = t->types ? t->types : calloc(1, sizeof *k);
+    struct wm_rma_types *k = t->msg.types ? t->msg.types : calloc(1, sizeof *k);
     if (!k)
         return -RT_ENOMEM;
-    t->types = k;
+    t->msg.types = k;
     int at = 0;
     for (int i = 0; i < WM_RMA_SLOTS; i++) {
         if (k->slot[i].used && same(&k->slot[i].layout, l)) {
@@ -85,11 +85,11 @@ int wm_rma_slot(struct wm_rma *r, struct wm_rma_target *t, const struct rt_layou
 
 void wm_rma_types_free(struct wm_rma_target *t)
 {
-    for (int i = 0; t->types && i < WM_RMA_SLOTS; i++)
-        if (t->types->slot[i].used)
-            rt_layout_fini(&t->types->slot[i].layout);
-    free(t->types);
-    t->types = NULL;
+    for (int i = 0; t->msg.types && i < WM_RMA_SLOTS; i++)
+        if (t->msg.types->slot[i].used)
+            rt_layout_fini(&t->msg.types->slot[i].layout);
+    free(t->msg.types);
+    t->msg.types = NULL;
 }
 
 static void slot_free(struct rt_layout *l)

@@ -105,7 +105,7 @@ static void peer_gone(struct wm_rma *r, const struct wm_peer *p)
 {
     for (int i = 0; i < WM_RMA_BUCKETS; i++) {
         for (struct wm_rma_target *t = r->targets.bucket[i]; t; t = t->next)
-            if (t->peer == p) {
+            if (t->msg.peer == p) {
                 fail_ops(&t->queue, p->err);
                 fail_ops(&t->flight, p->err);
             }
