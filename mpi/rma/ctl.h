@@ -128,20 +128,4 @@ static inline size_t wm_rma_ctl_nbytes(int nlocal, int nnotes)
     return (n + 4095) & ~(size_t)4095;
 }
 
-/* Around a change of one element by an atomic operation: `mine` is the caller's block, `c` the
- * target's.  False: the rule is, or will be, that of stripes. */
-static inline bool wm_rma_element_begin(struct wm_rma_ctl *mine, const struct wm_rma_ctl *c)
-{
-    rt_store_relaxed(&mine->changing, 1u);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the other half of rt_node_barrier() in element.c */
-    if (rt_likely(rt_load_acquire(&c->rule) == WM_RMA_BY_ELEMENT))
-        return true;
-    rt_store_release(&mine->changing, 0u);
-    return false;
-}
-static inline void wm_rma_element_end(struct wm_rma_ctl *mine)
-{
-    rt_store_release(&mine->changing, 0u);
-}
-
 #endif

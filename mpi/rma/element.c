@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Accumulates and compare-and-swaps on one element of 1, 2, 4 or 8 bytes, by an atomic operation of
- * the processor.  They take no stripe (acc.c), and each has one serialising instruction instead of
- * two.  A target begins with this rule.  The first accumulate that needs stripes ends the rule for
- * the target, for good: a reduction of many elements by atomic operations would take ten times as
- * long as under a stripe.
+/* The change of one element of the memory of a target, out of line, and the end of the rule that
+ * elements change by atomic operations (element.h).
  *
- * A process publishes with a plain store that it changes an element, and reads the rule after that
- * without a fence.  The process that ends the rule makes all others execute a fence by
- * membarrier(2), then waits until each has finished its change.  Where a process has no
- * membarrier(2), windows begin with stripes.  A process that has threads does not change elements
- * in this way, because its word is for one thread. */
+ * The process that ends the rule makes all others execute a fence by membarrier(2), then waits
+ * until each has finished its change.  Where a process has no membarrier(2), windows begin with
+ * stripes. A process that has threads does not change elements by atomic operations, because its
+ * word is for one thread. */
 #include "mpi/rma/element.h"
 #include "mpi/op/op.h"
 #include "mpi/rma/op.h"
-#include "mpi/rma/quick.h"
 #include "runtime/base/idle.h"
 #include "runtime/mem/segment.h"
 #include <string.h>
@@ -39,81 +34,36 @@ void wm_rma_stripes_begin(const struct wm_rma *r, struct wm_rma_ctl *c)
     rt_store_release(&c->rule, WM_RMA_BY_STRIPE);
 }
 
-static uint64_t load(const void *at, uint64_t nbytes)
-{
-    switch (nbytes) {
-    case 1:
-        return rt_load_relaxed((const uint8_t *)at);
-    case 2:
-        return rt_load_relaxed((const uint16_t *)at);
-    case 4:
-        return rt_load_relaxed((const uint32_t *)at);
-    default:
-        return rt_load_relaxed((const uint64_t *)at);
-    }
-}
+/* Whether an element of so many bytes can change by an atomic operation. */
+static bool has_size(uint64_t nbytes) { return nbytes <= 8 && !(nbytes & (nbytes - 1)); }
 
-/* Stores `next` if *old is there; else sets *old. */
-static bool swap(void *at, uint64_t *old, uint64_t next, uint64_t nbytes)
+bool wm_rma_element_fold(const struct wm_rma_place *p, struct wm_rma_element *e, const void *origin,
+                         void *result, bool *stored)
 {
-    uint8_t old1 = (uint8_t)*old;
-    uint16_t old2 = (uint16_t)*old;
-    uint32_t old4 = (uint32_t)*old;
-    bool done;
-    switch (nbytes) {
-    case 1:
-        done = rt_cas((uint8_t *)at, &old1, (uint8_t)next);
-        *old = old1;
-        return done;
-    case 2:
-        done = rt_cas((uint16_t *)at, &old2, (uint16_t)next);
-        *old = old2;
-        return done;
-    case 4:
-        done = rt_cas((uint32_t *)at, &old4, (uint32_t)next);
-        *old = old4;
-        return done;
-    default:
-        return rt_cas((uint64_t *)at, old, next);
-    }
-}
-
-static bool fits(const void *at, uint64_t nbytes)
-{
-    return nbytes <= 8 && !(nbytes & (nbytes - 1)) && !((uintptr_t)at & (nbytes - 1)) &&
-           !rt_threaded;
-}
-
-bool wm_rma_element(struct wm_rma_ctl *mine, const struct wm_rma_ctl *c, rt_reduce_fn *kernel,
-                    void *at, const void *origin, void *result, uint64_t nbytes)
-{
-    uint64_t in = 0, old, next;
-    if (!fits(at, nbytes) || !wm_rma_element_begin(mine, c))
+    uint64_t old = 0;
+    if (!has_size(e->nbytes))
         return false;
-    if (origin)
-        memcpy(&in, origin, nbytes);
-    old = load(at, nbytes);
-    do {
-        next = old;
-        kernel(&in, &next, &next, 1);
-    } while (next != old && !swap(at, &old, next, nbytes));
-    wm_rma_element_end(mine);
+    e->op = WM_RMA_FOLD;
+    e->value = origin ? wm_rma_number(origin, e->nbytes) : 0;
+    if (!wm_rma_element(p, e, &old, stored))
+        return false;
     if (result)
-        memcpy(result, &old, nbytes);
+        wm_rma_number_store(result, old, e->nbytes);
     return true;
 }
 
-static bool compare_and_swap(const struct wm_rma *r, const struct wm_rma_acc *c,
+static bool compare_and_swap(const struct wm_rma_place *p, struct wm_rma_element *e,
                              const struct wm_rma_args *a)
 {
-    uint64_t n = (uint64_t)a->nbytes, old = 0, next = 0;
-    if (!fits(c->base, n) || !wm_rma_element_begin(r->shared.ctl, c->ctl))
+    bool stored;
+    if (!has_size(e->nbytes))
         return false;
-    memcpy(&old, a->compare, n);
-    memcpy(&next, a->origin.buf, n);
-    swap(c->base, &old, next, n);
-    wm_rma_element_end(r->shared.ctl);
-    memcpy(a->result.buf, &old, n);
+    e->op = WM_RMA_SWAP;
+    e->value = wm_rma_number(a->origin.buf, e->nbytes);
+    uint64_t old = wm_rma_number(a->compare, e->nbytes);
+    if (!wm_rma_element(p, e, &old, &stored))
+        return false;
+    wm_rma_number_store(a->result.buf, old, e->nbytes);
     return true;
 }
 
@@ -121,15 +71,16 @@ bool wm_rma_element_try(const struct wm_rma *r, const struct wm_rma_acc *c,
                         const struct wm_rma_args *a)
 {
     const struct wm_type *in = a->origin.type, *out = a->result.type;
-    if (rt_load_relaxed(&c->ctl->rule) != WM_RMA_BY_ELEMENT || c->cma >= 0 || a->on_device ||
-        a->nbytes != c->esize || !c->layout->contig)
+    struct wm_rma_place p = { c->zero, c->ctl, r->shared.ctl };
+    struct wm_rma_element e = { .at = c->base, .nbytes = (uint64_t)a->nbytes };
+    bool gives = a->opcode != RT_OP_NO_OP, stored;
+    if (c->cma >= 0 || a->on_device || a->nbytes != c->esize || !c->layout->contig)
         return false;
     if (a->what == WM_RMA_DO_CAS)
-        return compare_and_swap(r, c, a);
-    rt_reduce_fn *kernel = rt_reduce_find(a->opcode, c->elem);
-    bool gives = a->opcode != RT_OP_NO_OP;
-    if (!kernel || (gives && !in->layout.contig) || (a->fetches && !out->layout.contig))
+        return compare_and_swap(&p, &e, a);
+    e.kernel = rt_reduce_find(a->opcode, c->elem);
+    if (!e.kernel || (gives && !in->layout.contig) || (a->fetches && !out->layout.contig))
         return false;
-    return wm_rma_element(r->shared.ctl, c->ctl, kernel, c->base, gives ? a->origin.buf : NULL,
-                          a->fetches ? a->result.buf : NULL, (uint64_t)a->nbytes);
+    return wm_rma_element_fold(&p, &e, gives ? a->origin.buf : NULL,
+                               a->fetches ? a->result.buf : NULL, &stored);
 }

@@ -3,6 +3,7 @@
  * epoch on a target, and ends with the epoch.  The end of an epoch leaves the row's facts in place,
  * so that the next MPI_Win_lock of the target only opens it again. */
 #include "mpi/rma/quick.h"
+#include "mpi/op/op.h"
 #include "mpi/rma/epoch.h"
 #include "mpi/rma/target.h"
 #include <string.h>
@@ -62,10 +63,8 @@ static bool take(struct wm_rma *r, struct wm_rma_target *t, int row)
     fill_sizes();
     forget(row);
     q->rank = t->rank;
-    q->ptr = t->ptr;
+    q->place = (struct wm_rma_place){ t->ptr, t->ctl, r->shared.ctl };
     q->unit = t->unit;
-    q->ctl = t->ctl;
-    q->mine = r->shared.ctl;
     q->rma = r;
     q->t = t;
     r->targets.quick |= (uint64_t)1 << row;
