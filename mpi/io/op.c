@@ -271,13 +271,16 @@ static void launch_helped(struct io_req *q, bool may)
 
 static int no_memory(void) { return wm_err(MPI_ERR_NO_MEM, "no memory for an access to a file"); }
 
-/* Without the lock: a job that is run here may take it. */
+/* In atomic mode an access ends before the call returns, so the accesses of a process take effect
+ * in the order of its calls: programs read what they are writing before they complete the write.
+ * Without the lock: a job that is run here may take it. */
 static void start_job(struct io_work *w)
 {
     w->job.run = run_job;
     if (w->op.where.kind != WM_MEMORY_HOST)
         wm_life_threads();
-    if (w->op.nbytes && wm_iop_may_be_a_job(&w->op) && rt_io_submit(&w->job) >= 0)
+    if (w->op.nbytes && !w->file->atomic && wm_iop_may_be_a_job(&w->op) &&
+        rt_io_submit(&w->job) >= 0)
         return;
     run_job(&w->job);
     w->job.done = 1;

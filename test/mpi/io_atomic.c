@@ -92,10 +92,51 @@ static void two_of_one(void)
     OK(MPI_File_close(&f));
 }
 
+/* A nonblocking write is seen by reads that begin after it, before any process has completed it. */
+static void reads_before_the_wait(void)
+{
+    enum { LEN = 1 << 20, KINDS = 3 };
+    unsigned char *mine = mt_alloc(LEN), *got = mt_alloc(LEN);
+    MPI_File f;
+    MPI_Request r;
+    MPI_Status st;
+    int i, next = (mt_rank + 1) % mt_size, last = (mt_rank + mt_size - 1) % mt_size;
+
+    io_make(0, 0);
+    f = io_open(mt_comm, MPI_MODE_RDWR);
+    OK(MPI_File_set_atomicity(f, 1));
+    for (i = 0; i < 8 * KINDS; i++) {
+        mt_fill(mine, LEN, (unsigned)(i * 100 + mt_rank));
+        if (i % KINDS == 0) {
+            OK(MPI_File_iwrite_at(f, (MPI_Offset)mt_rank * LEN, mine, LEN, MPI_BYTE, &r));
+        } else if (i % KINDS == 1) {
+            OK(MPI_File_iwrite_at_all(f, (MPI_Offset)mt_rank * LEN, mine, LEN, MPI_BYTE, &r));
+        } else {
+            OK(MPI_File_seek(f, (MPI_Offset)mt_rank * LEN, MPI_SEEK_SET));
+            OK(MPI_File_iwrite(f, mine, LEN, MPI_BYTE, &r));
+        }
+        OK(MPI_File_read_at(f, (MPI_Offset)mt_rank * LEN, got, LEN, MPI_BYTE, &st));
+        io_check_count(&st, MPI_BYTE, LEN);
+        CHECK_DATA(got, LEN, (unsigned)(i * 100 + mt_rank));
+        MPI_Barrier(mt_comm);
+        OK(MPI_File_read_at(f, (MPI_Offset)next * LEN, got, LEN, MPI_BYTE, &st));
+        CHECK_DATA(got, LEN, (unsigned)(i * 100 + next));
+        MPI_Sendrecv(NULL, 0, MPI_BYTE, next, 0, NULL, 0, MPI_BYTE, last, 0, mt_comm,
+                     MPI_STATUS_IGNORE);
+        OK(MPI_Wait(&r, &st));
+        io_check_count(&st, MPI_BYTE, LEN);
+        MPI_Barrier(mt_comm);
+    }
+    OK(MPI_File_close(&f));
+    free(mine);
+    free(got);
+}
+
 int main(int argc, char **argv)
 {
     io_init(argc, argv);
     MT_RUN(strided);
     MT_RUN(two_of_one);
+    MT_RUN(reads_before_the_wait);
     return io_end();
 }
