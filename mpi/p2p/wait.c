@@ -125,8 +125,9 @@ int wm_domain_sleep_fds(const struct wm_domain *d, int *fds, int *limit_us)
     return n;
 }
 
-/* The sleep of a watcher has ended at its limit, and the bell is still armed.  True: there was
- * something to do, or its wait had ended, and no event has reported that. */
+/* The sleep of a watcher has ended at NET_US, and the bell is still armed.  True: there was
+ * something to do, or its wait had ended, and no event has reported that.  (A short sleep often
+ * ends between the arrival of a message and its bell.) */
 static bool was_forgotten(struct wm_domain *d, const struct wm_sleeper *s, uint32_t armed,
                           const int *fds, int nfds)
 {
@@ -172,7 +173,7 @@ static void watch(struct wm_domain *d, struct wm_wait *w)
         rt_lock(&d->lock);
         wm_stat_add(&d->stats.sleeps, 1);
         wm_stat_add(&d->stats.sleep_ns, rt_now_ns() - begin);
-        if (!rung && was_forgotten(d, &s, armed, fds, nfds)) {
+        if (!rung && !w->limit_us && was_forgotten(d, &s, armed, fds, nfds)) {
             wm_stat_add(&d->stats.rescues, 1);
             rung = true;
         }
@@ -219,7 +220,7 @@ static void follow(struct wm_domain *d, struct wm_wait *w)
         w->idle = (struct rt_idle){ 0 };
         return;
     }
-    if (ended(w) || (!d->nawake && !d->watcher))
+    if (!w->limit_us && (ended(w) || (!d->nawake && !d->watcher)))
         wm_stat_add(&d->stats.rescues, 1);
     set_awake(d, &s);
 }
@@ -325,14 +326,20 @@ static __attribute__((noinline, cold)) void look_for_ended_polling(void)
 /* A program that does something else between two calls takes longer than this. */
 #define LOOP_NS 2000u
 
-/* Until an event, at most as long as a nap. */
+/* Until an event, at most as long as the loop has lasted, or 1 ms: each sleep that ends without an
+ * event uses up some of the share of the core with which the thread would wake up for a message. */
+#define LOOP_FIRST_US 20u
+#define LOOP_MOST_US 1000u
 static void sleep_in_loop(struct wm_domain *d, struct wm_wait *w, uint64_t waited_ns)
 {
+    uint64_t us = waited_ns / 1000;
     if (rt_gpu_nactive) { /* no bell rings when a GPU has finished */
         rt_idle_nap(waited_ns);
         return;
     }
-    w->limit_us = (uint32_t)(rt_idle_nap_ns(waited_ns) / 1000);
+    w->limit_us = us < LOOP_FIRST_US  ? LOOP_FIRST_US
+                  : us < LOOP_MOST_US ? (uint32_t)us
+                                      : LOOP_MOST_US;
     rt_lock(&d->lock);
     wm_domain_sleep(d, w);
     wm_domain_left(d, w);

@@ -249,15 +249,11 @@ void rt_idle_look(struct rt_idle *i)
         yield_tells_crowd();
 }
 
-uint64_t rt_idle_nap_ns(uint64_t waited_ns)
-{
-    uint64_t ns = waited_ns / NAP_PART;
-    return ns < NAP_MIN_NS ? NAP_MIN_NS : ns < NAP_MAX_NS ? ns : NAP_MAX_NS;
-}
-
 void rt_idle_nap(uint64_t waited_ns)
 {
-    nanosleep(&(struct timespec){ .tv_nsec = (long)rt_idle_nap_ns(waited_ns) }, NULL);
+    uint64_t ns = waited_ns / NAP_PART;
+    ns = ns < NAP_MIN_NS ? NAP_MIN_NS : ns < NAP_MAX_NS ? ns : NAP_MAX_NS;
+    nanosleep(&(struct timespec){ .tv_nsec = (long)ns }, NULL);
 }
 
 bool rt_idle_pause(struct rt_idle *i, int nthreads)

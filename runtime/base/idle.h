@@ -31,9 +31,8 @@ enum rt_idle_advice rt_idle_step_shared(struct rt_idle *i);
 /* One step of a wait that no doorbell ends: sleeps by a timer instead of returning RT_IDLE_SLEEP.
  * True: it has slept, so this is the time for checks that cost a system call. */
 bool rt_idle_pause(struct rt_idle *i, int nthreads);
-/* A sleep by a timer, for a wait that has lasted waited_ns; and its length. */
+/* A sleep by a timer, for a wait that has lasted waited_ns. */
 void rt_idle_nap(uint64_t waited_ns);
-uint64_t rt_idle_nap_ns(uint64_t waited_ns);
 /* Polls that a collective makes before each yield if ranks outnumber cores. */
 int rt_idle_yield_polls(void);
 /* Whether the ranks outnumber the cores; whether other threads need the core of this one, ranks or

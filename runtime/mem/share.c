@@ -144,7 +144,7 @@ static int open_sparse(const struct rt_share *s, bool *file)
     struct stat st;
     char text[80], path[40];
     ssize_t n = readlink(s->path, text, sizeof text - 1);
-    *file = n < 0 && errno == EINVAL;
+    *file = n < 0 && errno != ENOENT; /* EINVAL; or the kernel does not say, and a link fails */
     if (n < 0)
         return -1;
     text[n] = '\0';
