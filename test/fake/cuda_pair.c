@@ -131,8 +131,10 @@ int pair_open(int rank)
     struct rt_proc other = { 0, (uint32_t)!rank };
 
     rt_gpu_init();
-    if (rt_node_open(btl_node_pair_nbytes()) < 0 || btl_cuda_ops.open(&up, &tp, 1) != 1 ||
-        btl_check(tp) < 0)
+    if (rt_node_open(btl_node_pair_nbytes()) < 0)
+        return -1;
+    rt_node.settled = true; /* a rank that is late maps the same segment */
+    if (btl_cuda_ops.open(&up, &tp, 1) != 1 || btl_check(tp) < 0)
         return -1;
     return tp->ops->add_peer(tp, &other, NULL, 0, &peer);
 }

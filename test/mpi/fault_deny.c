@@ -54,6 +54,7 @@ static const struct {
     N(lseek),
     N(madvise),
     N(membarrier),
+    N(memfd_create),
     N(pipe2),
     N(poll),
     N(prctl),

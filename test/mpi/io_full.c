@@ -98,9 +98,9 @@ static int open_new(MPI_File *f)
                          f);
 }
 
-/* Neither the shared pointer nor a window for it has room in the segment, until there is room
- * again. */
-static void no_room(void)
+/* The shared pointer has no room in the segment.  A window in memory without a file takes its
+ * place; `refused`: the kernel does not give such memory, until there is room again. */
+static void no_room(bool refused)
 {
     MPI_File f = MPI_FILE_NULL;
     int in, peer;
@@ -111,15 +111,22 @@ static void no_room(void)
     if (mt_rank == 0)
         fill_up(io_folder);
     MPI_Barrier(mt_comm);
-    FAILS(open_new(&f), MPI_ERR_NO_MEM);
-    MPI_Barrier(mt_comm);
-    if (mt_rank == 0)
-        unlink(filler);
-    MPI_Barrier(mt_comm);
+    if (refused) {
+        FAILS(open_new(&f), MPI_ERR_NO_MEM);
+        MPI_Barrier(mt_comm);
+        if (mt_rank == 0)
+            unlink(filler);
+        MPI_Barrier(mt_comm);
+    }
     OK(open_new(&f));
     OK(MPI_File_write_shared(f, first, 100, MPI_BYTE, MPI_STATUS_IGNORE));
     OK(MPI_File_close(&f));
+    if (!refused && mt_rank == 0)
+        unlink(filler);
 }
+
+static void room_by_a_window(void) { no_room(false); }
+static void no_room_at_all(void) { no_room(true); }
 
 /* Messages have no room either: a rank ends the job. */
 static void no_rings(void)
@@ -138,9 +145,12 @@ int main(int argc, char **argv)
     if (argc < 3)
         return 2;
     io_folder = argv[1];
-    if (!strcmp(argv[2], "segment") || !strcmp(argv[2], "rings")) {
+    if (!strcmp(argv[2], "segment") || !strcmp(argv[2], "nothing") || !strcmp(argv[2], "rings")) {
         io_setup(1, argv);
-        mt_run(*argv[2] == 's' ? no_room : no_rings, argv[2]);
+        mt_run(*argv[2] == 's'   ? room_by_a_window
+               : *argv[2] == 'n' ? no_room_at_all
+                                 : no_rings,
+               argv[2]);
         return io_end();
     }
     snprintf(io_name, sizeof io_name, "%s/file", argv[1]);

@@ -11,7 +11,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from faultlib import Job, Skip, builddir, main, mpirun, nocma
+from faultlib import Job, Skip, builddir, deny, main, mpirun, nocma
 
 program = os.path.join(builddir, "test/mpi/io_full")
 
@@ -43,8 +43,13 @@ def read_only():
 
 
 def no_segment():
-    """The node segment's file system fills up before a file is opened: no rank opens it."""
+    """The node segment's file system fills up before a file is opened: the shared pointer lies elsewhere."""
     run("segment", "export WEFT_SHM_DIR={0};", "16m")
+
+
+def no_memory():
+    """The same where the kernel gives no memory without a file: no rank opens the file until there is room."""
+    run("nothing", f"export WEFT_SHM_DIR={{0}}; {shlex.join([deny, 'EPERM', 'memfd_create'])}", "16m")
 
 
 def no_rings():
@@ -62,4 +67,4 @@ def copies_refused():
         Job([mpirun, "-n", "3", *nocma, os.path.join(builddir, "test/mpi/io_holes"), d], limit=60).expect(0)
 
 
-main([full, read_only, no_segment, no_rings, copies_refused])
+main([full, read_only, no_segment, no_memory, no_rings, copies_refused])
