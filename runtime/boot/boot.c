@@ -545,31 +545,19 @@ int rt_boot_get(struct rt_proc peer, const char *key, void **val, size_t *len, i
     return err;
 }
 
-struct question {
-    void (*done)(void *arg, const void *val, size_t len);
-    void *arg;
-};
-
 static void on_value(pmix_status_t rc, pmix_value_t *v, void *cbdata)
 {
-    struct question *q = cbdata;
+    struct rt_boot_question *q = cbdata;
     bool good = rc == PMIX_SUCCESS && v && v->type == PMIX_BYTE_OBJECT;
-    q->done(q->arg, good ? v->data.bo.bytes : NULL, good ? v->data.bo.size : 0);
-    free(q);
+    q->done(q, good ? v->data.bo.bytes : NULL, good ? v->data.bo.size : 0);
 }
 
-int rt_boot_ask(uint32_t rank, const char *key,
-                void (*done)(void *arg, const void *val, size_t len), void *arg)
+int rt_boot_ask(uint32_t rank, const char *key, struct rt_boot_question *q)
 {
     pmix_proc_t proc;
-    struct question *q = malloc(sizeof *q);
-    if (!q)
-        return -RT_ENOMEM;
-    *q = (struct question){ done, arg };
     PMIX_LOAD_PROCID(&proc, boot.me.nspace, rank);
     if (boot.connected && PMIx_Get_nb(&proc, key, NULL, 0, on_value, q) == PMIX_SUCCESS)
         return 0;
-    free(q);
     return -RT_EBOOT;
 }
 

@@ -81,9 +81,12 @@ int rt_boot_commit(void); /* 0; -RT_EBOOT, logged */
  * -RT_ENOMEM; -RT_EBOOT, logged. */
 int rt_boot_get(struct rt_proc peer, const char *key, void **val, size_t *len, int timeout_s);
 /* Asks for a value of a rank of this job, without waiting.  done() is called once, on a thread of
- * PMIx; val is NULL if the rank has not published it.  -RT_ENOMEM, -RT_EBOOT: not asked. */
-int rt_boot_ask(uint32_t rank, const char *key,
-                void (*done)(void *arg, const void *val, size_t len), void *arg);
+ * PMIx; val is NULL if the rank has not published it.  The question is lent until done(): for the
+ * life of the process if no answer comes.  -RT_EBOOT: not asked. */
+struct rt_boot_question {
+    void (*done)(struct rt_boot_question *q, const void *val, size_t len);
+};
+int rt_boot_ask(uint32_t rank, const char *key, struct rt_boot_question *q);
 
 /* ---- spawn.c: what the launcher does for running jobs.  -RT_ENOTSUP: there is no launcher, or the
  * launcher does not offer it.  Then the first rt_boot_spawn() starts an mpirun, which serves the

@@ -13,6 +13,7 @@
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+#include "runtime/base/list.h"
 #include "runtime/base/log.h"
 #include "runtime/boot/boot.h"
 #include "runtime/mem/segment_int.h"
@@ -33,6 +34,7 @@
 enum { UNASKED, ASKED, ANSWERED };
 
 struct answer {
+    struct rt_boot_question question;
     uint64_t token;
     uint32_t state;
     bool apart;
@@ -71,9 +73,9 @@ static void wait_for_news(uint32_t seen)
 
 /* ---- tokens ---- */
 
-static void on_answer(void *arg, const void *val, size_t len)
+static void on_answer(struct rt_boot_question *q, const void *val, size_t len)
 {
-    struct answer *a = arg;
+    struct answer *a = rt_container(q, struct answer, question);
     bool good = val && len == sizeof a->token;
     if (good)
         memcpy(&a->token, val, sizeof a->token);
@@ -130,7 +132,8 @@ static void ask(void)
         if (is_here(r) || rt_load_acquire(&a->state) != UNASKED)
             continue;
         rt_store_relaxed(&a->state, ASKED);
-        if (rt_boot_ask(rt_boot.local_procs[r], KEY, on_answer, a) < 0)
+        a->question.done = on_answer;
+        if (rt_boot_ask(rt_boot.local_procs[r], KEY, &a->question) < 0)
             rt_store_relaxed(&a->state, UNASKED);
     }
 }
