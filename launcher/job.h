@@ -50,7 +50,7 @@ struct launch_envs {
 
 /* A host that --host chose for one program. */
 struct launch_pick {
-    int host;              /* index in opts->hosts */
+    int host;              /* index in resources.hosts */
     int slots;             /* most ranks of the program on it; 0: all slots of the host */
     int max_slots, silent; /* used by hosts.c while it reads lists */
 };
@@ -97,46 +97,77 @@ static inline const char *launch_bare_name(const char *name)
     return at ? at + 1 : name;
 }
 
+/* Where the ranks may run: --host, --hostfile, the allocation of a resource manager, --rsh. */
+struct launch_resources {
+    struct launch_host *hosts;    /* owned; none: only this host */
+    int nhosts;                   /* length of hosts[] */
+    struct launch_list hostfiles; /* arguments of --hostfile */
+    struct launch_list spare;     /* "HOST:SLOTS": hosts of the user that get no ranks */
+    int spare_slots;              /* slots of hosts that get no ranks */
+    int cpus_per_rank; /* hardware threads, from the allocation; 0: not given, see placement.pe */
+    int default_n;     /* ranks that the allocation is for; 0: not given */
+    bool slurm;        /* the hosts are those of the Slurm allocation in which mpirun runs */
+    const char *rsh;   /* --rsh: a command with the arguments of ssh; NULL: not given */
+};
+
+/* Mapping, ranking and binding. */
+struct launch_placement {
+    enum launch_obj map;    /* --map-by; LAUNCH_UNSET: not given */
+    enum launch_obj order;  /* --rank-by; LAUNCH_UNSET: in the order of mapping */
+    enum launch_obj bind;   /* --bind-to; LAUNCH_UNSET: not given, see bind_places() */
+    int ppr;                /* ranks per `map` object; 0: not given */
+    int pe;                 /* cores (or hardware threads) per rank */
+    bool hwthreads;         /* count hardware threads, not cores */
+    bool oversubscribe;     /* more ranks than slots are allowed */
+    bool no_oversubscribe;  /* more ranks than slots or cores are refused */
+    bool bind_none;         /* --bind-to none */
+    bool bind_if_supported; /* a host without the object to bind to binds no rank */
+    const char *topo_xml;   /* --topo: a recorded machine in place of this host; NULL: this host */
+};
+
+/* Output of the ranks. */
+struct launch_output {
+    bool tag;          /* prefix of each line: job, rank and stream */
+    bool rank;         /* prefix of each line: rank */
+    bool timestamp;    /* prefix of each line: time */
+    bool merge_stderr; /* stderr of the ranks goes to their stdout */
+    char *dir;         /* --output-filename: folder of a file for each stream, owned; NULL: none */
+    bool nocopy;       /* output goes only to these files */
+    int job;           /* number of this job in tags and paths; 1: the first of one mpirun */
+};
+
+/* What mpirun itself prints. */
+struct launch_display {
+    bool map;      /* hosts and places of the ranks */
+    bool bindings; /* cores to which the ranks are bound */
+    bool quiet;    /* nothing about a started job, nor about failed ranks */
+    bool verbose;  /* number of started ranks, libraries of other MPIs */
+};
+
+/* Options that an mpirun gives to the mpirun of a job that its ranks spawn (family.h). */
+struct launch_spawned {
+    const char *separator; /* between the programs of the command line; ":" */
+    int control_fd;        /* socket to the mpirun that has started this one; 0: none */
+    bool serve;            /* the socket leads to a process without an mpirun, which spawns */
+    const char *nspace;    /* name of the job; NULL: mpirun chooses it */
+    int universe;          /* MPI_UNIVERSE_SIZE; 0: the slots of the hosts */
+};
+
 struct launch_opts {
-    struct launch_app *apps;
-    int napps;
-    /* From --host, --hostfile or the allocation; none: only this host. */
-    struct launch_host *hosts;
-    int nhosts;
-    struct launch_list hostfiles;
-    int cpus_per_rank;      /* hardware threads, from the allocation; 0: not given, see pe */
-    int default_n;          /* ranks that the allocation is for; 0: not given */
-    int spare_slots;        /* slots of hosts that get no ranks */
-    bool slurm;             /* the hosts are those of the Slurm allocation in which mpirun runs */
-    const char *rsh;        /* --rsh: a command with the arguments of ssh; NULL: not given */
-    struct launch_envs env; /* for all applications: -genv and --set */
-
-    enum launch_obj map, order, bind;
-    int ppr;                              /* ranks per `map` object; 0: not given */
-    int pe;                               /* cores (or hardware threads) per rank */
-    bool hwthreads;                       /* count hardware threads, not cores */
-    bool oversubscribe, no_oversubscribe; /* options of the same name */
-    bool bind_none, bind_if_supported;
-    bool report_bindings, display_map;
-    const char *topo_xml;
-
-    bool tag, prefix_rank, timestamp, merge_stderr, output_nocopy;
-    char *output_dir; /* owned */
-    int stdin_rank;   /* a rank or LAUNCH_STDIN_... */
-    int timeout_s;    /* 0: none */
-    int abi;          /* --abi, enum abi_kind */
-    bool quiet, verbose, dry_run;
-    bool ping; /* measure the hosts instead of starting a program */
-
-    /* Options that an mpirun gives to the mpirun of a job that its ranks spawn (family.h). */
-    const char *separator;    /* between the programs of the command line; ":" */
-    int control_fd;           /* socket to the mpirun that has started this one; 0: none */
-    bool serve;               /* the socket leads to a process without an mpirun, which spawns */
-    const char *nspace;       /* name of the job; NULL: mpirun chooses it */
-    int job_number;           /* of this job among those of one mpirun; 1: the first */
-    int universe;             /* MPI_UNIVERSE_SIZE; 0: the slots of the hosts */
-    struct launch_list spare; /* "HOST:SLOTS": hosts of the user that get no ranks */
-    bool said_mca;            /* the warning about --mca has been printed */
+    struct launch_app *apps; /* programs of the command line, owned */
+    int napps;               /* length of apps[] */
+    int abi;                 /* --abi, enum abi_kind */
+    struct launch_envs env;  /* for all applications: -genv and --set */
+    struct launch_resources resources;
+    struct launch_placement placement;
+    struct launch_output output;
+    struct launch_display display;
+    struct launch_spawned spawned;
+    int stdin_rank;  /* a rank or LAUNCH_STDIN_... */
+    int timeout_s;   /* 0: none */
+    bool dry_run;    /* places the ranks, and starts none */
+    bool ping;       /* measure the hosts instead of starting a program */
+    bool mca_warned; /* the warning about --mca has been printed */
     /* -1: continue; otherwise --help or --version has been printed: exit with this code. */
     int exit_now;
 };
@@ -219,7 +250,7 @@ struct launch_job {
     void (*say)(const char *text);
     uint64_t began_ns; /* start of the --timeout */
     char nspace[200], host[256];
-    struct launch_host *hosts; /* opts->hosts, or only this host */
+    struct launch_host *hosts; /* resources.hosts of opts, or only this host */
     int nhosts;
     int node; /* index in hosts[] of this process's host; -1 in a head */
     int n, total;

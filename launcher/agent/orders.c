@@ -154,15 +154,15 @@ static int prepare(const char *cwd, char **map, char **bindings)
     job->env = agent.env.v;
     enter(cwd);
     code = job->n ? launch_place(job, topo) : 0;
-    bool shown = agent.opts.display_map || agent.opts.dry_run;
+    bool shown = agent.opts.display.map || agent.opts.dry_run;
     FILE *f = !code && shown ? open_memstream(map, &len) : NULL;
-    if (f && agent.opts.display_map)
+    if (f && agent.opts.display.map)
         launch_show_map(job, topo, f);
     if (f && agent.opts.dry_run && job->n)
         launch_show_programs(job, f);
     if (f)
         fclose(f);
-    f = !code && agent.opts.report_bindings ? open_memstream(bindings, &len) : NULL;
+    f = !code && agent.opts.display.bindings ? open_memstream(bindings, &len) : NULL;
     if (f)
         launch_show_bindings(job, topo, f), fclose(f);
     if (!code && job->n && !agent.opts.dry_run)

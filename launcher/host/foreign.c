@@ -20,10 +20,10 @@ int launch_choose_foreign(const struct launch_job *job, struct launch_app *app,
     if (p.refused) {
         launch_say(job, "%s; nothing was started", p.text);
         code = LAUNCH_EXIT_NOEXEC;
-    } else if (p.warning && !job->opts->quiet) {
+    } else if (p.warning && !job->opts->display.quiet) {
         launch_say(job, "warning: %s", p.text);
         app->warned = true;
-    } else if (p.text && job->opts->verbose) {
+    } else if (p.text && job->opts->display.verbose) {
         launch_say(job, "%s", p.text);
     }
     abi_plan_fini(&p);

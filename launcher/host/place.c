@@ -177,24 +177,24 @@ int launch_count_objects(hwloc_topology_t topo, int nobj[LAUNCH_UNSET])
 
 static int deal_places(struct launch_job *job, struct machine *m)
 {
-    const struct launch_opts *o = job->opts;
+    const struct launch_placement *p = &job->opts->placement;
     struct object *objects;
-    int n = find_objects(m, o->map, &objects), code = 0;
+    int n = find_objects(m, p->map, &objects), code = 0;
 
     for (int i = 0; i < n && !code; i++)
-        if (objects[i].nunits < o->pe) {
+        if (objects[i].nunits < p->pe) {
             launch_say(
                 job, "%d %ss are required for each rank, but %s%s%s has %d; nothing was started",
-                o->pe, o->hwthreads ? "hardware thread" : "core", n > 1 ? "a " : "this host",
-                n > 1 ? name_of(o->map) : "", n > 1 ? " of this host" : "", objects[i].nunits);
+                p->pe, p->hwthreads ? "hardware thread" : "core", n > 1 ? "a " : "this host",
+                n > 1 ? name_of(p->map) : "", n > 1 ? " of this host" : "", objects[i].nunits);
             code = LAUNCH_EXIT_USAGE;
         }
     for (int r = 0; r < job->n && !code; r++) {
-        struct object *to = &objects[o->ppr ? r / o->ppr % n : r % n];
-        if (o->ppr && is_unit(o->map)) /* ppr:2:core: two ranks on a core, then two on the next
+        struct object *to = &objects[p->ppr ? r / p->ppr % n : r % n];
+        if (p->ppr && is_unit(p->map)) /* ppr:2:core: two ranks on a core, then two on the next
                                         * core */
-            to->next = r / o->ppr * o->pe % to->nunits;
-        job->ranks[r].place = take_units(m, to, o->pe);
+            to->next = r / p->ppr * p->pe % to->nunits;
+        job->ranks[r].place = take_units(m, to, p->pe);
         if (!job->ranks[r].place)
             code = LAUNCH_EXIT_FAIL;
     }
@@ -226,7 +226,7 @@ static void order_along_units(struct launch_job *job, const struct machine *m)
 static int order_over_objects(struct launch_job *job, struct machine *m)
 {
     struct object *objects;
-    int n = find_objects(m, job->opts->order, &objects), left = job->n, at = 0;
+    int n = find_objects(m, job->opts->placement.order, &objects), left = job->n, at = 0;
     hwloc_bitmap_t *sorted = calloc((size_t)job->n, sizeof *sorted);
 
     for (int i = 0; sorted && left > 0; i = (i + 1) % n)
@@ -274,7 +274,7 @@ static int check_binding(const struct launch_job *job, const struct machine *m,
     bool cache = bind == LAUNCH_L3 || bind == LAUNCH_L2 || bind == LAUNCH_L1;
     if (!cache || hwloc_get_nbobjs_by_type(m->topo, type_of(bind)) > 0)
         return 0;
-    if (job->opts->bind_if_supported)
+    if (job->opts->placement.bind_if_supported)
         return -1;
     launch_say(job, "--bind-to: this host shows no %s; choose another object, or add :if-supported",
                name_of(bind));
@@ -292,15 +292,15 @@ static bool is_shared(const struct machine *m)
 
 static int bind_places(struct launch_job *job, struct machine *m)
 {
-    const struct launch_opts *o = job->opts;
-    bool fits = (long)job->n * o->pe <= m->nunits;
-    enum launch_obj bind = o->bind != LAUNCH_UNSET      ? o->bind
-                           : o->hwthreads && o->pe == 1 ? LAUNCH_HWTHREAD
+    const struct launch_placement *p = &job->opts->placement;
+    bool fits = (long)job->n * p->pe <= m->nunits;
+    enum launch_obj bind = p->bind != LAUNCH_UNSET      ? p->bind
+                           : p->hwthreads && p->pe == 1 ? LAUNCH_HWTHREAD
                                                         : LAUNCH_CORE;
 
-    if (o->hwthreads && bind == LAUNCH_HWTHREAD && o->pe > 1)
+    if (p->hwthreads && bind == LAUNCH_HWTHREAD && p->pe > 1)
         bind = LAUNCH_UNSET; /* the place, not widened */
-    if (o->bind_none || (o->bind == LAUNCH_UNSET && (!fits || is_shared(m))))
+    if (p->bind_none || (p->bind == LAUNCH_UNSET && (!fits || is_shared(m))))
         return 0;
     int code = check_binding(job, m, bind);
     for (int r = 0; r < job->n && !code; r++) {
@@ -333,26 +333,26 @@ static int count_used(struct launch_job *job, const struct machine *m)
 
 int launch_place(struct launch_job *job, hwloc_topology_t topo)
 {
-    const struct launch_opts *o = job->opts;
+    const struct launch_placement *p = &job->opts->placement;
     struct machine m;
 
-    if (machine_init(&m, topo, o->hwthreads) < 0)
+    if (machine_init(&m, topo, p->hwthreads) < 0)
         return LAUNCH_EXIT_FAIL;
     int code = 0;
-    if (o->no_oversubscribe && (long)job->n * o->pe > m.nunits) {
+    if (p->no_oversubscribe && (long)job->n * p->pe > m.nunits) {
         launch_say(
             job,
             "%d ranks do not fit on %d %s%s, and --nooversubscribe forbids more; nothing was "
             "started",
-            job->n, m.nunits, o->hwthreads ? "hardware threads" : "cores",
-            o->pe > 1 ? " with more than one for each" : "");
+            job->n, m.nunits, p->hwthreads ? "hardware threads" : "cores",
+            p->pe > 1 ? " with more than one for each" : "");
         code = LAUNCH_EXIT_USAGE;
     }
     if (!code)
         code = deal_places(job, &m);
-    if (!code && o->order != LAUNCH_UNSET && is_unit(o->order))
+    if (!code && p->order != LAUNCH_UNSET && is_unit(p->order))
         order_along_units(job, &m);
-    else if (!code && o->order != LAUNCH_UNSET && o->order != LAUNCH_NODE)
+    else if (!code && p->order != LAUNCH_UNSET && p->order != LAUNCH_NODE)
         code = order_over_objects(job, &m);
     if (!code)
         code = bind_places(job, &m);

@@ -86,7 +86,7 @@ void launch_show_map(const struct launch_job *job, hwloc_topology_t topo, FILE *
         const struct launch_rank *r = &job->ranks[i];
         fprintf(f, "  rank %d  program %d (%s)  ", r->rank, r->app,
                 job->opts->apps[r->app].argv.v[0]);
-        if (r->place && (r->cpus || job->opts->map != LAUNCH_UNSET))
+        if (r->place && (r->cpus || job->opts->placement.map != LAUNCH_UNSET))
             name_cpus(topo, r->place, f);
         else
             fputs("any core", f);

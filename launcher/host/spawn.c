@@ -443,7 +443,7 @@ static int start_rank(struct launch_job *job, struct launch_rank *r)
 
     c.in = open_stdin(job, r);
     c.out = c.in < 0 ? -1 : make_pipe(&r->out.fd, false);
-    c.err = c.out < 0 ? -1 : job->opts->merge_stderr ? c.out : make_pipe(&r->err.fd, false);
+    c.err = c.out < 0 ? -1 : job->opts->output.merge_stderr ? c.out : make_pipe(&r->err.fd, false);
     if (c.err < 0) {
         code = start_failed(job, r, "pipes", errno);
         goto out;

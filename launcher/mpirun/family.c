@@ -528,14 +528,15 @@ void family_up(struct launch_job *job)
 
 int family_init(struct launch_job *job)
 {
+    const struct launch_spawned *o = &job->opts->spawned;
     struct family *f = calloc(1, sizeof *f);
     if (!f)
         return -RT_ENOMEM;
     f->njobs = OWN;
     f->up = (struct frame_chan){ .in = -1, .out = -1 };
-    if (job->opts->control_fd && !job->opts->serve) {
-        fcntl(job->opts->control_fd, F_SETFD, FD_CLOEXEC);
-        frame_open(&f->up, job->opts->control_fd, job->opts->control_fd);
+    if (o->control_fd && !o->serve) {
+        fcntl(o->control_fd, F_SETFD, FD_CLOEXEC);
+        frame_open(&f->up, o->control_fd, o->control_fd);
         f->has_up = true;
     }
     job->family = f;
@@ -544,7 +545,7 @@ int family_init(struct launch_job *job)
 
 int family_adopt(struct launch_job *job)
 {
-    int fd = job->opts->control_fd;
+    int fd = job->opts->spawned.control_fd;
     struct ucred peer;
     socklen_t len = sizeof peer;
     struct member *m = calloc(1, sizeof *m);

@@ -168,7 +168,7 @@ int launch_io_broken(void) { return io.sink[0].broken; }
 
 /* ---- the output of ranks ---- */
 
-static int make_prefix(const struct launch_opts *o, const struct launch_stream *s, char *text,
+static int make_prefix(const struct launch_output *o, const struct launch_stream *s, char *text,
                        size_t len)
 {
     struct timeval now;
@@ -182,22 +182,22 @@ static int make_prefix(const struct launch_opts *o, const struct launch_stream *
         n += (size_t)snprintf(text + n, len - n, ".%03d ", (int)(now.tv_usec / 1000));
     }
     if (o->tag)
-        n += (size_t)snprintf(text + n, len - n, "[%d,%d]<%s>:", o->job_number, s->rank,
+        n += (size_t)snprintf(text + n, len - n, "[%d,%d]<%s>:", o->job, s->rank,
                               s->is_err ? "stderr" : "stdout");
-    if (o->prefix_rank)
+    if (o->rank)
         n += (size_t)snprintf(text + n, len - n, "[%d] ", s->rank);
     return (int)n;
 }
 
-static void say_lost(const struct launch_opts *o, const struct launch_stream *s)
+static void say_lost(const struct launch_output *o, const struct launch_stream *s)
 {
     log_error(LAUNCH, "could not write %s of rank %d to its file under '%s': %m; output is lost",
-              s->is_err ? "stderr" : "stdout", s->rank, o->output_dir);
+              s->is_err ? "stderr" : "stdout", s->rank, o->dir);
     io.lost = true;
 }
 
 /* Passes on the first `len` bytes of the buffer: whole lines, or a piece of a long line. */
-static void stream_emit(const struct launch_opts *o, struct launch_stream *s, size_t len)
+static void stream_emit(const struct launch_output *o, struct launch_stream *s, size_t len)
 {
     struct sink *sink = &io.sink[s->is_err];
     char prefix[96];
@@ -207,7 +207,7 @@ static void stream_emit(const struct launch_opts *o, struct launch_stream *s, si
         fclose(s->file);
         s->file = NULL;
     }
-    if (o->output_dir && o->output_nocopy)
+    if (o->dir && o->nocopy)
         return;
     int n = make_prefix(o, s, prefix, sizeof prefix);
     if (n && sink->open != s)
@@ -228,19 +228,19 @@ static void stream_emit(const struct launch_opts *o, struct launch_stream *s, si
     }
 }
 
-static void stream_consume(const struct launch_opts *o, struct launch_stream *s, size_t len)
+static void stream_consume(const struct launch_output *o, struct launch_stream *s, size_t len)
 {
     stream_emit(o, s, len);
     s->len -= len;
     memmove(s->buf, s->buf + len, s->len);
 }
 
-static void stream_close(const struct launch_opts *o, struct launch_stream *s)
+static void stream_close(const struct launch_output *o, struct launch_stream *s)
 {
     s->far = false;
     if (s->len)
         stream_consume(o, s, s->len);
-    if (s->mid_line && !(o->output_dir && o->output_nocopy))
+    if (s->mid_line && !(o->dir && o->nocopy))
         /* the following output begins with a prefix of its own */
         sink_put(&io.sink[s->is_err], "\n", 1);
     s->mid_line = false;
@@ -258,7 +258,7 @@ static void stream_close(const struct launch_opts *o, struct launch_stream *s)
 }
 
 /* Handles n bytes that have been appended to the buffer. */
-static void stream_take(const struct launch_opts *o, struct launch_stream *s, size_t n)
+static void stream_take(const struct launch_output *o, struct launch_stream *s, size_t n)
 {
     const char *end = memrchr(s->buf + s->len, '\n', n);
     s->last_ns = rt_now_ns();
@@ -274,7 +274,7 @@ static void stream_take(const struct launch_opts *o, struct launch_stream *s, si
 }
 
 /* Reads once.  False: nothing more is available now. */
-static bool stream_read(const struct launch_opts *o, struct launch_stream *s)
+static bool stream_read(const struct launch_output *o, struct launch_stream *s)
 {
     if (s->fd < 0)
         return false;
@@ -300,7 +300,7 @@ void launch_io_feed(struct launch_job *job, int rank, bool is_err, const void *d
     if (!s->far)
         return;
     if (len == 0) {
-        stream_close(job->opts, s);
+        stream_close(&job->opts->output, s);
         return;
     }
     if (reserve(&s->buf, &s->cap, s->len + len) < 0) {
@@ -308,14 +308,14 @@ void launch_io_feed(struct launch_job *job, int rank, bool is_err, const void *d
         return;
     }
     memcpy(s->buf + s->len, data, len);
-    stream_take(job->opts, s, len);
+    stream_take(&job->opts->output, s, len);
 }
 
 void launch_io_far(struct launch_job *job)
 {
     for (int i = 0; i < job->n; i++) {
         job->ranks[i].out.far = true;
-        job->ranks[i].err.far = !job->opts->merge_stderr;
+        job->ranks[i].err.far = !job->opts->output.merge_stderr;
     }
 }
 
@@ -332,14 +332,14 @@ static void pass_prompts(struct launch_job *job)
         return;
     struct launch_stream *s = &job->ranks[job->opts->stdin_rank].out;
     if (is_prompt(job, s) && rt_now_ns() - s->last_ns >= PROMPT_NS)
-        stream_consume(job->opts, s, s->len);
+        stream_consume(&job->opts->output, s, s->len);
 }
 
 /* True: it stays incomplete for longer. */
 static bool pass_open(const struct launch_job *job, struct launch_stream *s, uint64_t now)
 {
     if (s->len && now - s->since_ns >= OPEN_NS)
-        stream_consume(job->opts, s, s->len);
+        stream_consume(&job->opts->output, s, s->len);
     return s->len > 0;
 }
 
@@ -374,9 +374,9 @@ void launch_io_drain(struct launch_job *job, struct launch_rank *r)
 {
     /* A child of the rank may write forever, so little more than the content of a full pipe is
      * read. */
-    for (int i = 0; i < 4 && stream_read(job->opts, &r->out); i++) {
+    for (int i = 0; i < 4 && stream_read(&job->opts->output, &r->out); i++) {
     }
-    for (int i = 0; i < 4 && stream_read(job->opts, &r->err); i++) {
+    for (int i = 0; i < 4 && stream_read(&job->opts->output, &r->err); i++) {
     }
 }
 
@@ -447,14 +447,14 @@ static int make_folders(const char *path)
     }
 }
 
-static int open_file(const struct launch_opts *o, struct launch_stream *s, int digits)
+static int open_file(const struct launch_output *o, struct launch_stream *s, int digits)
 {
     char path[4096];
 
-    snprintf(path, sizeof path, "%s/%d/rank.%0*d", o->output_dir, o->job_number, digits, s->rank);
+    snprintf(path, sizeof path, "%s/%d/rank.%0*d", o->dir, o->job, digits, s->rank);
     if (make_folders(path) < 0)
         return -RT_ESYS;
-    snprintf(path, sizeof path, "%s/%d/rank.%0*d/%s", o->output_dir, o->job_number, digits, s->rank,
+    snprintf(path, sizeof path, "%s/%d/rank.%0*d/%s", o->dir, o->job, digits, s->rank,
              s->is_err ? "stderr" : "stdout");
     s->file = fopen(path, "we");
     return s->file ? 0 : -RT_ESYS;
@@ -464,14 +464,14 @@ int launch_io_open_files(struct launch_job *job)
 {
     int digits = snprintf(NULL, 0, "%d", job->n - 1), err = 0;
 
-    for (int i = 0; i < job->n && job->opts->output_dir && !err; i++) {
-        err = open_file(job->opts, &job->ranks[i].out, digits);
-        if (!err && !job->opts->merge_stderr)
-            err = open_file(job->opts, &job->ranks[i].err, digits);
+    for (int i = 0; i < job->n && job->opts->output.dir && !err; i++) {
+        err = open_file(&job->opts->output, &job->ranks[i].out, digits);
+        if (!err && !job->opts->output.merge_stderr)
+            err = open_file(&job->opts->output, &job->ranks[i].err, digits);
     }
     if (err)
         launch_say(job, "could not write the output of ranks under '%s': %s; nothing was started",
-                   job->opts->output_dir, strerror(errno));
+                   job->opts->output.dir, strerror(errno));
     return err;
 }
 
@@ -543,7 +543,7 @@ void launch_io_step(struct launch_job *job, const struct pollfd *fds, int nfds)
             continue;
         switch (io.polled[i].kind) {
         case STREAM:
-            stream_read(job->opts, io.polled[i].what);
+            stream_read(&job->opts->output, io.polled[i].what);
             break;
         case INPUT:
             input_write(io.polled[i].what);
@@ -581,8 +581,8 @@ bool launch_io_idle(const struct launch_job *job)
 void launch_io_fini(struct launch_job *job)
 {
     for (int i = 0; i < job->n; i++) {
-        stream_close(job->opts, &job->ranks[i].out);
-        stream_close(job->opts, &job->ranks[i].err);
+        stream_close(&job->opts->output, &job->ranks[i].out);
+        stream_close(&job->opts->output, &job->ranks[i].err);
         input_close(&job->ranks[i]);
     }
     sink_flush(&io.sink[0]);

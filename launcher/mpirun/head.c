@@ -63,9 +63,10 @@ static int find_agent(struct head *h)
 static int configure(struct head *h)
 {
     const struct launch_opts *o = h->job->opts;
-    const char *rsh = o->rsh ? o->rsh : cfg.rsh, *libpath = getenv("LD_LIBRARY_PATH");
+    const char *rsh = o->resources.rsh ? o->resources.rsh : cfg.rsh,
+               *libpath = getenv("LD_LIBRARY_PATH");
 
-    h->conf.via = !*rsh                  ? (o->slurm ? TREE_SRUN : TREE_SSH)
+    h->conf.via = !*rsh                  ? (o->resources.slurm ? TREE_SRUN : TREE_SSH)
                   : !strcmp(rsh, "ssh")  ? TREE_SSH
                   : !strcmp(rsh, "srun") ? TREE_SRUN
                                          : TREE_COMMAND;
@@ -210,7 +211,7 @@ static int prepare(struct head *h)
         return unusable(h, 0);
     for (int i = 0; i < job->nhosts && !worst; i++)
         worst = h->hosts[i].code;
-    if (worst || !job->opts->quiet)
+    if (worst || !job->opts->display.quiet)
         head_print_notes(h);
     for (int i = 0; i < job->nhosts && !worst; i++) {
         if (h->hosts[i].map)

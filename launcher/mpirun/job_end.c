@@ -49,7 +49,7 @@ void launch_report(const struct launch_job *job, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    if (!job->opts->quiet)
+    if (!job->opts->display.quiet)
         launch_print(text);
 }
 
@@ -348,7 +348,7 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
         if (!*job->other)
             snprintf(job->other, sizeof job->other, "%s", e->text);
         r->other = true;
-        if (job->opts->verbose)
+        if (job->opts->display.verbose)
             launch_report(job, "rank %d has loaded %s, which is not Weft's", r->rank, e->text);
         break;
     case LAUNCH_LOST:

@@ -101,7 +101,7 @@ static int check_stdin(const struct launch_job *job)
 static int plan(struct launch_job *job)
 {
     const struct launch_opts *o = job->opts;
-    if (o->topo_xml && rt_topo_load(o->topo_xml) < 0)
+    if (o->placement.topo_xml && rt_topo_load(o->placement.topo_xml) < 0)
         return LAUNCH_EXIT_FAIL;
     hwloc_topology_t topo = rt_topo_hwloc();
     if (!topo)
@@ -115,9 +115,9 @@ static int plan(struct launch_job *job)
         code = check_stdin(job);
     if (!code)
         code = launch_place(job, topo);
-    if (!code && o->display_map)
+    if (!code && o->display.map)
         launch_show_map(job, topo, stdout);
-    if (!code && o->report_bindings)
+    if (!code && o->display.bindings)
         launch_show_bindings(job, topo, stderr);
     return code;
 }
@@ -151,7 +151,7 @@ static int run(struct launch_job *job)
         launch_end_begin(job, code);
     else
         family_up(job);
-    if (!code && job->opts->verbose)
+    if (!code && job->opts->display.verbose)
         launch_report(job, "started %d ranks, job %s", job->n, job->nspace);
     code = launch_loop(job, signal_fd);
     launch_remove_files(segment); /* the files exist if the job ended before its last rank
@@ -169,7 +169,7 @@ static int run_far(struct launch_job *job)
     if (!code && !job->opts->dry_run) {
         head_go(job->head);
         family_up(job);
-        if (job->opts->verbose)
+        if (job->opts->display.verbose)
             launch_report(job, "started %d ranks on %d hosts, job %s", job->n, job->nhosts,
                           job->nspace);
         code = launch_loop(job, signal_fd);
@@ -192,7 +192,7 @@ static int run_served(struct launch_job *job)
         return LAUNCH_EXIT_FAIL;
     }
 #ifdef SYS_close_range /* pipes of that process must not stay open */
-    syscall(SYS_close_range, job->opts->control_fd + 1, ~0u, 0);
+    syscall(SYS_close_range, job->opts->spawned.control_fd + 1, ~0u, 0);
 #endif
     int signal_fd = open_signals();
     if (signal_fd < 0 || launch_io_init(job) < 0 || family_adopt(job) < 0)
@@ -205,9 +205,10 @@ static int run_served(struct launch_job *job)
 /* This host only, or the requested hosts.  True: other hosts take part. */
 static bool choose_hosts(struct launch_job *job, struct launch_host *here)
 {
+    const struct launch_resources *r = &job->opts->resources;
     *here = (struct launch_host){ .name = job->host, .self = true };
-    job->hosts = job->opts->nhosts ? job->opts->hosts : here;
-    job->nhosts = job->opts->nhosts ? job->opts->nhosts : 1;
+    job->hosts = r->nhosts ? r->hosts : here;
+    job->nhosts = r->nhosts ? r->nhosts : 1;
     return job->nhosts > 1 || !job->hosts[0].self;
 }
 
@@ -232,14 +233,14 @@ static int run_main(int argc, char **argv)
         launch_list_fini(&env);
         return code;
     }
-    if (opts.nspace)
-        snprintf(job.nspace, sizeof job.nspace, "%s", opts.nspace);
+    if (opts.spawned.nspace)
+        snprintf(job.nspace, sizeof job.nspace, "%s", opts.spawned.nspace);
     if (family_init(&job) < 0)
         return LAUNCH_EXIT_FAIL;
     bool far = choose_hosts(&job, &here);
-    if (opts.serve) {
+    if (opts.spawned.serve) {
         code = run_served(&job);
-    } else if (far && !opts.topo_xml) {
+    } else if (far && !opts.placement.topo_xml) {
         code = run_far(&job);
     } else {
         launch_server_tune();

@@ -74,12 +74,12 @@ static struct slot *find_slot(const struct start *s, const char *name)
     return NULL;
 }
 
-static int slots_of(const struct launch_opts *o, const struct launch_host *h)
+static int slots_of(const struct launch_placement *p, const struct launch_host *h)
 {
-    int units = h->nobj[o->hwthreads ? LAUNCH_HWTHREAD : LAUNCH_CORE];
+    int units = h->nobj[p->hwthreads ? LAUNCH_HWTHREAD : LAUNCH_CORE];
     if (h->slots_given)
         return h->slots;
-    return o->no_oversubscribe ? (units / o->pe > 0 ? units / o->pe : 1) : 0;
+    return p->no_oversubscribe ? (units / p->pe > 0 ? units / p->pe : 1) : 0;
 }
 
 /* Collects the hosts, and the slots that the running jobs use. */
@@ -90,10 +90,11 @@ static int find_slots(struct start *s)
 
     for (int h = 0; h < job->nhosts && !err; h++) {
         const struct launch_host *host = &job->hosts[h];
-        err = add_slot(s, host->name, slots_of(job->opts, host), job->nrunning ? host->nranks : 0);
+        err = add_slot(s, host->name, slots_of(&job->opts->placement, host),
+                       job->nrunning ? host->nranks : 0);
     }
-    for (int i = 0; i < job->opts->spare.n && !err; i++) {
-        const char *text = job->opts->spare.v[i], *colon = strrchr(text, ':');
+    for (int i = 0; i < job->opts->resources.spare.n && !err; i++) {
+        const char *text = job->opts->resources.spare.v[i], *colon = strrchr(text, ':');
         char *name = strndup(text, (size_t)(colon - text));
         err = name ? add_slot(s, name, atoi(colon + 1), 0) : -RT_ENOMEM;
         free(name);
@@ -108,7 +109,7 @@ static int find_slots(struct start *s)
                 slot->used += atoi(eq + 1);
             free(name);
         }
-    s->limited &= !job->opts->oversubscribe;
+    s->limited &= !job->opts->placement.oversubscribe;
     return err;
 }
 
@@ -127,7 +128,7 @@ static int add_hosts(struct start *s, const char *list)
         s->added |= n > 0;
         p += n;
     }
-    s->limited &= !s->job->opts->oversubscribe;
+    s->limited &= !s->job->opts->placement.oversubscribe;
     return err;
 }
 
@@ -227,7 +228,7 @@ static hwloc_bitmap_t free_cores(const struct start *s)
     hwloc_topology_t topo = rt_topo_hwloc();
     hwloc_bitmap_t left = topo ? hwloc_bitmap_alloc() : NULL;
     hwloc_obj_t core = NULL;
-    bool bound = left && !job->opts->bind_none && job->opts->pe == 1;
+    bool bound = left && !job->opts->placement.bind_none && job->opts->placement.pe == 1;
     int n = 0;
 
     if (!left || hwloc_get_cpubind(topo, left, HWLOC_CPUBIND_PROCESS) < 0)
@@ -308,17 +309,17 @@ static int add_globals(struct start *s, int number)
         bool on;
         const char *option;
     } flags[] = {
-        { o->oversubscribe, "--oversubscribe" },
-        { o->no_oversubscribe, "--nooversubscribe" },
-        { o->hwthreads, "--use-hwthread-cpus" },
-        { o->tag, "--tag-output" },
-        { o->prefix_rank, "--prepend-rank" },
-        { o->timestamp, "--timestamp-output" },
-        { o->merge_stderr, "--merge-stderr-to-stdout" },
-        { o->quiet, "--quiet" },
-        { o->verbose, "--verbose" },
-        { o->report_bindings, "--report-bindings" },
-        { o->display_map, "--display-map" },
+        { o->placement.oversubscribe, "--oversubscribe" },
+        { o->placement.no_oversubscribe, "--nooversubscribe" },
+        { o->placement.hwthreads, "--use-hwthread-cpus" },
+        { o->output.tag, "--tag-output" },
+        { o->output.rank, "--prepend-rank" },
+        { o->output.timestamp, "--timestamp-output" },
+        { o->output.merge_stderr, "--merge-stderr-to-stdout" },
+        { o->display.quiet, "--quiet" },
+        { o->display.verbose, "--verbose" },
+        { o->display.bindings, "--report-bindings" },
+        { o->display.map, "--display-map" },
     };
     int err = add(s, "mpirun");
 
@@ -328,11 +329,11 @@ static int add_globals(struct start *s, int number)
     err = err || add2(s, "--stdin", "none") || add_number(s, "--weft-control", RT_SERVE_FD) ||
           add_number(s, "--weft-job", number) || add2(s, "--weft-nspace", s->nspace) ||
           add2(s, "--weft-separator", SEPARATOR) ||
-          add_number(s, "--weft-universe", s->job->universe) || add2(s, "--rsh", o->rsh) ||
-          add2(s, "--abi", abi_word((enum abi_kind)o->abi));
-    if (!err && o->output_dir) {
+          add_number(s, "--weft-universe", s->job->universe) ||
+          add2(s, "--rsh", o->resources.rsh) || add2(s, "--abi", abi_word((enum abi_kind)o->abi));
+    if (!err && o->output.dir) {
         err = add(s, "--output-filename") ||
-              launch_list_addf(&s->argv, "%s%s", o->output_dir, o->output_nocopy ? ":nocopy" : "");
+              launch_list_addf(&s->argv, "%s%s", o->output.dir, o->output.nocopy ? ":nocopy" : "");
     }
     return err ? -RT_ENOMEM : add_environment(s);
 }
@@ -412,7 +413,7 @@ static int make_command(struct start *s, int number, hwloc_bitmap_t *cores)
     if (!hostfile && (err = check_slots(s)) < 0)
         return err;
     *cores = s->elsewhere ? NULL : free_cores(s);
-    bool given = s->limited || s->job->opts->nhosts ||
+    bool given = s->limited || s->job->opts->resources.nhosts ||
                  s->added; /* otherwise this host, as for the first job */
     if (host)
         hosts = named_hosts(s, host);

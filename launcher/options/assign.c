@@ -22,6 +22,7 @@ struct candidate {
 
 struct deal {
     const struct launch_opts *o;
+    const struct launch_placement *p; /* of o */
     struct launch_host *hosts;
     struct candidate *c; /* hosts of the current program */
     int nc;
@@ -36,31 +37,31 @@ static bool is_unit(enum launch_obj obj)
 static int clip(long n) { return n > INT_MAX / 4 ? INT_MAX / 4 : (int)n; }
 
 /* Objects to map by on that host; 0: its agent has not reported yet. */
-static int objects_of(const struct launch_opts *o, const struct launch_host *h)
+static int objects_of(const struct launch_placement *p, const struct launch_host *h)
 {
-    if (is_unit(o->map))
-        return h->nobj[o->hwthreads ? LAUNCH_HWTHREAD : LAUNCH_CORE];
-    return o->map == LAUNCH_NODE ? 1 : h->nobj[o->map];
+    if (is_unit(p->map))
+        return h->nobj[p->hwthreads ? LAUNCH_HWTHREAD : LAUNCH_CORE];
+    return p->map == LAUNCH_NODE ? 1 : h->nobj[p->map];
 }
 
 /* Ranks that fit on a host without oversubscription; -1: its agent has not reported yet. */
-static int slots_of(const struct launch_opts *o, const struct launch_host *h)
+static int slots_of(const struct launch_placement *p, const struct launch_host *h)
 {
-    int units = h->nobj[o->hwthreads ? LAUNCH_HWTHREAD : LAUNCH_CORE];
+    int units = h->nobj[p->hwthreads ? LAUNCH_HWTHREAD : LAUNCH_CORE];
     if (h->slots_given)
         return h->slots;
-    return units == 0 ? -1 : units >= o->pe ? units / o->pe : 1;
+    return units == 0 ? -1 : units >= p->pe ? units / p->pe : 1;
 }
 
 /* Ranks that the mapping puts on a host in the first round.  ppr was requested by the user, so it
  * may exceed the slots unless that is forbidden. */
-static int capacity(const struct launch_opts *o, const struct launch_host *h)
+static int capacity(const struct launch_placement *p, const struct launch_host *h)
 {
-    int slots = slots_of(o, h), n = slots;
-    if (o->ppr) {
-        int objects = objects_of(o, h);
-        n = objects ? clip((long)o->ppr * objects) : -1;
-        if (o->no_oversubscribe && n > slots)
+    int slots = slots_of(p, h), n = slots;
+    if (p->ppr) {
+        int objects = objects_of(p, h);
+        n = objects ? clip((long)p->ppr * objects) : -1;
+        if (p->no_oversubscribe && n > slots)
             n = slots;
     }
     return h->max_slots && n > h->max_slots ? h->max_slots : n;
@@ -69,11 +70,11 @@ static int capacity(const struct launch_opts *o, const struct launch_host *h)
 /* Room for one more rank of this program: within the capacity, or beyond it if `over`. */
 static int room(const struct deal *d, const struct candidate *c, bool over)
 {
-    int most = over ? INT_MAX : capacity(d->o, c->host);
+    int most = over ? INT_MAX : capacity(d->p, c->host);
     if (c->host->max_slots && c->host->max_slots < most)
         most = c->host->max_slots;
     int left = most - c->host->nranks;
-    if (!over && c->most && !d->o->ppr && c->most - c->n < left)
+    if (!over && c->most && !d->p->ppr && c->most - c->n < left)
         left = c->most - c->n;
     return left > 0 ? left : 0;
 }
@@ -116,7 +117,7 @@ static bool shares_evenly(const struct deal *d)
     for (int i = 0; i < d->nc; i++)
         if (!d->c[i].host->named || d->c[i].host->slots_given || d->c[i].most)
             return false;
-    return !d->o->ppr;
+    return !d->p->ppr;
 }
 
 /* The fewest ranks on any host with room. */
@@ -138,9 +139,9 @@ static int deal_round(struct deal *d, int left, int each, bool over)
     int dealt = 0, level = even ? lowest(d, over) : INT_MAX;
     long all = 0;
     for (int i = 0; i < d->nc; i++)
-        all += slots_of(d->o, d->c[i].host);
+        all += slots_of(d->p, d->c[i].host);
     for (int i = 0; i < d->nc && dealt < left; i++) {
-        int slots = slots_of(d->o, d->c[i].host), here = room(d, &d->c[i], over);
+        int slots = slots_of(d->p, d->c[i].host), here = room(d, &d->c[i], over);
         int most = even || each ? 1 : !over ? INT_MAX : left >= all ? slots : 1;
         if (d->c[i].host->nranks > level)
             continue;
@@ -154,7 +155,7 @@ static int deal_round(struct deal *d, int left, int each, bool over)
  * fit. */
 static int deal_ranks(struct deal *d, int left, bool may_exceed)
 {
-    int each = d->o->map == LAUNCH_NODE && !d->o->ppr, dealt;
+    int each = d->p->map == LAUNCH_NODE && !d->p->ppr, dealt;
     for (int over = 0; over <= (may_exceed ? 1 : 0); over++)
         do {
             dealt = deal_round(d, left, each, over != 0);
@@ -181,7 +182,7 @@ static void name_slots(const struct deal *d, char *text, size_t len)
     *text = '\0';
     for (int i = 0; i < d->nc && i < SHOWN && at < len; i++)
         at += (size_t)snprintf(text + at, len - at, "%s%.64s %d", i ? ", " : "", d->c[i].host->name,
-                               capacity(d->o, d->c[i].host));
+                               capacity(d->p, d->c[i].host));
     if (d->nc > SHOWN && at < len)
         snprintf(text + at, len - at, " and %d more host%s", d->nc - SHOWN,
                  d->nc == SHOWN + 1 ? "" : "s");
@@ -198,16 +199,16 @@ static int does_not_fit(const struct deal *d, int n, int left, bool may_exceed)
 {
     char text[1024], program[64] = "", per[80] = "";
     const char *advice = may_exceed  ? "max_slots is a limit that --oversubscribe does not lift"
-                         : d->o->ppr ? "a smaller -n or more hosts would fit"
-                         : d->o->no_oversubscribe ? "--nooversubscribe forbids more"
+                         : d->p->ppr ? "a smaller -n or more hosts would fit"
+                         : d->p->no_oversubscribe ? "--nooversubscribe forbids more"
                                                   : "--oversubscribe allows more ranks than slots";
     name_slots(d, text, sizeof text);
     if (d->o->napps > 1)
         snprintf(program, sizeof program, " of program %d", d->napp);
-    if (d->o->ppr)
-        snprintf(per, sizeof per, "%d for each %s makes ", d->o->ppr,
-                 d->o->hwthreads && is_unit(d->o->map) ? "hardware thread"
-                                                       : object_name(d->o->map));
+    if (d->p->ppr)
+        snprintf(per, sizeof per, "%d for each %s makes ", d->p->ppr,
+                 d->p->hwthreads && is_unit(d->p->map) ? "hardware thread"
+                                                       : object_name(d->p->map));
     return launch_usage(
         "%d rank%s%s requested, but %s%d slot%s on %d host%s (%s)%s; %s; nothing was "
         "started",
@@ -224,9 +225,9 @@ static int does_not_fit(const struct deal *d, int n, int left, bool may_exceed)
 /* Numbers the ranks round robin over the hosts, or host by host. */
 static int number_ranks(struct launch_job *job, struct deal *d, int first, int n)
 {
-    const struct launch_opts *o = d->o;
-    bool in_turn = o->order == LAUNCH_NODE ||
-                   (o->order == LAUNCH_UNSET && o->map == LAUNCH_NODE && !o->ppr);
+    const struct launch_placement *p = d->p;
+    bool in_turn = p->order == LAUNCH_NODE ||
+                   (p->order == LAUNCH_UNSET && p->map == LAUNCH_NODE && !p->ppr);
     struct launch_rank *ranks = realloc(job->ranks, (size_t)(first + n) * sizeof *ranks);
     if (!ranks)
         return launch_usage("no memory for %d ranks", first + n);
@@ -243,8 +244,8 @@ static int default_n(const struct deal *d)
 {
     if (d->o->napps > 1)
         return 1;
-    if (d->o->default_n && !d->o->ppr)
-        return d->o->default_n;
+    if (d->o->resources.default_n && !d->p->ppr)
+        return d->o->resources.default_n;
     long n = room_of_all(d);
     return n > 0 ? clip(n) : 1;
 }
@@ -293,8 +294,8 @@ static int assign_app(struct launch_job *job, struct deal *d)
     if (app->soft && soften(app->soft, app->n) > 0)
         app->n = soften(app->soft, app->n);
     app->first = job->n;
-    bool may_exceed = !d->o->ppr && !d->o->no_oversubscribe &&
-                      (d->o->oversubscribe || !slots_were_given(d));
+    bool may_exceed = !d->p->ppr && !d->p->no_oversubscribe &&
+                      (d->p->oversubscribe || !slots_were_given(d));
     int left = deal_ranks(d, app->n, may_exceed);
     if (left && app->soft)
         left = deal_fewer(d, app, left);
@@ -309,53 +310,57 @@ static int assign_app(struct launch_job *job, struct deal *d)
 
 /* Cores for each rank, from the processors for each task that Slurm was asked for: the lowest
  * number over all hosts that have reported their cores. */
-static void settle_cores(struct launch_opts *o, const struct launch_host *hosts, int nhosts)
+static void settle_cores(struct launch_placement *p, int cpus_per_rank,
+                         const struct launch_host *hosts, int nhosts)
 {
-    for (int h = 0; h < nhosts && o->cpus_per_rank > 1; h++) {
+    for (int h = 0; h < nhosts && cpus_per_rank > 1; h++) {
         int cores = hosts[h].nobj[LAUNCH_CORE], threads = hosts[h].nobj[LAUNCH_HWTHREAD];
         if (cores < 1 || threads < 1)
             continue;
-        int n = o->hwthreads ? o->cpus_per_rank : (int)((long)o->cpus_per_rank * cores / threads);
-        int most = o->hwthreads ? threads : cores;
+        int n = p->hwthreads ? cpus_per_rank : (int)((long)cpus_per_rank * cores / threads);
+        int most = p->hwthreads ? threads : cores;
         n = n < 1 ? 1 : n > most ? most : n;
-        o->pe = h == 0 || n < o->pe ? n : o->pe;
+        p->pe = h == 0 || n < p->pe ? n : p->pe;
     }
 }
 
 int launch_assign(struct launch_job *job)
 {
-    struct deal d = { .o = job->opts, .hosts = job->hosts };
+    struct deal d = { .o = job->opts, .p = &job->opts->placement, .hosts = job->hosts };
     int code = 0;
 
-    /* no other thread has these options yet, so they may be changed */
-    settle_cores((struct launch_opts *)job->opts, job->hosts, job->nhosts);
+    /* no other thread has the options yet, so they may be changed */
+    settle_cores((struct launch_placement *)d.p, job->opts->resources.cpus_per_rank, job->hosts,
+                 job->nhosts);
     job->n = job->total = 0;
     for (int h = 0; h < job->nhosts; h++)
         job->hosts[h].nranks = 0;
     for (; d.napp < job->opts->napps && !code; d.napp++)
         code = assign_app(job, &d);
-    job->universe = job->opts->spare_slots;
+    job->universe = job->opts->resources.spare_slots;
     for (int h = 0; h < job->nhosts; h++)
-        job->universe = clip((long)job->universe + slots_of(job->opts, &job->hosts[h]));
-    if (job->opts->universe)
-        job->universe = job->opts->universe;
+        job->universe = clip((long)job->universe + slots_of(d.p, &job->hosts[h]));
+    if (job->opts->spawned.universe)
+        job->universe = job->opts->spawned.universe;
     return code;
 }
 
 int launch_assign_ahead(struct launch_opts *o)
 {
-    struct launch_job job = { .opts = o, .hosts = o->hosts, .nhosts = o->nhosts };
-    bool *keep = calloc((size_t)o->nhosts + 1, sizeof *keep);
+    struct launch_resources *r = &o->resources;
+    struct launch_job job = { .opts = o, .hosts = r->hosts, .nhosts = r->nhosts };
+    bool *keep = calloc((size_t)r->nhosts + 1, sizeof *keep);
     int code = keep ? 0 : launch_usage("out of memory");
 
-    for (int h = 0; h < o->nhosts && !code; h++)
-        if (capacity(o, &o->hosts[h]) < 0)
+    for (int h = 0; h < r->nhosts && !code; h++)
+        if (capacity(&o->placement, &r->hosts[h]) < 0)
             goto out; /* the agents will report it */
     if (!code)
         code = launch_assign(&job);
-    for (int h = 0; h < o->nhosts && !code; h++) {
-        keep[h] = o->hosts[h].nranks > 0;
-        o->spare_slots = clip((long)o->spare_slots + (keep[h] ? 0 : slots_of(o, &o->hosts[h])));
+    for (int h = 0; h < r->nhosts && !code; h++) {
+        keep[h] = r->hosts[h].nranks > 0;
+        r->spare_slots = clip((long)r->spare_slots +
+                              (keep[h] ? 0 : slots_of(&o->placement, &r->hosts[h])));
     }
     if (!code)
         launch_hosts_keep(o, keep);

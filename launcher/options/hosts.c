@@ -360,23 +360,23 @@ static int filter(struct launch_hosts *hosts, const struct choice *c)
 }
 
 /* Reads the hosts of all --hostfile options, within the allocation if there is one. */
-static int read_files(struct launch_opts *o, struct launch_hosts *hosts, const char **base)
+static int read_files(struct launch_resources *r, struct launch_hosts *hosts, const char **base)
 {
     struct choice c = { .base = *base, .hosts = hosts };
     int code = 0;
 
-    for (int i = 0; i < o->hostfiles.n && !code; i++) {
+    for (int i = 0; i < r->hostfiles.n && !code; i++) {
         int before = c.npicks;
-        code = launch_hostfile_read(o->hostfiles.v[i], pick_word, &c);
+        code = launch_hostfile_read(r->hostfiles.v[i], pick_word, &c);
         if (!code && c.npicks == before && !c.npicks)
-            code = launch_usage("--hostfile: '%s' names no host", o->hostfiles.v[i]);
+            code = launch_usage("--hostfile: '%s' names no host", r->hostfiles.v[i]);
     }
     settle(&c);
-    if (!code && o->hostfiles.n && *base)
+    if (!code && r->hostfiles.n && *base)
         code = filter(hosts, &c);
     else if (!code)
         give_slots(hosts, &c);
-    if (o->hostfiles.n && !*base)
+    if (r->hostfiles.n && !*base)
         *base = "the hostfile";
     free(c.picks);
     free(c.pick_of);
@@ -425,26 +425,27 @@ static int choose(struct launch_opts *o, struct launch_hosts *hosts, const char 
 }
 
 /* A job that the ranks spawn may use the host. */
-static void drop_host(struct launch_opts *o, struct launch_host *host)
+static void drop_host(struct launch_resources *r, struct launch_host *host)
 {
     if (host->slots_given)
-        launch_list_addf(&o->spare, "%s:%d", host->name, host->slots);
+        launch_list_addf(&r->spare, "%s:%d", host->name, host->slots);
     free(host->name);
 }
 
 void launch_hosts_keep(struct launch_opts *o, const bool *keep)
 {
-    int *now = calloc((size_t)o->nhosts + 1, sizeof *now), n = 0;
+    struct launch_resources *r = &o->resources;
+    int *now = calloc((size_t)r->nhosts + 1, sizeof *now), n = 0;
     if (!now)
         return; /* unused hosts do no harm */
-    for (int h = 0; h < o->nhosts; h++) {
+    for (int h = 0; h < r->nhosts; h++) {
         now[h] = n;
         if (keep[h])
-            o->hosts[n++] = o->hosts[h];
+            r->hosts[n++] = r->hosts[h];
         else
-            drop_host(o, &o->hosts[h]);
+            drop_host(r, &r->hosts[h]);
     }
-    o->nhosts = n;
+    r->nhosts = n;
     for (int a = 0; a < o->napps; a++) {
         struct launch_app *app = &o->apps[a];
         int left = 0;
@@ -461,13 +462,13 @@ void launch_hosts_keep(struct launch_opts *o, const bool *keep)
 /* Removes the hosts that no program uses. */
 static int drop_unused(struct launch_opts *o)
 {
-    bool *keep = calloc((size_t)o->nhosts + 1, sizeof *keep);
+    bool *keep = calloc((size_t)o->resources.nhosts + 1, sizeof *keep);
     if (!keep)
         return launch_usage("out of memory");
     for (int a = 0; a < o->napps; a++) {
         for (int i = 0; i < o->apps[a].npicks; i++)
             keep[o->apps[a].picks[i].host] = true;
-        for (int h = 0; !o->apps[a].where && h < o->nhosts; h++)
+        for (int h = 0; !o->apps[a].where && h < o->resources.nhosts; h++)
             keep[h] = true;
     }
     launch_hosts_keep(o, keep);
@@ -477,22 +478,23 @@ static int drop_unused(struct launch_opts *o)
 
 int launch_choose_hosts(struct launch_opts *o)
 {
+    struct launch_resources *r = &o->resources;
     struct launch_alloc alloc = { 0 };
     int code = launch_alloc_find(&alloc);
     const char *base = alloc.hosts.n ? alloc.name : NULL;
-    bool selected = o->hostfiles.n > 0;
+    bool selected = r->hostfiles.n > 0;
 
     if (!code)
-        code = read_files(o, &alloc.hosts, &base);
+        code = read_files(r, &alloc.hosts, &base);
     if (!code)
         code = choose(o, &alloc.hosts, base);
-    o->hosts = alloc.hosts.v;
-    o->nhosts = alloc.hosts.n;
+    r->hosts = alloc.hosts.v;
+    r->nhosts = alloc.hosts.n;
     free(alloc.hosts.table);
-    o->slurm = alloc.slurm;
+    r->slurm = alloc.slurm;
     for (int a = 0; a < o->napps; a++)
         selected |= o->apps[a].where != NULL;
-    o->cpus_per_rank = alloc.cpus_per_task;
-    o->default_n = selected ? 0 : alloc.n;
-    return code || !o->nhosts ? code : drop_unused(o);
+    r->cpus_per_rank = alloc.cpus_per_task;
+    r->default_n = selected ? 0 : alloc.n;
+    return code || !r->nhosts ? code : drop_unused(o);
 }

@@ -54,8 +54,8 @@ bool launch_is_address(const char *name, struct in6_addr *addr);
 bool launch_is_self(const char *name);
 /* Index of the host with that name, which is added if it is new.  -1: out of memory. */
 int launch_hosts_add(struct launch_hosts *h, const char *name);
-/* Called when the command line has been read: sets opts->hosts from the allocation, --hostfile and
- * --host; none of these: no hosts.  Returns 0 or an exit code after a message. */
+/* Called when the command line has been read: sets o->resources.hosts from the allocation,
+ * --hostfile and --host; none of these: no hosts.  Returns 0 or an exit code after a message. */
 int launch_choose_hosts(struct launch_opts *o);
 /* Removes the other hosts. */
 void launch_hosts_keep(struct launch_opts *o, const bool *keep);

@@ -50,7 +50,7 @@ SETTER(set_path)
 SETTER(set_hostfile)
 {
     (void)app;
-    return launch_list_add(&o->hostfiles, f->arg) < 0 ? launch_usage("out of memory") : 0;
+    return launch_list_add(&o->resources.hostfiles, f->arg) < 0 ? launch_usage("out of memory") : 0;
 }
 
 /* Several --host of one program form one list, which hosts.c reads when all options are known. */
@@ -81,7 +81,7 @@ SETTER(set_abi)
 SETTER(set_rsh)
 {
     (void)app;
-    o->rsh = f->arg;
+    o->resources.rsh = f->arg;
     return 0;
 }
 
@@ -94,32 +94,32 @@ SETTER(set_launcher)
     if (!slurm && !launch_name_in("ssh rsh", f->arg))
         return launch_usage("%s: '%s' is not ssh, rsh or slurm; --rsh COMMAND names any other",
                             f->name, f->arg);
-    if (!o->rsh)
-        o->rsh = slurm ? "srun" : f->arg;
+    if (!o->resources.rsh)
+        o->resources.rsh = slurm ? "srun" : f->arg;
     return 0;
 }
 
-static int set_ppr(struct launch_opts *o, const struct launch_found *f, enum launch_obj map)
+static int set_ppr(struct launch_placement *p, const struct launch_found *f, enum launch_obj map)
 {
-    o->map = map;
-    return parse_number(f, f->arg, 1, 1000000, &o->ppr);
+    p->map = map;
+    return parse_number(f, f->arg, 1, 1000000, &p->ppr);
 }
 
 SETTER(set_ppn)
 {
     (void)app;
-    return set_ppr(o, f, LAUNCH_NODE);
+    return set_ppr(&o->placement, f, LAUNCH_NODE);
 }
 SETTER(set_perpackage)
 {
     (void)app;
-    return set_ppr(o, f, LAUNCH_PACKAGE);
+    return set_ppr(&o->placement, f, LAUNCH_PACKAGE);
 }
 SETTER(set_pernode)
 {
     UNUSED_ARGS;
-    o->map = LAUNCH_NODE;
-    o->ppr = 1;
+    o->placement.map = LAUNCH_NODE;
+    o->placement.ppr = 1;
     return 0;
 }
 
@@ -262,14 +262,14 @@ SETTER(set_iface) { return set_named(o, app, f, "tcp_if"); }
 SETTER(set_mca)
 {
     (void)app;
-    if (!o->said_mca && !o->quiet)
+    if (!o->mca_warned && !o->display.quiet)
         fprintf(
             stderr,
             "mpirun: warning: %s %s %s is for Open MPI and has no effect here; settings of Weft "
             "are given with "
             "--set NAME=VALUE (weft_info --config lists them)\n",
             f->name, f->arg, f->arg2);
-    o->said_mca = true;
+    o->mca_warned = true;
     return 0;
 }
 
@@ -278,83 +278,83 @@ SETTER(set_mca)
 SETTER(set_map)
 {
     (void)app;
-    return launch_parse_map(o, f->name, f->arg);
+    return launch_parse_map(&o->placement, f->name, f->arg);
 }
 SETTER(set_rank)
 {
     (void)app;
-    return launch_parse_rank(o, f->name, f->arg);
+    return launch_parse_rank(&o->placement, f->name, f->arg);
 }
 SETTER(set_bind)
 {
     (void)app;
-    return launch_parse_bind(o, f->name, f->arg);
+    return launch_parse_bind(&o->placement, f->name, f->arg);
 }
 SETTER(set_bynode)
 {
     (void)app;
-    return launch_parse_map(o, f->name, "node");
+    return launch_parse_map(&o->placement, f->name, "node");
 }
 SETTER(set_bycore)
 {
     (void)app;
-    return launch_parse_map(o, f->name, "core");
+    return launch_parse_map(&o->placement, f->name, "core");
 }
 SETTER(set_bysocket)
 {
     (void)app;
-    return launch_parse_map(o, f->name, "package");
+    return launch_parse_map(&o->placement, f->name, "package");
 }
 SETTER(set_bindcore)
 {
     (void)app;
-    return launch_parse_bind(o, f->name, "core");
+    return launch_parse_bind(&o->placement, f->name, "core");
 }
 SETTER(set_bindsocket)
 {
     (void)app;
-    return launch_parse_bind(o, f->name, "package");
+    return launch_parse_bind(&o->placement, f->name, "package");
 }
 SETTER(set_bindnone)
 {
     (void)app;
-    return launch_parse_bind(o, f->name, "none");
+    return launch_parse_bind(&o->placement, f->name, "none");
 }
 SETTER(set_pe)
 {
     (void)app;
-    return parse_number(f, f->arg, 1, 65536, &o->pe);
+    return parse_number(f, f->arg, 1, 65536, &o->placement.pe);
 }
 SETTER(set_over)
 {
     UNUSED_ARGS;
-    o->oversubscribe = true;
-    o->no_oversubscribe = false;
+    o->placement.oversubscribe = true;
+    o->placement.no_oversubscribe = false;
     return 0;
 }
 SETTER(set_noover)
 {
     UNUSED_ARGS;
-    o->oversubscribe = false;
-    o->no_oversubscribe = true;
+    o->placement.oversubscribe = false;
+    o->placement.no_oversubscribe = true;
     return 0;
 }
 SETTER(set_hwthreads)
 {
     UNUSED_ARGS;
-    o->hwthreads = true;
+    o->placement.hwthreads = true;
     return 0;
 }
 SETTER(set_report)
 {
     UNUSED_ARGS;
-    o->report_bindings = true;
+    o->display.bindings = true;
     return 0;
 }
 SETTER(set_display)
 {
     UNUSED_ARGS;
-    o->display_map = true;
+    o->display.map = true;
     return 0;
 }
 SETTER(set_dry)
@@ -366,7 +366,7 @@ SETTER(set_dry)
 SETTER(set_topo)
 {
     (void)app;
-    o->topo_xml = f->arg;
+    o->placement.topo_xml = f->arg;
     o->dry_run = true;
     return 0;
 }
@@ -376,25 +376,25 @@ SETTER(set_topo)
 SETTER(set_tag)
 {
     UNUSED_ARGS;
-    o->tag = true;
+    o->output.tag = true;
     return 0;
 }
 SETTER(set_prefix)
 {
     UNUSED_ARGS;
-    o->prefix_rank = true;
+    o->output.rank = true;
     return 0;
 }
 SETTER(set_stamp)
 {
     UNUSED_ARGS;
-    o->timestamp = true;
+    o->output.timestamp = true;
     return 0;
 }
 SETTER(set_merge)
 {
     UNUSED_ARGS;
-    o->merge_stderr = true;
+    o->output.merge_stderr = true;
     return 0;
 }
 SETTER(set_ping)
@@ -406,13 +406,13 @@ SETTER(set_ping)
 SETTER(set_quiet)
 {
     UNUSED_ARGS;
-    o->quiet = true;
+    o->display.quiet = true;
     return 0;
 }
 SETTER(set_verbose)
 {
     UNUSED_ARGS;
-    o->verbose = true;
+    o->display.verbose = true;
     return 0;
 }
 SETTER(set_nothing)
@@ -430,12 +430,12 @@ SETTER(set_output)
 {
     (void)app;
     const char *colon = strrchr(f->arg, ':');
-    o->output_nocopy = colon && !strcmp(colon, ":nocopy");
+    o->output.nocopy = colon && !strcmp(colon, ":nocopy");
     if (!*f->arg || colon == f->arg)
         return launch_usage("%s: expected the name of a folder, found '%s'", f->name, f->arg);
-    free(o->output_dir);
-    o->output_dir = o->output_nocopy ? strndup(f->arg, (size_t)(colon - f->arg)) : strdup(f->arg);
-    return o->output_dir ? 0 : launch_usage("out of memory");
+    free(o->output.dir);
+    o->output.dir = o->output.nocopy ? strndup(f->arg, (size_t)(colon - f->arg)) : strdup(f->arg);
+    return o->output.dir ? 0 : launch_usage("out of memory");
 }
 
 /* Lists of words that stand for options, as in Open MPI 5. */
@@ -511,34 +511,34 @@ SETTER(set_stdin)
 SETTER(set_control)
 {
     (void)app;
-    return parse_number(f, f->arg, 3, 1 << 20, &o->control_fd);
+    return parse_number(f, f->arg, 3, 1 << 20, &o->spawned.control_fd);
 }
 SETTER(set_job)
 {
     (void)app;
-    return parse_number(f, f->arg, 1, INT_MAX, &o->job_number);
+    return parse_number(f, f->arg, 1, INT_MAX, &o->output.job);
 }
 SETTER(set_nspace)
 {
     (void)app;
-    o->nspace = f->arg;
+    o->spawned.nspace = f->arg;
     return 0;
 }
 SETTER(set_serve)
 {
-    o->serve = true;
+    o->spawned.serve = true;
     o->stdin_rank = LAUNCH_STDIN_NONE; /* stays with the process */
     return set_control(o, app, f);
 }
 SETTER(set_universe)
 {
     (void)app;
-    return parse_number(f, f->arg, 0, INT_MAX, &o->universe);
+    return parse_number(f, f->arg, 0, INT_MAX, &o->spawned.universe);
 }
 SETTER(set_separator)
 {
     (void)app;
-    o->separator = f->arg;
+    o->spawned.separator = f->arg;
     return 0;
 }
 SETTER(set_soft)

@@ -33,9 +33,9 @@ int launch_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Whether a list separated by spaces contains the name; "-" and "_" are equal. */
 bool launch_name_in(const char *names, const char *name);
 /* The arguments of placement options (policy.c); return 0 or an exit code after a message. */
-int launch_parse_map(struct launch_opts *o, const char *option, const char *text);
-int launch_parse_rank(struct launch_opts *o, const char *option, const char *text);
-int launch_parse_bind(struct launch_opts *o, const char *option, const char *text);
+int launch_parse_map(struct launch_placement *p, const char *option, const char *text);
+int launch_parse_rank(struct launch_placement *p, const char *option, const char *text);
+int launch_parse_bind(struct launch_placement *p, const char *option, const char *text);
 
 /* pingjob.c, for --ping: makes the program when the command line has been read; then checks the
  * hosts.  Both return 0 or an exit code after a message. */

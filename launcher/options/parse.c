@@ -170,12 +170,12 @@ static int parse_app(struct launch_opts *o, int argc, char **argv, int *at)
         if (code || o->exit_now >= 0)
             return code;
     }
-    for (; *at < argc && strcmp(argv[*at], o->separator); ++*at)
+    for (; *at < argc && strcmp(argv[*at], o->spawned.separator); ++*at)
         if (launch_list_add(&app->argv, argv[*at]) < 0)
             return launch_usage("out of memory");
     if (o->ping)
         return launch_ping_app(o, app);
-    if (app->argv.n == 0 && !o->serve)
+    if (app->argv.n == 0 && !o->spawned.serve)
         return launch_usage("no program to start%s; example: mpirun -n 2 ./a.out",
                             o->napps > 1 ? " after \":\"" : "");
     return 0;
@@ -184,18 +184,18 @@ static int parse_app(struct launch_opts *o, int argc, char **argv, int *at)
 /* --topo describes this host, so an allocation is ignored. */
 static int find_hosts(struct launch_opts *o)
 {
-    bool named = o->hostfiles.n > 0, pe_given = o->pe > 0;
+    bool named = o->resources.hostfiles.n > 0, pe_given = o->placement.pe > 0;
     int code = 0;
 
-    o->pe = pe_given ? o->pe : 1;
+    o->placement.pe = pe_given ? o->placement.pe : 1;
     for (int i = 0; i < o->napps; i++)
         named |= o->apps[i].where != NULL;
-    if (o->topo_xml && named)
+    if (o->placement.topo_xml && named)
         return launch_usage("--topo describes this host only and excludes --host and "
                             "--hostfile");
-    if (!o->topo_xml)
+    if (!o->placement.topo_xml)
         code = launch_choose_hosts(o);
-    o->cpus_per_rank = pe_given ? 0 : o->cpus_per_rank;
+    o->resources.cpus_per_rank = pe_given ? 0 : o->resources.cpus_per_rank;
     return code;
 }
 
@@ -203,10 +203,10 @@ int launch_parse(int argc, char **argv, struct launch_opts *o)
 {
     int at = 1;
     memset(o, 0, sizeof *o);
-    o->map = o->order = o->bind = LAUNCH_UNSET;
+    o->placement.map = o->placement.order = o->placement.bind = LAUNCH_UNSET;
     o->exit_now = -1;
-    o->separator = ":";
-    o->job_number = 1;
+    o->spawned.separator = ":";
+    o->output.job = 1;
     if (argc == 1) {
         launch_usage(
             "no program to start; example: mpirun -n 2 ./a.out; mpirun --help lists all options");
@@ -226,6 +226,7 @@ int launch_parse(int argc, char **argv, struct launch_opts *o)
 
 void launch_opts_fini(struct launch_opts *o)
 {
+    struct launch_resources *r = &o->resources;
     for (int i = 0; i < o->napps; i++) {
         launch_list_fini(&o->apps[i].argv);
         launch_list_fini(&o->apps[i].env.set);
@@ -237,13 +238,13 @@ void launch_opts_fini(struct launch_opts *o)
     }
     launch_list_fini(&o->env.set);
     launch_list_fini(&o->env.keep);
-    launch_list_fini(&o->hostfiles);
-    launch_list_fini(&o->spare);
-    for (int i = 0; i < o->nhosts; i++)
-        free(o->hosts[i].name);
-    free(o->hosts);
+    launch_list_fini(&r->hostfiles);
+    launch_list_fini(&r->spare);
+    for (int i = 0; i < r->nhosts; i++)
+        free(r->hosts[i].name);
+    free(r->hosts);
     free(o->apps);
-    free(o->output_dir);
+    free(o->output.dir);
     memset(o, 0, sizeof *o);
 }
 

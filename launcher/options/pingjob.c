@@ -42,14 +42,14 @@ int launch_ping_app(struct launch_opts *o, struct launch_app *app)
         return LAUNCH_EXIT_NOPROG;
     }
     app->n = 0;
-    o->map = LAUNCH_NODE;
-    o->ppr = 1;
+    o->placement.map = LAUNCH_NODE;
+    o->placement.ppr = 1;
     return launch_list_add(&app->argv, path) < 0 ? launch_usage("out of memory") : 0;
 }
 
 int launch_ping_check(const struct launch_opts *o)
 {
-    if (o->nhosts > 1)
+    if (o->resources.nhosts > 1)
         return 0;
     return launch_usage("--ping: at least two hosts are needed; give them with --host or "
                         "--hostfile, or use it inside an allocation");

@@ -52,20 +52,20 @@ static int parse_count(const char *option, const char *what, const char *text, i
 }
 
 /* A modifier: "PE=2", "oversubscribe" and so on. */
-static int parse_modifier(struct launch_opts *o, const char *option, const char *word)
+static int parse_modifier(struct launch_placement *p, const char *option, const char *word)
 {
     if (!strncmp(word, "pe=", 3))
-        return parse_count(option, "PE", word + 3, &o->pe);
+        return parse_count(option, "PE", word + 3, &p->pe);
     if (!strcmp(word, "oversubscribe"))
-        o->oversubscribe = true, o->no_oversubscribe = false;
+        p->oversubscribe = true, p->no_oversubscribe = false;
     else if (!strcmp(word, "nooversubscribe") || !strcmp(word, "no-oversubscribe"))
-        o->no_oversubscribe = true, o->oversubscribe = false;
+        p->no_oversubscribe = true, p->oversubscribe = false;
     else if (!strcmp(word, "hwtcpus"))
-        o->hwthreads = true;
+        p->hwthreads = true;
     else if (!strcmp(word, "corecpus"))
-        o->hwthreads = false;
+        p->hwthreads = false;
     else if (!strcmp(word, "if-supported"))
-        o->bind_if_supported = true;
+        p->bind_if_supported = true;
     else if (!strcmp(word, "nolocal"))
         return launch_usage("%s: NOLOCAL: omit this host from --host or the host file instead",
                             option);
@@ -83,12 +83,12 @@ static int parse_modifier(struct launch_opts *o, const char *option, const char 
     return 0;
 }
 
-static int parse_modifiers(struct launch_opts *o, const char *option, const char *text)
+static int parse_modifiers(struct launch_placement *p, const char *option, const char *text)
 {
     char word[WORD_BYTES];
     while (*text) {
         text = take_word(text, ",:", word);
-        int code = parse_modifier(o, option, word);
+        int code = parse_modifier(p, option, word);
         if (code)
             return code;
         text += *text != '\0';
@@ -96,59 +96,59 @@ static int parse_modifiers(struct launch_opts *o, const char *option, const char
     return 0;
 }
 
-int launch_parse_map(struct launch_opts *o, const char *option, const char *text)
+int launch_parse_map(struct launch_placement *p, const char *option, const char *text)
 {
     char word[WORD_BYTES];
     const char *rest = take_word(text, ":", word);
     int code;
 
     if (!*text)
-        return parse_object(option, text, MAP_WORDS, &o->map);
+        return parse_object(option, text, MAP_WORDS, &p->map);
     if (!strcmp(word, "ppr")) { /* ppr:N:object */
         rest = take_word(*rest ? rest + 1 : rest, ":", word);
-        code = parse_count(option, "ppr", word, &o->ppr);
+        code = parse_count(option, "ppr", word, &p->ppr);
         if (code)
             return code;
         rest = take_word(*rest ? rest + 1 : rest, ":", word);
     }
-    if (*word || o->ppr) { /* ":PE=2" without an object is allowed */
-        code = parse_object(option, word, MAP_WORDS, &o->map);
+    if (*word || p->ppr) { /* ":PE=2" without an object is allowed */
+        code = parse_object(option, word, MAP_WORDS, &p->map);
         if (code)
             return code;
-        o->hwthreads |= o->map == LAUNCH_HWTHREAD;
+        p->hwthreads |= p->map == LAUNCH_HWTHREAD;
     }
-    return parse_modifiers(o, option, *rest ? rest + 1 : rest);
+    return parse_modifiers(p, option, *rest ? rest + 1 : rest);
 }
 
-int launch_parse_rank(struct launch_opts *o, const char *option, const char *text)
+int launch_parse_rank(struct launch_placement *p, const char *option, const char *text)
 {
     char word[WORD_BYTES];
     const char *rest = take_word(text, ":", word);
     if (!strcmp(word, "fill"))
-        o->order = LAUNCH_CORE;
+        p->order = LAUNCH_CORE;
     else if (!strcmp(word, "span"))
-        o->order = LAUNCH_UNSET;
+        p->order = LAUNCH_UNSET;
     else {
-        int code = parse_object(option, word, "node or fill", &o->order);
+        int code = parse_object(option, word, "node or fill", &p->order);
         if (code)
             return code;
     }
-    return parse_modifiers(o, option, *rest ? rest + 1 : rest);
+    return parse_modifiers(p, option, *rest ? rest + 1 : rest);
 }
 
-int launch_parse_bind(struct launch_opts *o, const char *option, const char *text)
+int launch_parse_bind(struct launch_placement *p, const char *option, const char *text)
 {
     char word[WORD_BYTES];
     const char *rest = take_word(text, ":", word);
-    o->bind_none = !strcmp(word, "none");
-    if (!o->bind_none && (*word || !*text)) {
-        int code = parse_object(option, word, "board or none", &o->bind);
+    p->bind_none = !strcmp(word, "none");
+    if (!p->bind_none && (*word || !*text)) {
+        int code = parse_object(option, word, "board or none", &p->bind);
         if (code)
             return code;
-        o->hwthreads |= o->bind == LAUNCH_HWTHREAD && o->map == LAUNCH_UNSET;
+        p->hwthreads |= p->bind == LAUNCH_HWTHREAD && p->map == LAUNCH_UNSET;
     }
     rest += *rest == ':';
     if (*rest >= '0' && *rest <= '9') /* MPICH: core:2 */
-        return parse_count(option, "objects for each rank", rest, &o->pe);
-    return parse_modifiers(o, option, rest);
+        return parse_count(option, "objects for each rank", rest, &p->pe);
+    return parse_modifiers(p, option, rest);
 }

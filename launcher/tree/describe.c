@@ -81,35 +81,51 @@ static void get_app(struct frame_in *i, struct launch_app *app)
 
 static void put_flags(struct frame_out *o, const struct launch_opts *opts)
 {
-    const bool flags[] = {
-        opts->hwthreads,       opts->no_oversubscribe, opts->bind_none,    opts->bind_if_supported,
-        opts->report_bindings, opts->display_map,      opts->merge_stderr, opts->quiet,
-        opts->verbose,         opts->dry_run,          opts->oversubscribe
-    };
+    const struct launch_placement *p = &opts->placement;
+    const struct launch_display *d = &opts->display;
+    const bool flags[] = { p->hwthreads,
+                           p->no_oversubscribe,
+                           p->bind_none,
+                           p->bind_if_supported,
+                           d->bindings,
+                           d->map,
+                           opts->output.merge_stderr,
+                           d->quiet,
+                           d->verbose,
+                           opts->dry_run,
+                           p->oversubscribe };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         frame_put_u8(o, flags[i]);
 }
 
 static void get_flags(struct frame_in *i, struct launch_opts *opts)
 {
-    bool *const flags[] = { &opts->hwthreads,       &opts->no_oversubscribe,
-                            &opts->bind_none,       &opts->bind_if_supported,
-                            &opts->report_bindings, &opts->display_map,
-                            &opts->merge_stderr,    &opts->quiet,
-                            &opts->verbose,         &opts->dry_run,
-                            &opts->oversubscribe };
+    struct launch_placement *p = &opts->placement;
+    struct launch_display *d = &opts->display;
+    bool *const flags[] = { &p->hwthreads,
+                            &p->no_oversubscribe,
+                            &p->bind_none,
+                            &p->bind_if_supported,
+                            &d->bindings,
+                            &d->map,
+                            &opts->output.merge_stderr,
+                            &d->quiet,
+                            &d->verbose,
+                            &opts->dry_run,
+                            &p->oversubscribe };
     for (size_t k = 0; k < sizeof flags / sizeof flags[0]; k++)
         *flags[k] = frame_get_u8(i);
 }
 
 static void put_opts(struct frame_out *o, const struct launch_opts *opts)
 {
+    const struct launch_placement *p = &opts->placement;
     put_flags(o, opts);
-    frame_put_int(o, opts->map);
-    frame_put_int(o, opts->order);
-    frame_put_int(o, opts->bind);
-    frame_put_int(o, opts->ppr);
-    frame_put_int(o, opts->pe);
+    frame_put_int(o, p->map);
+    frame_put_int(o, p->order);
+    frame_put_int(o, p->bind);
+    frame_put_int(o, p->ppr);
+    frame_put_int(o, p->pe);
     frame_put_int(o, opts->stdin_rank);
     frame_put_int(o, opts->abi);
     put_envs(o, &opts->env);
@@ -128,13 +144,14 @@ static enum launch_obj get_obj(struct frame_in *i)
 
 static void get_opts(struct frame_in *i, struct launch_opts *opts)
 {
+    struct launch_placement *p = &opts->placement;
     memset(opts, 0, sizeof *opts);
     get_flags(i, opts);
-    opts->map = get_obj(i);
-    opts->order = get_obj(i);
-    opts->bind = get_obj(i);
-    opts->ppr = frame_get_int(i);
-    opts->pe = frame_get_int(i);
+    p->map = get_obj(i);
+    p->order = get_obj(i);
+    p->bind = get_obj(i);
+    p->ppr = frame_get_int(i);
+    p->pe = frame_get_int(i);
     opts->stdin_rank = frame_get_int(i);
     opts->abi = frame_get_int(i);
     get_envs(i, &opts->env);
@@ -142,7 +159,7 @@ static void get_opts(struct frame_in *i, struct launch_opts *opts)
     opts->apps = calloc(n + 1, sizeof *opts->apps);
     if (opts->abi < ABI_AUTO || opts->abi > ABI_MPICH)
         i->bad = true;
-    if (!opts->apps || n < 1 || opts->ppr < 0 || opts->pe < 1)
+    if (!opts->apps || n < 1 || p->ppr < 0 || p->pe < 1)
         i->bad = true;
     for (size_t a = 0; a < n && !i->bad; a++)
         get_app(i, &opts->apps[opts->napps++]);

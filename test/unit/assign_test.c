@@ -296,10 +296,10 @@ static void work_out(const struct row *row, char *out, size_t len)
     argv[argc++] = (char *)"prog";
     capture_begin();
     int code = launch_parse(argc, argv, &o);
-    job.hosts = o.hosts;
-    job.nhosts = o.nhosts;
-    for (int h = 0; h < o.nhosts; h++)
-        tell(&o.hosts[h], row->cores);
+    job.hosts = o.resources.hosts;
+    job.nhosts = o.resources.nhosts;
+    for (int h = 0; h < o.resources.nhosts; h++)
+        tell(&o.resources.hosts[h], row->cores);
     if (!code)
         code = launch_assign(&job);
     const char *said = capture_end();
@@ -339,10 +339,11 @@ static void this_host(void)
     char *argv[] = { (char *)"mpirun", (char *)"-H", args, (char *)"prog" };
     struct launch_opts o;
     CHECK_EQ(launch_parse(4, argv, &o), 0);
-    CHECK_EQ(o.nhosts, 1);
-    CHECK(o.nhosts == 1 && o.hosts[0].self);
-    CHECK_STR(o.nhosts == 1 ? o.hosts[0].name : "", self); /* not a shared name */
-    CHECK_EQ(o.nhosts == 1 ? o.hosts[0].slots : 0, 4);
+    CHECK_EQ(o.resources.nhosts, 1);
+    CHECK(o.resources.nhosts == 1 && o.resources.hosts[0].self);
+    CHECK_STR(o.resources.nhosts == 1 ? o.resources.hosts[0].name : "",
+              self); /* not a shared name */
+    CHECK_EQ(o.resources.nhosts == 1 ? o.resources.hosts[0].slots : 0, 4);
     launch_opts_fini(&o);
     CHECK(!launch_is_self("10.255.254.253") && !launch_is_self("no-such-host.example"));
     CHECK(!launch_is_self("::ffff:10.255.254.253") && launch_is_self("::ffff:127.0.0.1"));
@@ -368,7 +369,8 @@ static void unused_hosts(void)
         int argc = 1 + split(copy, argv + 1, 12);
         argv[argc++] = (char *)"prog";
         CHECK_EQ(launch_parse(argc, argv, &o), 0);
-        CHECK_MSG(o.nhosts == cases[i].nhosts, "%s: %d hosts", cases[i].args, o.nhosts);
+        CHECK_MSG(o.resources.nhosts == cases[i].nhosts, "%s: %d hosts", cases[i].args,
+                  o.resources.nhosts);
         launch_opts_fini(&o);
     }
 }
@@ -382,10 +384,12 @@ static void thousand_hosts(void)
                          (char *)"--map-by", (char *)maps[m], (char *)"prog" };
         struct launch_opts o;
         CHECK_EQ(launch_parse(6, argv, &o), 0);
-        struct launch_job job = { .opts = &o, .hosts = o.hosts, .nhosts = o.nhosts };
-        CHECK_EQ(o.nhosts, 1000);
-        for (int h = 0; h < o.nhosts; h++)
-            tell(&o.hosts[h], 96);
+        struct launch_job job = { .opts = &o,
+                                  .hosts = o.resources.hosts,
+                                  .nhosts = o.resources.nhosts };
+        CHECK_EQ(o.resources.nhosts, 1000);
+        for (int h = 0; h < o.resources.nhosts; h++)
+            tell(&o.resources.hosts[h], 96);
         CHECK_EQ(launch_assign(&job), 0);
         CHECK_EQ(job.n, 96000);
         int wrong = 0;
@@ -424,7 +428,7 @@ static void odd_counts(void)
     const char *said = capture_end();
     CHECK_EQ(code, 0);
     CHECK(strstr(said, "SLURM_TASKS_PER_NODE '2(x3)' does not fit the 4 hosts") != NULL);
-    CHECK(o.nhosts == 4 && !o.hosts[0].slots_given && o.slurm);
+    CHECK(o.resources.nhosts == 4 && !o.resources.hosts[0].slots_given && o.resources.slurm);
     launch_opts_fini(&o);
     set_env(odd.env, false);
 }
@@ -445,7 +449,8 @@ static void random_lists(void)
         capture_begin();
         int code = launch_parse(4, argv, &o);
         const char *said = capture_end();
-        CHECK_MSG(code == 0 ? o.nhosts > 0 : strncmp(said, "mpirun: ", 8) == 0, "'%s'", text);
+        CHECK_MSG(code == 0 ? o.resources.nhosts > 0 : strncmp(said, "mpirun: ", 8) == 0, "'%s'",
+                  text);
         launch_opts_fini(&o);
     }
 }

@@ -321,13 +321,12 @@ static void make_job(struct launch_job *job, struct launch_opts *opts)
     static struct launch_rank ranks[7];
     static struct launch_app apps[2];
 
-    *opts = (struct launch_opts){ .apps = apps,
-                                  .napps = 2,
-                                  .pe = 1,
-                                  .map = LAUNCH_UNSET,
-                                  .order = LAUNCH_NUMA,
-                                  .bind = LAUNCH_CORE,
-                                  .verbose = true };
+    *opts = (struct launch_opts){
+        .apps = apps,
+        .napps = 2,
+        .placement = { .pe = 1, .map = LAUNCH_UNSET, .order = LAUNCH_NUMA, .bind = LAUNCH_CORE },
+        .display.verbose = true
+    };
     memset(apps, 0, sizeof apps);
     launch_list_add(&apps[0].argv, "./prog");
     launch_list_add(&apps[0].argv, "an argument\n");
@@ -411,7 +410,8 @@ static void descriptions(void)
     check_sane(&told, &got);
     CHECK(told.n == 3 && told.total == 7 && told.ranks[1].rank == 3 && told.ranks[2].app == 1);
     CHECK(told.hosts[1].node == -1 && told.hosts[2].node == 1 && told.universe == 12);
-    CHECK(env.n == 3 && got.order == LAUNCH_NUMA && got.bind == LAUNCH_CORE && got.verbose);
+    CHECK(env.n == 3 && got.placement.order == LAUNCH_NUMA && got.placement.bind == LAUNCH_CORE &&
+          got.display.verbose);
     CHECK_STR(told.host, "c.d");
     CHECK_STR(got.apps[0].argv.v[1], "an argument\n");
     CHECK_STR(got.apps[1].env.set.v[0], "X=y=z");
