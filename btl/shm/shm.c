@@ -229,9 +229,9 @@ static int drain(struct btl_shm *b, struct btl_shm_peer *p, int max)
     return n;
 }
 
-static bool said_last(const struct btl_shm_peer *p)
+static bool is_leaving(const struct btl_shm_peer *p)
 {
-    return p->other ? rt_others_said_last(p->other) : rt_node_said_last(p->rank);
+    return p->other ? rt_others_is_leaving(p->other) : rt_node_is_leaving(p->rank);
 }
 
 /* Does the work that a peer needs beyond reading its ring. */
@@ -246,7 +246,7 @@ static int work_step(struct btl_shm *b, struct btl_shm_peer *p)
         senders_look(b);
         while (p->rx_on && drain(b, p, DRAIN_MAX) > 0) /* its last messages */
             continue;
-        b->up.down(b->up.arg, &p->base, said_last(p) ? 0 : -RT_EPEER);
+        b->up.down(b->up.arg, &p->base, is_leaving(p) ? 0 : -RT_EPEER);
         if (p->other)
             btl_shm_guest_close(p);
         n++;

@@ -64,7 +64,7 @@ void agent_say(const char *text)
 {
     struct frame_out o;
     if (agent.phase <= AGENT_WAIT_GO) {
-        launch_list_add(&agent.said, text);
+        launch_list_add(&agent.messages, text);
         return;
     }
     agent_begin(&o, FRAME_SAY);
@@ -72,12 +72,12 @@ void agent_say(const char *text)
     agent_end(&o);
 }
 
-void agent_put_said(struct frame_out *o)
+void agent_put_messages(struct frame_out *o)
 {
-    frame_put_u32(o, (uint32_t)agent.said.n);
-    for (int i = 0; i < agent.said.n; i++)
-        frame_put_str(o, agent.said.v[i]);
-    launch_list_fini(&agent.said);
+    frame_put_u32(o, (uint32_t)agent.messages.n);
+    for (int i = 0; i < agent.messages.n; i++)
+        frame_put_str(o, agent.messages.v[i]);
+    launch_list_fini(&agent.messages);
 }
 
 /* ---- the tree below ---- */
@@ -104,7 +104,7 @@ void agent_lost(void *arg, const struct tree_child *c, const char *why)
     agent_end(&o);
 }
 
-void agent_said(void *arg, const char *text, size_t len)
+void agent_child_output(void *arg, const char *text, size_t len)
 {
     (void)arg;
     if (write(2, text, len) < 0) {

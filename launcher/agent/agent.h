@@ -47,12 +47,12 @@ struct agent {
     struct pump pump;
     struct launch_job job;
     struct launch_opts opts;
-    struct launch_list env;  /* environment that the head gives to the ranks */
-    uint8_t *description;    /* frame that holds the strings of `opts` */
-    char **names;            /* of the hosts first..end-1 */
-    int first, end;          /* first..end-1: nodes of this host and of those below it */
-    char segment[4096];      /* path of the node segment; "": none */
-    struct launch_list said; /* texts of agent_say() while the job is prepared */
+    struct launch_list env;      /* environment that the head gives to the ranks */
+    uint8_t *description;        /* frame that holds the strings of `opts` */
+    char **names;                /* of the hosts first..end-1 */
+    int first, end;              /* first..end-1: nodes of this host and of those below it */
+    char segment[4096];          /* path of the node segment; "": none */
+    struct launch_list messages; /* texts of agent_say() while the job is prepared */
     int signal_fd;
     uint64_t linger_until_ns; /* AGENT_FINISHING: until then output is awaited */
     struct agent_ask *asks;   /* requests of ranks that the head has not answered */
@@ -70,11 +70,11 @@ void agent_send(void *arg, const struct frame_out *o);
 /* Passes frames of agents below to the parent. */
 void agent_pass_on(void *arg, struct frame *f);
 void agent_lost(void *arg, const struct tree_child *c, const char *why);
-void agent_said(void *arg, const char *text, size_t len);
+void agent_child_output(void *arg, const char *text, size_t len);
 /* A message of this host for the user: launch_job.say. */
 void agent_say(const char *text);
 /* Appends the texts of agent_say() to a frame. */
-void agent_put_said(struct frame_out *o);
+void agent_put_messages(struct frame_out *o);
 /* alive.c: heartbeats while the main thread is busy with an order and writes nothing itself, from
  * the configuration of the tree until the ranks are started. */
 void agent_alive_start(void);

@@ -58,7 +58,7 @@ static void on_tree(struct frame *f)
                                 .names = agent.names,
                                 .up = agent_pass_on,
                                 .lost = agent_lost,
-                                .said = agent_said };
+                                .output = agent_child_output };
     agent.relay = (struct relay){ .job = &agent.job,
                                   .tree = &agent.tree,
                                   .first = agent.first,
@@ -205,7 +205,7 @@ static void on_job(struct frame *f)
     int code = prepare(cwd, &map, &bindings);
     agent_begin(&o, FRAME_READY);
     frame_put_int(&o, code);
-    agent_put_said(&o);
+    agent_put_messages(&o);
     frame_put_str(&o, map);
     frame_put_str(&o, bindings);
     agent_end(&o);
@@ -227,7 +227,7 @@ static void on_go(struct frame *f)
     int code = job->n ? launch_spawn(job) : 0;
     agent_begin(&o, FRAME_STARTED);
     frame_put_int(&o, code);
-    agent_put_said(&o);
+    agent_put_messages(&o);
     frame_put_u32(&o, (uint32_t)job->n);
     for (int i = 0; i < job->n; i++) {
         frame_put_int(&o, job->ranks[i].rank);

@@ -154,7 +154,7 @@ static void sink_break_line(struct sink *s)
     s->open = NULL;
 }
 
-void launch_io_say(const char *text)
+void launch_io_print(const char *text)
 {
     struct sink *s = &io.sink[1];
     sink_break_line(s);
@@ -189,7 +189,7 @@ static int make_prefix(const struct launch_output *o, const struct launch_stream
     return (int)n;
 }
 
-static void say_lost(const struct launch_output *o, const struct launch_stream *s)
+static void report_lost(const struct launch_output *o, const struct launch_stream *s)
 {
     log_error(LAUNCH, "could not write %s of rank %d to its file under '%s': %m; output is lost",
               s->is_err ? "stderr" : "stdout", s->rank, o->dir);
@@ -203,7 +203,7 @@ static void stream_emit(const struct launch_output *o, struct launch_stream *s, 
     char prefix[96];
 
     if (s->file && fwrite(s->buf, 1, len, s->file) < len) {
-        say_lost(o, s);
+        report_lost(o, s);
         fclose(s->file);
         s->file = NULL;
     }
@@ -250,7 +250,7 @@ static void stream_close(const struct launch_output *o, struct launch_stream *s)
         close(s->fd);
     s->fd = -1;
     if (s->file && fclose(s->file))
-        say_lost(o, s);
+        report_lost(o, s);
     s->file = NULL;
     free(s->buf);
     s->buf = NULL;

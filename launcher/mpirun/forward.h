@@ -32,7 +32,7 @@ int launch_io_broken(void);
 /* Whether some output of a rank is missing in its file. */
 bool launch_io_lost(void);
 /* Writes a line of mpirun's own to stderr, in order. */
-void launch_io_say(const char *text);
+void launch_io_print(const char *text);
 void launch_io_fini(struct launch_job *job);
 
 #endif

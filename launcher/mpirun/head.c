@@ -246,7 +246,7 @@ int head_start(struct launch_job *job, int signal_fd)
                              .arg = h,
                              .up = head_take_frame,
                              .lost = head_child_lost,
-                             .said = head_child_said };
+                             .output = head_child_output };
     h->relay = (struct relay){ .job = job, .tree = &h->tree, .end = job->nhosts, .self = -1 };
     int code = configure(h);
     if (!code)

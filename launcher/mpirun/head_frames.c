@@ -418,10 +418,10 @@ void head_child_lost(void *arg, const struct tree_child *c, const char *why)
 }
 
 /* Log lines of agents, and warnings of remote shells. */
-void head_child_said(void *arg, const char *text, size_t len)
+void head_child_output(void *arg, const char *text, size_t len)
 {
     char line[4097];
     (void)arg;
     snprintf(line, sizeof line, "%.*s", (int)len, text);
-    launch_io_say(line);
+    launch_io_print(line);
 }

@@ -43,7 +43,7 @@ struct head {
 /* The callbacks of the tree. */
 void head_take_frame(void *arg, struct frame *f);
 void head_child_lost(void *arg, const struct tree_child *c, const char *why);
-void head_child_said(void *arg, const char *text, size_t len);
+void head_child_output(void *arg, const char *text, size_t len);
 /* Prints the messages of hosts; the same text of several hosts is printed once. */
 void head_print_notes(struct head *h);
 /* The ranks of these hosts count as dead: their agents end them as soon as they can.  Returns how

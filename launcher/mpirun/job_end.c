@@ -39,7 +39,7 @@ void launch_print(const char *text)
 {
     char line[2100];
     snprintf(line, sizeof line, "mpirun: %s\n", text);
-    launch_io_say(line);
+    launch_io_print(line);
 }
 
 void launch_report(const struct launch_job *job, const char *fmt, ...)

@@ -200,7 +200,7 @@ static const char *advice_for(const struct tree_child *c, int code)
           "on" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (strstr(c->said, rows[i][0]))
+        if (strstr(c->output, rows[i][0]))
             return rows[i][1];
     return code == 127   ? "Weft must be installed on every host at the same path"
            : code == 126 ? "the agent exists but cannot be executed"
@@ -211,9 +211,9 @@ static const char *advice_for(const struct tree_child *c, int code)
 static void flatten(const struct tree_child *c, char *text, size_t len)
 {
     size_t n = 0;
-    for (size_t i = 0; i < c->nsaid && n + 4 < len; i++) {
-        unsigned char ch = (unsigned char)c->said[i];
-        if (ch == '\n' && n && i + 1 < c->nsaid)
+    for (size_t i = 0; i < c->noutput && n + 4 < len; i++) {
+        unsigned char ch = (unsigned char)c->output[i];
+        if (ch == '\n' && n && i + 1 < c->noutput)
             n += (size_t)snprintf(text + n, len - n, " / ");
         else if (ch >= ' ' && ch != 127)
             text[n++] = (char)ch;
@@ -224,21 +224,22 @@ static void flatten(const struct tree_child *c, char *text, size_t len)
 void tree_explain(const struct tree_conf *conf, const struct tree_child *c, char *text, size_t len)
 {
     static const char *const shells[] = { "ssh", "srun", NULL };
-    char said[sizeof c->said + 64], ended[96] = "";
+    char output[sizeof c->output + 64], ended[96] = "";
     const char *shell = conf->via == TREE_COMMAND ? conf->command : shells[conf->via];
     int code = c->exited && WIFEXITED(c->status) ? WEXITSTATUS(c->status) : -1;
     const char *advice = advice_for(c, code);
 
-    flatten(c, said, sizeof said);
+    flatten(c, output, sizeof output);
     if (c->self)
         shell = "the agent";
     if (c->exited && WIFSIGNALED(c->status))
         snprintf(ended, sizeof ended, "%s was killed by signal %d", shell, WTERMSIG(c->status));
     else if (code >= 0)
         snprintf(ended, sizeof ended, "%.60s ended with code %d", shell, code);
-    snprintf(text, len, "%s%s%s%s%s%s%s%s%s%s%s", c->why ? c->why : "", c->why && *said ? ": " : "",
-             said, (c->why || *said) && *ended ? " (" : "", ended,
-             (c->why || *said) && *ended ? ")" : "", code == 126 || code == 127 ? "; agent " : "",
+    snprintf(text, len, "%s%s%s%s%s%s%s%s%s%s%s", c->why ? c->why : "",
+             c->why && *output ? ": " : "", output, (c->why || *output) && *ended ? " (" : "",
+             ended, (c->why || *output) && *ended ? ")" : "",
+             code == 126 || code == 127 ? "; agent " : "",
              code == 126 || code == 127 ? conf->agent : "", advice ? "; " : "",
              advice ? advice : "", "");
 }

@@ -31,11 +31,11 @@ static void fail(struct tree_child *c, const char *why)
 static void note(void *arg, const void *text, size_t len)
 {
     struct tree_child *c = arg;
-    size_t room = sizeof c->said - c->nsaid;
+    size_t room = sizeof c->output - c->noutput;
     if (len > room)
         len = room;
-    memcpy(c->said + c->nsaid, text, len);
-    c->nsaid += len;
+    memcpy(c->output + c->noutput, text, len);
+    c->noutput += len;
 }
 
 /* The same with a number in the text. */
@@ -147,7 +147,7 @@ static void welcome(struct tree *t, struct tree_child *c)
     struct frame_out o = { 0 };
 
     if (c->chan.protocol != FRAME_VERSION || strcmp(c->chan.version, PACKAGE_VERSION)) {
-        c->nsaid = 0;
+        c->noutput = 0;
         char text[256];
         int n = snprintf(
             text, sizeof text,
@@ -161,7 +161,7 @@ static void welcome(struct tree *t, struct tree_child *c)
     }
     c->state = TREE_UP;
     c->was_up = true;
-    c->nsaid = 0;
+    c->noutput = 0;
     c->heard_ns = c->spoke_ns = rt_now_ns();
     frame_begin(&o, FRAME_TREE, (uint32_t)c->first);
     tree_put(&o, t, c->first, c->end);
@@ -219,7 +219,7 @@ static void take_stderr(struct tree *t, struct tree_child *c)
         return;
     }
     if (c->state == TREE_UP)
-        t->said(t->arg, text, (size_t)n);
+        t->output(t->arg, text, (size_t)n);
     note(c, text, (size_t)n);
 }
 

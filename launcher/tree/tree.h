@@ -39,10 +39,10 @@ struct tree_child {
     pid_t pid;  /* of the remote shell */
     int status; /* from waitpid(), if `exited` */
     bool exited;
-    int err_fd;      /* read end of its stderr */
-    char said[2048]; /* its stderr, and output before the greeting */
-    size_t nsaid;
-    const char *why; /* reason of the failure, if it is known better than from `said` */
+    int err_fd;        /* read end of its stderr */
+    char output[2048]; /* its stderr, and output before the greeting */
+    size_t noutput;
+    const char *why; /* reason of the failure, if it is known better than from `output` */
     char text[160];  /* storage for `why`, if it contains a number */
     bool was_up;
     uint64_t since_ns;           /* time of the start, or of the failure */
@@ -65,7 +65,7 @@ struct tree {
      * user. */
     void (*lost)(void *arg, const struct tree_child *c, const char *why);
     /* Called with output of a remote shell for the user's stderr. */
-    void (*said)(void *arg, const char *text, size_t len);
+    void (*output)(void *arg, const char *text, size_t len);
 };
 
 /* Starts the agents of first..end-1; `self` is the node of this host or -1.  Returns 0 or -RT_E...
@@ -77,8 +77,9 @@ int tree_send(struct tree *t, uint32_t node, const void *frame, size_t len);
 /* For poll(): at most 3 descriptors for each child, and the time until the next timer; -1: none. */
 int tree_fds(struct tree *t, struct pollfd *fds);
 int tree_timeout_ms(const struct tree *t);
-/* Reads and writes, calls up(), lost() and said(), sends heartbeats to children and detects silent
- * ones.  `fds` are those of tree_fds() with the results of poll(); NULL: check all descriptors. */
+/* Reads and writes, calls up(), lost() and output(), sends heartbeats to children and detects
+ * silent ones.  `fds` are those of tree_fds() with the results of poll(); NULL: check all
+ * descriptors. */
 void tree_step(struct tree *t, const struct pollfd *fds);
 /* True: `pid` was a remote shell. */
 bool tree_exited(struct tree *t, pid_t pid, int status);

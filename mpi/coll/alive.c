@@ -41,10 +41,10 @@ static bool has_died(const struct wm_comm *c, int i)
     struct rt_proc p = wm_group_proc(c->remote, i);
     const struct rt_other *o = rt_others_find(p);
     if (o)
-        return o->ended && !rt_others_said_last(o);
+        return o->ended && !rt_others_is_leaving(o);
     int local = p.ns == 0 ? rt_node_attached(p.rank) : -1;
     if (local >= 0)
-        return !rt_node_said_last(local) && rt_node_gone(local);
+        return !rt_node_is_leaving(local) && rt_node_gone(local);
     const struct wm_peer *peer = wm_domain_known(c->dom, p);
     return peer && peer->err && !peer->is_last;
 }

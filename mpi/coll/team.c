@@ -272,7 +272,7 @@ static enum coll_ended jobs_ended(struct coll_team *t, int rank)
     const struct rt_other *o = other_of(t, rank);
     if (!o)
         return team_ended(t, rank);
-    return !o->ended ? COLL_LIVES : rt_others_said_last(o) ? COLL_ENDED_LEFT : COLL_ENDED_DIED;
+    return !o->ended ? COLL_LIVES : rt_others_is_leaving(o) ? COLL_ENDED_LEFT : COLL_ENDED_DIED;
 }
 
 static bool jobs_gone(struct coll_team *t, int rank)

@@ -129,20 +129,20 @@ static bool shares_memory(const struct wm_peer *p)
     return local_rank(p) >= 0 || rt_others_find(p->proc);
 }
 
-static bool said_last(const struct wm_peer *p)
+static bool is_leaving(const struct wm_peer *p)
 {
     const struct rt_other *o = rt_others_find(p->proc);
     int r = local_rank(p);
-    return o ? rt_others_said_last(o) : r < 0 ? p->is_last : rt_node_said_last(r);
+    return o ? rt_others_is_leaving(o) : r < 0 ? p->is_last : rt_node_is_leaving(r);
 }
 
 bool wm_peer_is_last(const struct wm_peer *p)
 {
     const struct rt_other *o = rt_others_find(p->proc);
     int r = local_rank(p);
-    return o       ? rt_others_said_last(o) || rt_others_gone(o)
+    return o       ? rt_others_is_leaving(o) || rt_others_gone(o)
            : r < 0 ? p->is_last
-                   : rt_node_is_last(r);
+                   : rt_node_is_leaving(r) || rt_node_gone(r);
 }
 
 static void on_down(void *arg, struct btl_peer *bp, int err)
@@ -154,15 +154,15 @@ static void on_down(void *arg, struct btl_peer *bp, int err)
         wm_cancel_left(p);
     /* A process that has published its end may leave.  Requests that wait for it then report their
      * error themselves, unless the program still cancels them. */
-    bool said = said_last(p), normal = err == 0;
+    bool leaving = is_leaving(p), normal = err == 0;
     bool idle = rt_list_empty(&p->pending) && rt_list_empty(&p->rndv);
-    bool ended = idle ? said || normal : said && normal;
+    bool ended = idle ? leaving || normal : leaving && normal;
     err = normal ? -RT_EPEER : err;
     log_at(MPI, ended ? RT_LOG_INFO : RT_LOG_ERROR,
            "lost contact with rank %u%s: %s; operations with it fail from now on", p->proc.rank,
            rt_boot_of_job(p->proc.ns), rt_err_text(err));
     p->err = err;
-    p->is_last = ended || said;
+    p->is_last = ended || leaving;
     p->blocked = true;
     wm_flow_hold(p);
     if (rt_unlikely(!normal && wm_event_wanted(WM_EVENT_PEER_LOST)))
@@ -431,11 +431,11 @@ void wm_domain_died(struct wm_domain *d, struct rt_proc proc)
 
 /* Publishes that this process is in MPI_Finalize, or uses MPI again: on this host in the segment,
  * to other hosts by a message to each process with which there was communication. */
-static void say_last(struct wm_domain *d, bool last)
+static void publish_leaving(struct wm_domain *d, bool leaving)
 {
-    struct wm_last msg = { last };
-    if (last)
-        rt_node_say_last();
+    struct wm_last msg = { leaving };
+    if (leaving)
+        rt_node_publish_leaving();
     for (int i = 0; i < WM_PEER_BUCKETS; i++)
         for (struct wm_peer *p = d->peers[i]; p; p = p->next)
             if (!p->err && !p->is_self && !shares_memory(p) && has_spoken(p))
@@ -451,7 +451,7 @@ static void drain(struct wm_domain *d)
     struct wm_wait wait = { 0 };
     uint64_t last = rt_now_ns();
     const struct wm_peer *p;
-    say_last(d, true);
+    publish_leaving(d, true);
     wm_progress(d); /* delivers what this process has sent to itself */
     while ((p = unfinished(d))) {
         if (wm_progress(d)) {
@@ -542,7 +542,7 @@ int wm_domain_resume(struct wm_domain *d)
         wm_req_fini();
     rt_lock(&d->lock);
     if (!err)
-        say_last(d, false);
+        publish_leaving(d, false);
     rt_unlock(&d->lock);
     return err;
 }

@@ -350,7 +350,10 @@ bool rt_others_meeting(struct rt_proc p)
 
 /* ---- their end ---- */
 
-bool rt_others_said_last(const struct rt_other *o) { return rt_load_acquire(&o->bell->alive) >= 2; }
+bool rt_others_is_leaving(const struct rt_other *o)
+{
+    return rt_load_acquire(&o->bell->alive) >= 2;
+}
 
 bool rt_others_gone(const struct rt_other *o)
 {

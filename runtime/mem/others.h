@@ -44,8 +44,8 @@ struct rt_other *rt_others_find(struct rt_proc p);
 /* Mapped, and rt_others_settle() has not been called yet. */
 bool rt_others_meeting(struct rt_proc p);
 
-/* As rt_node_said_last() and rt_node_gone(). */
-bool rt_others_said_last(const struct rt_other *o);
+/* As rt_node_is_leaving() and rt_node_gone(). */
+bool rt_others_is_leaving(const struct rt_other *o);
 bool rt_others_gone(const struct rt_other *o);
 /* A descriptor that is readable when one of the processes has ended. */
 int rt_others_fd(void);

@@ -289,13 +289,13 @@ bool rt_node_gone(int r)
     return alive == 2 || (alive && process_gone(b));
 }
 
-void rt_node_say_last(void)
+void rt_node_publish_leaving(void)
 {
     if (rt_node.bells)
         rt_store_release(&rt_node.bells[rt_node.rank].alive, 3u);
 }
 
-bool rt_node_said_last(int r) { return rt_load_acquire(&rt_node.bells[r].alive) >= 2; }
+bool rt_node_is_leaving(int r) { return rt_load_acquire(&rt_node.bells[r].alive) >= 2; }
 
 bool rt_node_has_ended(int r) { return rt_node_private.ended && rt_node_private.ended[r]; }
 
@@ -323,8 +323,6 @@ void rt_node_look(void)
         rt_node.nended++;
     }
 }
-
-bool rt_node_is_last(int r) { return rt_node_said_last(r) || rt_node_gone(r); }
 
 /* Whether the file is left from an earlier job of the same name: a process has had this process's
  * rank in it, or processes have died in it and none is left.  Ranks that have left normally prove

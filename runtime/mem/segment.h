@@ -144,10 +144,9 @@ void rt_node_look(void);
 /* Whether rt_node_look() has found rank `r`. */
 bool rt_node_has_ended(int r);
 /* Publishes that this process will post no further receives; whether rank `r` has published this or
- * has detached normally; whether it has published it or has gone. */
-void rt_node_say_last(void);
-bool rt_node_said_last(int r);
-bool rt_node_is_last(int r);
+ * has detached normally. */
+void rt_node_publish_leaving(void);
+bool rt_node_is_leaving(int r);
 
 /* Makes all other processes of the segment execute a fence, those excepted for which
  * rt_node_fences(): they have no membarrier(2).  So another process may publish a store and read

@@ -19,7 +19,7 @@ static struct launch_opts opts;
 static struct launch_job job;
 static char said[2048];
 
-void launch_io_say(const char *text) { snprintf(said, sizeof said, "%s", text); }
+void launch_io_print(const char *text) { snprintf(said, sizeof said, "%s", text); }
 void launch_io_drain(struct launch_job *j, struct launch_rank *r) { (void)j, (void)r; }
 void launch_signal_local(const struct launch_job *j, int sig) { (void)j, (void)sig; }
 void head_signal(struct head *h, int sig) { (void)h, (void)sig; }
