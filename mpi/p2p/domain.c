@@ -621,8 +621,9 @@ static int connect_peer(struct wm_domain *d, struct rt_proc proc, struct btl_pee
     for (int i = 0; i < d->nbtl; i++)
         snprintf(tried + strlen(tried), sizeof tried - strlen(tried), "%s%s", i ? ", " : "",
                  d->btl[i]->ops->name);
-    log_error(MPI, "no transport leads to rank %u%s; tried %s; see WEFT_BTL", proc.rank,
-              rt_boot_of_job(proc.ns), tried);
+    log_error(MPI, "no transport leads to rank %u%s%s; tried %s; see WEFT_BTL", proc.rank,
+              rt_boot_of_job(proc.ns),
+              is_apart(proc) ? ", which is on this host but does not share its memory" : "", tried);
     return -RT_EUNREACH;
 }
 

@@ -362,13 +362,10 @@ static __attribute__((noinline)) void idle_in_loop(void)
         loop.wait = (struct wm_wait){ 0 };
         loop.begin_ns = now;
     }
-    if (rt_threaded && !rt_idle_contended()) {
-        if (rt_idle_step(&loop.wait.idle, 2) == RT_IDLE_SLEEP)
-            sleep_in_loop(wm_main_domain, &loop.wait, now - loop.begin_ns);
-    } else if (loops || rt_idle_oversubscribed()) {
-        if (rt_idle_step_shared(&loop.wait.idle) == RT_IDLE_SLEEP && loops)
-            sleep_in_loop(wm_main_domain, &loop.wait, now - loop.begin_ns);
-    }
+    enum rt_idle_advice advice = rt_idle_oversubscribed() ? rt_idle_step_shared(&loop.wait.idle)
+                                                          : rt_idle_step(&loop.wait.idle, 2);
+    if (advice == RT_IDLE_SLEEP && loops)
+        sleep_in_loop(wm_main_domain, &loop.wait, now - loop.begin_ns);
     loop.left_ns = rt_now_ns();
 }
 

@@ -47,6 +47,10 @@
 #define NAP_MIN_NS 20000u
 #define NAP_MAX_NS 1000000u
 
+/* The first look of a loop of polls that yields: with a look after each 256 polls, such a loop has
+ * polled as long as a wait spins. */
+#define LOOK_FIRST 8u
+
 /* With two ranks for each core, the missing rank of a collective often runs on another core at this
  * moment: this many polls (a few hundred ns) cost less than two context switches (2 us each).  With
  * more ranks for each core, polls mostly delay the missing ranks. */
@@ -245,7 +249,7 @@ void rt_idle_look(struct rt_idle *i)
 {
     shorten_slice();
     i->yields++;
-    if ((i->yields & (i->yields - 1)) == 0)
+    if (i->yields >= LOOK_FIRST && (i->yields & (i->yields - 1)) == 0)
         yield_tells_crowd();
 }
 

@@ -232,7 +232,10 @@ static void loops_find_a_crowd(void)
     CHECK_MSG(yields >= 5 && yields <= 10, "%u yields", yields);
     yield_ns = LONG_NS;
     i = (struct rt_idle){ 0 };
-    rt_idle_look(&i);
+    for (int n = 0; n < 8; n++) {
+        CHECK(!rt_idle_contended());
+        rt_idle_look(&i);
+    }
     CHECK(rt_idle_contended());
     yield_ns = QUICK_NS;
     CHECK_EQ(waits_without_yield(), 8);
