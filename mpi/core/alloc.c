@@ -137,7 +137,7 @@ static void idle_drop(void)
     free(b);
 }
 
-/* Keeps a freed block, and gives back what is more than IDLE_NBYTES. */
+/* Keeps a freed block, and gives back kept memory beyond IDLE_NBYTES. */
 static void idle_add(struct block *b)
 {
     size_t stays = may_stay(b);

@@ -86,7 +86,7 @@ struct wm_rma_registered {
     int err; /* it cannot be registered */
 };
 
-/* What is shared with the host: the window's file. */
+/* State shared with the processes of the host: the window's file. */
 struct wm_rma_shared {
     struct rt_share file;
     size_t ctl_nbytes; /* of a block */

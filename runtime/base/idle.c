@@ -70,13 +70,13 @@ static struct policy { /* accessed by any thread */
     uint64_t spin_ns, awake_ns;
     uint32_t spin_polls; /* number of polls of the spin phase; 0: spin_ns applies */
     uint32_t yields;     /* the most of one wait */
-    bool fixed;          /* by settings: what waits have found changes nothing */
+    bool fixed;          /* set by the user: a detected crowd changes nothing */
     int cores;           /* of one rank: if more threads wait, they yield early */
     int yield_polls;     /* polls of a collective before each yield */
     bool oversubscribed;
 } policy = { SPIN_NS, AWAKE_NS, 0, SHARED_YIELDS, false, 1, 0, false };
 
-/* What waits of this process have found; approximate with threads. */
+/* The crowd that waits of this process have detected; approximate with threads. */
 static struct {
     uint32_t left;   /* waits that sleep at once */
     uint32_t refill; /* for the next crowded yield; 0: CROWDED_FIRST */

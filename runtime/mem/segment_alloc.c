@@ -224,7 +224,7 @@ void rt_node_free(size_t off, size_t nbytes)
     uint32_t more = count_backed(first, n);
     if (release(first, n, more))
         return;
-    rt_node_trim(); /* what is freed last is more likely to be used again */
+    rt_node_trim(); /* the block freed last is the most likely to be reused */
     if (release(first, n, more))
         return;
     empty(first, n); /* before other processes can allocate it */
