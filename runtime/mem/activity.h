@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What each process does in MPI, in a page of the node segment, so that mpirun and weft_info can
+ * say who waits for whom without an answer of the processes.  A thread publishes a wait only when
+ * it is older than RT_ACTIVITY_NS, so calls that end sooner write nothing and read no clock.
+ *
+ * One process writes a page; any process that can open the segment reads it at any time.  A reader
+ * copies a note and compares its version, as with a sequence lock: it never delays the writer.
+ * Times are of CLOCK_MONOTONIC, which all processes of a host share. */
+#ifndef RT_MEM_ACTIVITY_H
+#define RT_MEM_ACTIVITY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define RT_ACTIVITY_NS 1000000u
+#define RT_ACTIVITY_NOTES 3  /* threads whose waits are published; further ones are counted */
+#define RT_ACTIVITY_REQS 6   /* unfinished requests of a wait that are named */
+#define RT_ACTIVITY_UNEX 8   /* unexpected messages that are named */
+#define RT_ACTIVITY_STACK 14 /* return addresses */
+#define RT_ACTIVITY_RUNS 4
+
+enum rt_wait_kind {
+    RT_WAIT_OTHER, /* known by its call alone */
+    RT_WAIT_RECV,
+    RT_WAIT_SEND,
+    RT_WAIT_PROBE,
+    RT_WAIT_COLL,     /* a collective of `comm`: number, what, root, nbytes */
+    RT_WAIT_REQS,     /* more than one request */
+    RT_WAIT_TARGET,   /* a process of a window: a lock, PSCW, a flush */
+    RT_WAIT_FINALIZE, /* what other processes still need */
+    RT_WAIT_KINDS,
+};
+
+/* Special values of `world` below. */
+#define RT_WAIT_ANY (-1)     /* MPI_ANY_SOURCE */
+#define RT_WAIT_FOREIGN (-2) /* a process of another job */
+#define RT_WAIT_NOBODY (-3)  /* not waiting for one process */
+
+/* One message or request. */
+struct rt_wait_item {
+    uint32_t kind;  /* enum rt_wait_kind */
+    uint32_t ctx;   /* of its communicator */
+    int32_t peer;   /* rank in the communicator; MPI_ANY_SOURCE as the ABI has it */
+    int32_t world;  /* the same process as a rank of the job, or RT_WAIT_... */
+    int32_t tag;    /* MPI_ANY_TAG as the ABI has it */
+    uint32_t pad;
+    int64_t nbytes; /* of a receive: of its buffer */
+};
+
+/* A communicator.  Its ranks are `nruns` rows of ranks of the job; 0: too irregular for a note. */
+struct rt_wait_comm {
+    uint32_t ctx; /* 0: the wait has no communicator */
+    int32_t size, rank;
+    uint32_t nruns;
+    struct {
+        int32_t first, stride, count;
+    } runs[RT_ACTIVITY_RUNS];
+    char name[28]; /* as MPI_Comm_set_name(), cut; "": none */
+};
+
+/* One wait of one thread. */
+struct rt_wait_note {
+    uint32_t version; /* odd: being written */
+    uint32_t tid;
+    uint64_t since_ns; /* the wait's begin; 0: the note is free */
+    char call[32];     /* the MPI procedure: "MPI_Recv"; "": unknown */
+    struct rt_wait_item item;
+    struct rt_wait_comm comm;
+    /* RT_WAIT_COLL: the position in the communicator's sequence of collectives.  Ranks of one
+     * communicator that wait at equal numbers are in the same call, or ought to be. */
+    uint64_t number;
+    char what[20]; /* kind of collective, "allreduce" */
+    int32_t root;  /* rank in the communicator; -1: none */
+    uint32_t nreqs; /* unfinished requests of the wait, of which `reqs` names the first */
+    uint32_t nunex; /* unexpected messages of the process */
+    struct rt_wait_item reqs[RT_ACTIVITY_REQS], unex[RT_ACTIVITY_UNEX];
+    uint32_t nstack;
+    uint32_t pad;
+    /* Return addresses, from the MPI procedure outwards: stack[0] is in the MPI procedure's caller,
+     * unless that is another library of this installation. */
+    uint64_t stack[RT_ACTIVITY_STACK];
+};
+
+struct rt_activity { /* a page of the node segment */
+    uint32_t rank;   /* of the job */
+    uint32_t pid;    /* in its own namespace */
+    /* The state of the process, by its own word: 0 not in MPI yet, 1 in use, 2 it has left MPI
+     * (the bell's `alive`). */
+    uint32_t state;
+    uint32_t nhidden;    /* waits that found no free note */
+    uint64_t nwaits;     /* published waits that have ended */
+    uint64_t left_ns;    /* when the last of these ended */
+    char last_call[32];  /* its procedure */
+    uint64_t counters[24]; /* of movement: operations and bytes, see mpi/p2p/stats.h; any change is
+                            * progress */
+    _Alignas(1024) struct rt_wait_note notes[RT_ACTIVITY_NOTES];
+};
+_Static_assert(sizeof(struct rt_wait_note) <= 1024, "three notes and the head fit in a page");
+_Static_assert(sizeof(struct rt_activity) <= 4096, "a page");
+
+/* ---- this process ---- */
+
+/* A free note for this thread, marked as being written, or NULL.  rt_activity_publish() shows it;
+ * rt_activity_end() takes it back, and keeps its call as the last one.  Any thread. */
+struct rt_wait_note *rt_activity_begin(uint64_t since_ns);
+void rt_activity_publish(struct rt_wait_note *n);
+/* The note will be written anew, because what the wait is for has changed. */
+void rt_activity_change(struct rt_wait_note *n);
+void rt_activity_end(struct rt_wait_note *n);
+
+/* ---- another process ---- */
+
+/* The segment that process `pid` maps, read-only. */
+struct rt_activity_view {
+    void *base;
+    size_t nbytes;
+    int size; /* local ranks */
+};
+/* -RT_EPERM: the kernel forbids it; -RT_ENOTSUP: it maps no segment of this version; -RT_ESYS. */
+int rt_activity_open(pid_t pid, struct rt_activity_view *v);
+void rt_activity_close(struct rt_activity_view *v);
+/* A consistent copy of the page of local rank r.  A note that kept changing is returned as free.
+ * False: this rank has not attached. */
+bool rt_activity_read(const struct rt_activity_view *v, int r, struct rt_activity *out);
+
+#endif
