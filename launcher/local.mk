@@ -43,6 +43,10 @@ both_sources = $(abi_sources) launcher/job.h launcher/job.c \
 	launcher/tree/describe.h launcher/tree/describe.c launcher/tree/relay.h launcher/tree/relay.c
 
 
+# Why a job makes no progress.
+explain_sources = launcher/explain/explain.h launcher/explain/wait.c launcher/explain/graph.h launcher/explain/graph.c \
+	launcher/explain/judge.c launcher/explain/print.c launcher/explain/json.c
+
 # The compiler wrapper: one script; its names are links to it.
 bin_SCRIPTS += mpicc weft-mod
 EXTRA_DIST += launcher/mpicc.in launcher/weft-mod.in
