@@ -20,6 +20,7 @@
 #define RT_ACTIVITY_UNEX 8   /* unexpected messages that are named */
 #define RT_ACTIVITY_STACK 14 /* return addresses */
 #define RT_ACTIVITY_RUNS 4
+#define RT_ACTIVITY_COUNTERS 64
 
 enum rt_wait_kind {
     RT_WAIT_OTHER, /* known by its call alone */
@@ -64,7 +65,9 @@ struct rt_wait_comm {
 struct rt_wait_note {
     uint32_t version; /* odd: being written */
     uint32_t tid;
-    uint64_t since_ns; /* the wait's begin; 0: the note is free */
+    uint64_t since_ns;  /* the wait's begin; 0: the note is free */
+    uint64_t polled_ns; /* 0: a wait.  Else a loop of calls that poll, such as MPI_Iprobe, and this
+                         * is the time of its last look: the loop may have ended since then */
     char call[32];     /* the MPI procedure: "MPI_Recv"; "": unknown */
     struct rt_wait_item item;
     struct rt_wait_comm comm;
@@ -85,16 +88,14 @@ struct rt_wait_note {
 
 struct rt_activity { /* a page of the node segment */
     uint32_t rank;   /* of the job */
-    uint32_t pid;    /* in its own namespace */
-    /* The state of the process, by its own word: 0 not in MPI yet, 1 in use, 2 it has left MPI
-     * (the bell's `alive`). */
-    uint32_t state;
-    uint32_t nhidden;    /* waits that found no free note */
+    uint32_t pid;    /* 0: not in the pid namespace of the reader */
+    uint32_t state;  /* set by rt_activity_read(): `alive` of the rank's bell (segment.h) */
+    uint32_t nhidden;    /* waits now that have found no free note */
     uint64_t nwaits;     /* published waits that have ended */
     uint64_t left_ns;    /* when the last of these ended */
     char last_call[32];  /* its procedure */
-    uint64_t counters[24]; /* of movement: operations and bytes, see mpi/p2p/stats.h; any change is
-                            * progress */
+    uint64_t counters[RT_ACTIVITY_COUNTERS]; /* of operations and bytes (mpi/p2p/stats.h): any
+                                              * change is progress */
     _Alignas(1024) struct rt_wait_note notes[RT_ACTIVITY_NOTES];
 };
 _Static_assert(sizeof(struct rt_wait_note) <= 1024, "three notes and the head fit in a page");
@@ -102,13 +103,14 @@ _Static_assert(sizeof(struct rt_activity) <= 4096, "a page");
 
 /* ---- this process ---- */
 
-/* A free note for this thread, marked as being written, or NULL.  rt_activity_publish() shows it;
- * rt_activity_end() takes it back, and keeps its call as the last one.  Any thread. */
+/* A free note for this thread, cleared and marked as being written, or NULL: the wait is counted.
+ * rt_activity_publish() shows it; rt_activity_end() takes it back, NULL too, and keeps its call as
+ * the last one. */
 struct rt_wait_note *rt_activity_begin(uint64_t since_ns);
 void rt_activity_publish(struct rt_wait_note *n);
 /* The note will be written anew, because what the wait is for has changed. */
 void rt_activity_change(struct rt_wait_note *n);
-void rt_activity_end(struct rt_wait_note *n);
+void rt_activity_end(struct rt_wait_note *n, uint64_t now_ns);
 
 /* ---- another process ---- */
 

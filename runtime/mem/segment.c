@@ -51,7 +51,8 @@ struct node_layout rt_node_layout(size_t size, size_t pair_nbytes)
     at.ngranules = size * (NODE_AREA_PER_RANK / NODE_GRANULE);
     at.pair_nbytes = page_up(pair_nbytes);
     at.bells = page_up(sizeof(struct node_head));
-    at.bits = at.bells + page_up(size * sizeof(struct rt_bell));
+    at.activities = at.bells + page_up(size * sizeof(struct rt_bell));
+    at.bits = at.activities + page_up(size * sizeof(struct rt_activity));
     at.backed = at.bits + at.ngranules / 8;
     at.world = page_up(at.backed + at.ngranules);
     at.pairs = at.world + page_up(size * RT_NODE_WORLD_PER_RANK);
@@ -72,7 +73,7 @@ void rt_node_name(const char *nspace, int node, char *buf, size_t len)
              (unsigned long long)h);
 }
 
-static uint64_t own_pidns(void)
+uint64_t rt_node_pidns(void)
 {
     struct stat st;
     return stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
@@ -434,7 +435,7 @@ int rt_node_open(size_t pair_nbytes)
     char *base = NULL;
 
     my->at = rt_node_layout((size_t)size, pair_nbytes);
-    my->pidns = own_pidns();
+    my->pidns = rt_node_pidns();
     rt_node_name(rt_boot.nspace, rt_boot.node, my->path, sizeof my->path);
     if (size == 1)
         err = segment_alone(&my->at, &fd, &base);
@@ -453,7 +454,10 @@ int rt_node_open(size_t pair_nbytes)
     struct rt_bell *b = &rt_node.bells[rank];
     rt_bell_init();
     b->pidns = my->pidns;
-    rt_store_release(&b->pid, (uint32_t)getpid());
+    struct rt_activity *page = rt_node_activity(base, &my->at, rank);
+    page->rank = (uint32_t)rt_boot.rank;
+    page->pid = (uint32_t)getpid();
+    rt_store_release(&b->pid, page->pid);
     rt_store_release(&b->alive, 1u);
     if (rt_fetch_add(&node_head()->attached, 1u) + 1 == (uint32_t)size && size > 1)
         unlink(my->path);

@@ -4,6 +4,7 @@
 #ifndef RT_MEM_SEGMENT_INT_H
 #define RT_MEM_SEGMENT_INT_H
 
+#include "runtime/mem/activity.h"
 #include "runtime/mem/segment.h"
 
 /* Block area: only address space until blocks are allocated, so it is generous.  A granule is the
@@ -12,8 +13,8 @@
 #define NODE_AREA_PER_RANK (64u << 20)
 #define NODE_GRANULE (64u << 10)
 
-/* "nodweft7": changes when something changes that processes of other jobs read. */
-#define NODE_MAGIC 0x3774666577646f6eu
+/* "nodweft8": changes when something changes that processes of other jobs read. */
+#define NODE_MAGIC 0x3874666577646f6eu
 
 /* First page.  The first group of members is constant once the file has its name; the second is
  * accessed atomically. */
@@ -38,7 +39,7 @@ struct node_head {
 };
 
 struct node_layout { /* offsets from the start, all multiples of the page size */
-    size_t bells, bits, backed, world, pairs, area, nbytes;
+    size_t bells, activities, bits, backed, world, pairs, area, nbytes;
     size_t pair_nbytes;
     size_t ngranules;
 };
@@ -63,6 +64,12 @@ static inline uint64_t *node_bits(void)
     return (uint64_t *)(rt_node.base + rt_node_private.at.bits);
 }
 
+/* The page of local rank `r` in the segment at `base`. */
+static inline struct rt_activity *rt_node_activity(void *base, const struct node_layout *at, int r)
+{
+    return (struct rt_activity *)((char *)base + at->activities) + r;
+}
+
 /* For each granule how many of its pages have memory, counted from its start.  Belongs to the owner
  * of the block; of free granules, to the holder of the lock. */
 static inline uint8_t *node_backed(void)
@@ -78,6 +85,9 @@ struct node_layout rt_node_layout(size_t size, size_t pair_nbytes);
 
 /* Notifies the processes that wait for this one to attach. */
 void rt_node_arrived(void);
+
+/* The pid namespace of this process; 0: unknown. */
+uint64_t rt_node_pidns(void);
 
 /* Registers for membarrier and initialises this process's bell. */
 void rt_bell_init(void);

@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
+check_PROGRAMS += test/unit/activity_test
+test_unit_activity_test_SOURCES = test/unit/activity_test.c
+test_unit_activity_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/segment_test
 test_unit_segment_test_SOURCES = test/unit/segment_test.c
 test_unit_segment_test_LDADD = $(unit_ldadd)

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "runtime/base/frames.h"
+#include "runtime/base/atomic.h"
+
+#include <link.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unwind.h>
+
+/* Of this library, or of the program that it is linked into; made by the linker, as is _DYNAMIC. */
+extern const ElfW(Ehdr) __ehdr_start RT_HIDDEN;
+
+#define BASE ((uintptr_t)&__ehdr_start)
+
+struct walk {
+    uint64_t *out;
+    int n, max;
+    uintptr_t inner; /* the last address in this library; 0: none yet */
+};
+
+static bool is_own(uintptr_t pc)
+{
+    const ElfW(Phdr) *p = (const ElfW(Phdr) *)(BASE + __ehdr_start.e_phoff);
+    for (int i = 0; i < __ehdr_start.e_phnum; i++)
+        if (p[i].p_type == PT_LOAD && p[i].p_flags & PF_X &&
+            pc - BASE - p[i].p_vaddr < p[i].p_memsz)
+            return true;
+    return false;
+}
+
+static _Unwind_Reason_Code visit(struct _Unwind_Context *c, void *arg)
+{
+    struct walk *w = arg;
+    uintptr_t pc = _Unwind_GetIP(c);
+    if (!pc || w->n == w->max)
+        return _URC_END_OF_STACK;
+    if (is_own(pc) && !w->n)
+        w->inner = pc;
+    else if (w->inner)
+        w->out[w->n++] = pc;
+    return _URC_NO_REASON;
+}
+
+/* The loader of some systems stores addresses here, that of others offsets. */
+static const void *table(ElfW(Sxword) tag)
+{
+    for (const ElfW(Dyn) *d = _DYNAMIC; d->d_tag != DT_NULL; d++)
+        if (d->d_tag == tag)
+            return (const void *)(d->d_un.d_ptr < BASE ? d->d_un.d_ptr + BASE : d->d_un.d_ptr);
+    return NULL;
+}
+
+/* The number of exported symbols: one more than the last index of any chain of the hash table. */
+static uint32_t nexported(void)
+{
+    const uint32_t *h = table(DT_GNU_HASH);
+    uint32_t last = 0;
+    if (!h)
+        return 0;
+    uint32_t nbuckets = h[0], first = h[1];
+    const uint32_t *buckets = (const uint32_t *)((const ElfW(Addr) *)(h + 4) + h[2]);
+    const uint32_t *chains = buckets + nbuckets;
+    for (uint32_t i = 0; i < nbuckets; i++)
+        last = buckets[i] > last ? buckets[i] : last;
+    if (last < first)
+        return 0;
+    while (!(chains[last - first] & 1))
+        last++;
+    return last + 1;
+}
+
+static const char *exported(uintptr_t pc)
+{
+    const ElfW(Sym) *s = table(DT_SYMTAB);
+    const char *names = table(DT_STRTAB);
+    for (uint32_t i = 0, n = s && names ? nexported() : 0; i < n; i++)
+        if (s[i].st_shndx != SHN_UNDEF && pc - BASE - s[i].st_value < s[i].st_size)
+            return names + s[i].st_name;
+    return "";
+}
+
+int rt_frames(uint64_t *out, int max, char *call, size_t len)
+{
+    struct walk w = { .out = out, .max = max };
+    _Unwind_Backtrace(visit, &w);
+    const char *name = w.inner ? exported(w.inner) : "";
+    name += strncmp(name, "PMPI", 4) == 0; /* MPI_X is an alias of PMPI_X */
+    snprintf(call, len, "%s", name);
+    return w.n;
+}
