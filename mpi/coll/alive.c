@@ -4,6 +4,7 @@
  * which reports a lost connection, or by a message from a process that has found the death. */
 #include "mpi/coll/alive.h"
 #include "mpi/coll/call.h"
+#include "mpi/p2p/describe.h"
 #include "mpi/p2p/domain.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/p2p/request.h"
@@ -118,26 +119,27 @@ static bool ended(void *arg)
     return l->dead;
 }
 
-int wm_alive_until(struct wm_comm *c, bool (*ready)(void *arg), void *arg)
+int wm_alive_until(struct wm_comm *c, bool (*ready)(void *arg), void *arg, struct wm_what what)
 {
     struct look l = { .comm = c, .ready = ready, .arg = arg };
     l.at.nsleeps = c->dom->stats.sleeps;
     if (!ready(arg))
-        wm_domain_until(c->dom, ended, &l);
+        wm_domain_until(c->dom, ended, &l, what);
     return ready(arg) ? 0 : -RT_EPEER;
 }
 
-int wm_alive_wait(struct wm_comm *c, const uint32_t *done)
+int wm_alive_wait(struct wm_comm *c, const struct rt_req *r)
 {
-    return wm_alive_until(c, wm_wait_done, (void *)(uintptr_t)done);
+    return wm_alive_until(c, wm_wait_done, (void *)(uintptr_t)&r->done,
+                          (struct wm_what){ wm_describe_request, r });
 }
 
 int wm_alive_receive(struct wm_comm *c, struct rt_req *r)
 {
-    if (!wm_alive_wait(c, &r->done))
+    if (!wm_alive_wait(c, r))
         return 0;
     r->ops->cancel(r);
-    wm_domain_wait(c->dom, &r->done); /* returns at once: the messages of exch.c are short */
+    wm_domain_wait(c->dom, r); /* returns at once: the messages of exch.c are short */
     return r->status.cancelled ? -RT_EPEER : 0;
 }
 
@@ -148,7 +150,7 @@ int wm_alive_numbers(struct wm_comm *c, struct coll_args *a, struct wm_numbers *
     a->rbuf = memcpy(k->v, v, (size_t)n * sizeof *v);
     a->rcount = n;
     int err = wm_coll_begin(c, &c->team, a, &k->task);
-    if (!err && wm_alive_wait(c, &k->task.req.done))
+    if (!err && wm_alive_wait(c, &k->task.req))
         return -RT_EPEER; /* the task stays */
     err = err ? err : k->task.req.err;
     if (err == -RT_EREMOTE) /* numbers lie in host memory, so the sender has lost a process */

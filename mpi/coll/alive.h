@@ -6,6 +6,7 @@
 #define WM_COLL_ALIVE_H
 
 #include "mpi/base/comm.h"
+#include "mpi/p2p/wait.h"
 
 /* For a caller that polls: zero at first.  True: a process of `c` has died; checked about every
  * 50 ms. */
@@ -20,10 +21,10 @@ void wm_alive_report(struct wm_comm *c);
 /* The same, and ends the waits of the others on `c`, the communicator of a file, also if no death
  * is known. */
 void wm_alive_notify(struct wm_comm *c);
-/* Waits until *done.  0, or -RT_EPEER: a process of `c` has died before. */
-int wm_alive_wait(struct wm_comm *c, const uint32_t *done);
+/* Waits until the request is done.  0, or -RT_EPEER: a process of `c` has died before. */
+int wm_alive_wait(struct wm_comm *c, const struct rt_req *r);
 /* The same until ready(arg), which any thread may call. */
-int wm_alive_until(struct wm_comm *c, bool (*ready)(void *arg), void *arg);
+int wm_alive_until(struct wm_comm *c, bool (*ready)(void *arg), void *arg, struct wm_what what);
 /* Waits for a receive and cancels it if a process of `c` dies.  0, or -RT_EPEER: cancelled. */
 int wm_alive_receive(struct wm_comm *c, struct rt_req *r);
 /* wm_coll_run() that ends when a process of `c` dies, for a call whose only buffer is rbuf, with

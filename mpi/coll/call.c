@@ -7,8 +7,10 @@
 #include "coll/start/start.h"
 #include "mpi/coll/check.h"
 #include "mpi/coll/device.h"
+#include <stdio.h>
 #include <string.h>
 #include "mpi/op/op.h"
+#include "mpi/p2p/describe.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/flow.h"
 #include "mpi/p2p/p2p.h"
@@ -130,13 +132,28 @@ static int req_start(struct rt_req *r)
     return 0;
 }
 
+/* The teams of calls are those of communicators. */
+static void describe_task(const struct rt_req *r, struct rt_wait_note *n)
+{
+    const struct coll_task *k = (const struct coll_task *)r;
+    const struct wm_comm *c = rt_container(k->team, struct wm_comm, team);
+    wm_describe_one(
+        n, c, wm_describe_item(RT_WAIT_COLL, c, MPI_PROC_NULL, k->tag, k->bytes));
+    snprintf(n->what, sizeof n->what, "%s", coll_kind_names[k->args.kind]);
+    n->number = k->seq;
+    n->root = coll_forms[k->args.kind].traits & COLL_IS_ROOTED ? k->args.root : -1;
+}
+
+static const struct rt_req_ops task_ops = { .name = "collective call", .describe = describe_task };
 static const struct rt_req_ops req_ops = { .name = "collective operation",
                                            .release = req_release,
-                                           .owner = req_owner };
+                                           .owner = req_owner,
+                                           .describe = describe_task };
 static const struct rt_req_ops persistent_ops = { .name = "persistent collective operation",
                                                   .start = req_start,
                                                   .release = req_release,
-                                                  .owner = req_owner };
+                                                  .owner = req_owner,
+                                                  .describe = describe_task };
 
 /* Only progress delivers messages.  A call has no algorithm if it has nothing to do or while its
  * path is undecided. */
@@ -191,7 +208,7 @@ static inline bool run_alone(struct wm_domain *d, struct coll_task *k)
 static int start_task(struct wm_comm *c, struct coll_team *t, const struct coll_args *a,
                       bool background, struct coll_task *k)
 {
-    k->req = (struct rt_req){ 0 };
+    k->req = (struct rt_req){ .ops = &task_ops };
     k->up = NULL;
     k->background = background;
     int err = coll_start(t, a, k);
@@ -231,7 +248,7 @@ int wm_coll_run(struct wm_comm *c, const struct coll_args *a)
     if (err < 0)
         return err;
     if (!k.req.done)
-        wm_domain_wait(c->dom, &k.req.done);
+        wm_domain_wait(c->dom, &k.req);
     return k.req.err;
 }
 

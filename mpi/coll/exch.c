@@ -37,7 +37,7 @@ static struct wm_msg message(const struct wm_exch *x, const void *buf, int64_t n
 
 static int finish(const struct wm_exch *x, struct rt_req *r)
 {
-    wm_domain_wait(x->comm->dom, &r->done);
+    wm_domain_wait(x->comm->dom, r);
     int err = r->err;
     wm_req_release(r);
     return err;

@@ -373,7 +373,7 @@ int wm_api_comm_disconnect(struct wm_comm *comm)
         return wm_err(MPI_ERR_COMM, "%s cannot be disconnected", comm->name);
     struct wm_domain *dom = comm->dom;
     rt_lock(&dom->lock);
-    wm_domain_until(dom, no_pending, comm);
+    wm_domain_until(dom, no_pending, comm, WM_WHAT_CALL);
     rt_unlock(&dom->lock);
     if (wm_comm_part)
         wm_comm_part(comm);

@@ -190,7 +190,7 @@ int wm_ctx_find(const struct wm_exch *x, struct wm_ctx_search *s, uint32_t *ctx)
         if (!err)
             err = wm_ctx_settle(s, ctx);
         if (!err && !*ctx && x->n == 1 && !x->two) /* another agreement must finish first */
-            wm_domain_until(x->comm->dom, is_next, s);
+            wm_domain_until(x->comm->dom, is_next, s, WM_WHAT_CALL);
     }
     wm_ctx_leave(s);
     return err ? wm_err_rt(err, "agreeing on a context id for a new communicator") : MPI_SUCCESS;

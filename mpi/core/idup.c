@@ -315,7 +315,7 @@ static bool none_dropped(void *arg)
 void wm_comm_finish_dropped(struct wm_domain *dom)
 {
     rt_lock(&dom->lock);
-    wm_domain_until(dom, none_dropped, NULL);
+    wm_domain_until(dom, none_dropped, NULL, WM_WHAT_CALL);
     rt_unlock(&dom->lock);
 }
 

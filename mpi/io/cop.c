@@ -6,6 +6,7 @@
 #include "mpi/coll/alive.h"
 #include "mpi/coll/call.h"
 #include "mpi/io/twophase.h"
+#include "mpi/p2p/describe.h"
 #include "mpi/p2p/pack_any.h"
 
 /* ---- errors ---- */
@@ -217,13 +218,22 @@ static bool may_advance(void *arg)
     return c->calling ? rt_req_done(&c->call.req) : rt_load_acquire(&c->job.done) != 0;
 }
 
+static void describe_step(const void *of, struct rt_wait_note *n)
+{
+    const struct wm_cop *c = of;
+    if (c->calling)
+        wm_describe_request(&c->call.req, n);
+    else
+        wm_describe_comm(n, c->file->comm);
+}
+
 int wm_cop_wait(struct wm_cop *c)
 {
     struct wm_file *f = c->file;
     c->blocking = true;
     c->job.done = 1; /* none */
     while (!wm_cop_advance(c))
-        if (wm_alive_until(f->comm, may_advance, c) < 0)
+        if (wm_alive_until(f->comm, may_advance, c, (struct wm_what){ describe_step, c }) < 0)
             wm_file_lose(f);
     return wm_cop_error(c);
 }
@@ -232,7 +242,7 @@ static bool is_idle(void *file) { return !((struct wm_file *)file)->cops; }
 
 int wm_cop_drain(struct wm_file *f)
 {
-    if (!f->dead && f->cops && wm_alive_until(f->comm, is_idle, f) < 0)
+    if (!f->dead && f->cops && wm_alive_until(f->comm, is_idle, f, WM_WHAT_CALL) < 0)
         wm_file_lose(f);
     return f->dead ? -RT_EPEER : 0;
 }

@@ -3,6 +3,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/base/status.h"
 #include "mpi/datatype/type.h"
+#include "mpi/p2p/describe.h"
 #include "mpi/p2p/api_wait.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/recv.h"
@@ -68,10 +69,17 @@ static bool is_there(void *arg)
     return find(a->comm, a->source, a->tag) || (a->source >= 0 && a->comm->peers[a->source]->err);
 }
 
+static void describe_awaited(const void *of, struct rt_wait_note *n)
+{
+    const struct awaited *a = of;
+    wm_describe_one(n, a->comm, wm_describe_item(RT_WAIT_PROBE, a->comm, a->source, a->tag, 0));
+}
+
 /* NULL when the source is lost. */
 static struct wm_stored *wait_for(struct wm_comm *c, int source, int tag)
 {
-    wm_domain_until(c->dom, is_there, &(struct awaited){ c, source, tag });
+    struct awaited a = { c, source, tag };
+    wm_domain_until(c->dom, is_there, &a, (struct wm_what){ describe_awaited, &a });
     return find(c, source, tag);
 }
 

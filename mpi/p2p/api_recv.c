@@ -4,6 +4,7 @@
 #include "mpi/base/status.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/api_wait.h"
+#include "mpi/p2p/describe.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
@@ -64,7 +65,7 @@ static inline bool hot_poll(const struct wm_preq *q, struct wm_peer *p, int poll
 
 static void hot_wait(struct wm_domain *d, const struct wm_preq *q, struct wm_peer *p)
 {
-    struct wm_wait wait = WM_WAIT_DONE(&q->r.done);
+    struct wm_wait wait = WM_WAIT_REQ(&q->r, ((struct wm_what){ wm_describe_preq, q }));
     int polls = rt_idle_oversubscribed() ? POLLS_CROWDED : POLLS;
     while (!hot_poll(q, p, polls)) {
         int n = wm_progress(d);

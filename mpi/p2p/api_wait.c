@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include "mpi/base/status.h"
+#include "mpi/p2p/describe.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/wait.h"
@@ -62,7 +63,7 @@ static void wait_for(struct wm_domain *d, struct rt_req *r)
     if (rt_unlikely(r->flags & RT_REQ_DEVICE))
         wm_dev_wait((struct wm_preq *)r);
     else
-        wm_domain_wait(d, &r->done);
+        wm_domain_wait(d, r);
 }
 
 int wm_req_wait(struct wm_domain *d, struct rt_req *r, MPI_Status *status)
@@ -210,6 +211,16 @@ static int check_array(const struct array *a)
     return MPI_SUCCESS;
 }
 
+/* `of` is an array; its requests that are not complete. */
+static void describe_pending(const void *of, struct rt_wait_note *n)
+{
+    const struct array *a = of;
+    struct rt_req *r;
+    for (int i = 0; i < a->n; i++)
+        if (look(get(a, i), &r) == PENDING)
+            wm_describe_add(n, r);
+}
+
 /* ---- one ---- */
 
 static int wait_one(const struct array *a, MPI_Status *status)
@@ -312,6 +323,12 @@ static ALWAYS_INLINE int take_all(struct wm_domain *d, const struct array *a, MP
     return in_status(failed);
 }
 
+/* `a` is a copy, so that the caller's array may stay in registers. */
+static __attribute__((noinline)) void wait_in(struct wm_domain *d, struct array a, struct rt_req *r)
+{
+    wm_domain_wait_as(d, r, (struct wm_what){ describe_pending, &a });
+}
+
 /* Inlined for each ABI: the loops of window benchmarks and of halo exchanges. */
 static ALWAYS_INLINE int wait_all(struct array a, MPI_Status *statuses)
 {
@@ -322,7 +339,7 @@ static ALWAYS_INLINE int wait_all(struct array a, MPI_Status *statuses)
     for (int i = 0; i < a.n && !err; i++) { /* all are checked before the first is taken */
         enum state st = look(get(&a, i), &r);
         if (st == PENDING)
-            wm_domain_wait(d, &r->done);
+            wait_in(d, a, r);
         else if (rt_unlikely(st == WRONG))
             err = wrong(i, get(&a, i));
     }
@@ -412,7 +429,7 @@ int wm_api_waitany(int count, MPI_Request requests[], int *index, MPI_Status *st
         return err;
     struct wm_domain *d = domain();
     rt_lock(&d->lock);
-    wm_domain_until(d, some_done, &a);
+    wm_domain_until(d, some_done, &a, (struct wm_what){ describe_pending, &a });
     i = find_done(&a, &active);
     if (i < 0) {
         *index = MPI_UNDEFINED;
@@ -475,7 +492,7 @@ int wm_api_waitsome(int incount, MPI_Request requests[], int *outcount, int indi
         return err;
     struct wm_domain *d = domain();
     rt_lock(&d->lock);
-    wm_domain_until(d, some_done, &a);
+    wm_domain_until(d, some_done, &a, (struct wm_what){ describe_pending, &a });
     find_done(&a, &active);
     if (active)
         err = take_some(d, &a, outcount, indices, statuses);

@@ -206,7 +206,7 @@ static bool is_flushed(void *arg)
 
 static void flush(struct wm_domain *d, struct wm_bbuf **slot)
 {
-    wm_domain_until(d, is_flushed, slot);
+    wm_domain_until(d, is_flushed, slot, WM_WHAT_CALL);
 }
 
 /* Whether the CPU cannot access the buffer, in which it writes the segments and from which it

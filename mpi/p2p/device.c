@@ -18,6 +18,7 @@
  * The buffer is resolved once, when the request is made (resolve.h).  Called under the domain's
  * lock. */
 #include "mpi/p2p/device.h"
+#include "mpi/p2p/describe.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include "mpi/api/bodies.h"
@@ -312,7 +313,7 @@ static bool ends(const struct wm_preq *q, const struct wm_peer *peer, struct rt_
 void wm_dev_wait(struct wm_preq *q)
 {
     const struct wm_peer *peer = q->peer_rank >= 0 ? q->comm->peers[q->peer_rank] : NULL;
-    struct wm_wait wait = WM_WAIT_DONE(&q->r.done);
+    struct wm_wait wait = WM_WAIT_REQ(&q->r, ((struct wm_what){ wm_describe_preq, q }));
     while (!rt_req_done(&q->r)) {
         if (ends(q, peer, &wait.idle))
             break;

@@ -139,6 +139,15 @@ struct wm_unex *wm_match_find_that(struct wm_match *m, const struct wm_key *exac
     return NULL;
 }
 
+void wm_match_each(const struct wm_match *m, void (*fn)(const struct wm_unex *u, void *arg),
+                   void *arg)
+{
+    struct rt_list *p;
+    for (uint32_t i = 0; m->nunex && i < m->nbuckets; i++)
+        rt_list_each (p, &m->unex[WM_FORM_EXACT][i])
+            fn(unex_of(p, WM_FORM_EXACT), arg);
+}
+
 void wm_match_remove(struct wm_match *m, struct wm_unex *u)
 {
     m->nunex--;

@@ -58,6 +58,9 @@ struct wm_unex *wm_match_find_that(struct wm_match *m, const struct wm_key *exac
                                    bool (*is)(const struct wm_unex *u, const void *arg),
                                    const void *arg);
 void wm_match_remove(struct wm_match *m, struct wm_unex *u);
+/* Calls fn for each stored message. */
+void wm_match_each(const struct wm_match *m, void (*fn)(const struct wm_unex *u, void *arg),
+                   void *arg);
 
 /* The rest is inline, against the usual rule: it runs for every message, and calls between posting
  * and arrival cost a quarter of the message rate. */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/cancel.h"
+#include "mpi/p2p/describe.h"
 #include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
 
@@ -68,12 +69,21 @@ void wm_preq_release(struct rt_req *r)
 
 static void *preq_owner(const struct rt_req *r) { return ((const struct wm_preq *)r)->comm; }
 
-static const struct rt_req_ops send_ops = {
-    .name = "send", .cancel = preq_cancel, .release = wm_preq_release, .owner = preq_owner
-};
-const struct rt_req_ops wm_recv_ops = {
-    .name = "receive", .cancel = preq_cancel, .release = wm_preq_release, .owner = preq_owner
-};
+static void preq_describe(const struct rt_req *r, struct rt_wait_note *n)
+{
+    wm_describe_preq(r, n);
+}
+
+static const struct rt_req_ops send_ops = { .name = "send",
+                                            .cancel = preq_cancel,
+                                            .release = wm_preq_release,
+                                            .owner = preq_owner,
+                                            .describe = preq_describe };
+const struct rt_req_ops wm_recv_ops = { .name = "receive",
+                                        .cancel = preq_cancel,
+                                        .release = wm_preq_release,
+                                        .owner = preq_owner,
+                                        .describe = preq_describe };
 static const struct rt_req_ops static_ops = { .name = "completed operation" };
 
 static struct rt_req *static_req(int src)

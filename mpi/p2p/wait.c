@@ -18,9 +18,12 @@
 #include "mpi/p2p/wait.h"
 #include <pthread.h>
 #include <time.h>
+#include "mpi/p2p/describe.h"
 #include "mpi/p2p/domain.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+#include "runtime/base/frames.h"
+#include "runtime/base/req.h"
 #include "runtime/mem/segment.h"
 
 /* Microseconds.  The longest sleep, a safety net: only a defect ever needs it, and then `rescues`
@@ -151,11 +154,46 @@ static void look_for_ended(struct wm_domain *d, struct wm_wait *w)
     w->look_ns = now + w->every_ns;
 }
 
+/* Writes the description, or writes it anew. */
+static void publish(struct wm_domain *d, struct wm_wait *w)
+{
+    struct rt_wait_note *n = w->note;
+    w->published = true;
+    w->nunex = d->match.nunex;
+    if (n) {
+        rt_activity_change(n);
+        n->nreqs = 0;
+    } else if (!(n = w->note = rt_activity_begin(w->begin_ns))) {
+        return;
+    } else {
+        n->nstack = (uint32_t)rt_frames(n->stack, RT_ACTIVITY_STACK, n->call, sizeof n->call);
+    }
+    if (w->what.describe)
+        w->what.describe(w->what.of, n);
+    wm_describe_unexpected(d, n);
+    rt_activity_publish(n);
+}
+
+/* Before a sleep.  Returns the longest one: the first ends when the wait is old enough. */
+static int publish_if_old(struct wm_domain *d, struct wm_wait *w)
+{
+    uint64_t now = rt_now_ns();
+    if (w->limit_us) /* a loop of polls */
+        return (int)w->limit_us;
+    if (!w->begin_ns)
+        w->begin_ns = now;
+    if (w->note ? w->nunex != d->match.nunex
+                : !w->published && now - w->begin_ns >= RT_ACTIVITY_NS)
+        publish(d, w);
+    return w->published ? NET_US : RT_ACTIVITY_NS / 1000;
+}
+
 /* Sleeps on the bell, armed before the last look; any later event rings. */
 static void watch(struct wm_domain *d, struct wm_wait *w)
 {
     struct wm_sleeper s = { .w = w };
-    int fds[WM_BTL_MAX], limit_us = w->limit_us ? (int)w->limit_us : NET_US;
+    int fds[WM_BTL_MAX], limit_us = publish_if_old(d, w);
+    bool is_short = limit_us < NET_US;
     d->watcher = &s;
     rt_unlock_plain(&d->lock);
     uint32_t armed = rt_bell_arm(d->has_fds);
@@ -173,7 +211,7 @@ static void watch(struct wm_domain *d, struct wm_wait *w)
         rt_lock(&d->lock);
         wm_stat_add(&d->stats.sleeps, 1);
         wm_stat_add(&d->stats.sleep_ns, rt_now_ns() - begin);
-        if (!rung && !w->limit_us && was_forgotten(d, &s, armed, fds, nfds)) {
+        if (!rung && !is_short && was_forgotten(d, &s, armed, fds, nfds)) {
             wm_stat_add(&d->stats.rescues, 1);
             rung = true;
         }
@@ -203,10 +241,9 @@ static void cond_init(pthread_cond_t *c)
 static void follow(struct wm_domain *d, struct wm_wait *w)
 {
     struct wm_sleeper s = { .w = w };
-    int err = 0;
+    int err = 0, limit_us = publish_if_old(d, w);
     if (!exhaust(d)) {
-        uint64_t begin = rt_now_ns();
-        uint64_t end = begin + (w->limit_us ? w->limit_us : NET_US) * UINT64_C(1000);
+        uint64_t begin = rt_now_ns(), end = begin + (uint64_t)limit_us * 1000u;
         struct timespec limit = { (time_t)(end / 1000000000u), (long)(end % 1000000000u) };
         cond_init(&s.wake);
         fall_asleep(d, &s);
@@ -220,7 +257,7 @@ static void follow(struct wm_domain *d, struct wm_wait *w)
         w->idle = (struct rt_idle){ 0 };
         return;
     }
-    if (!w->limit_us && (ended(w) || (!d->nawake && !d->watcher)))
+    if (limit_us == NET_US && (ended(w) || (!d->nawake && !d->watcher)))
         wm_stat_add(&d->stats.rescues, 1);
     set_awake(d, &s);
 }
@@ -252,24 +289,31 @@ void wm_domain_idle(struct wm_domain *d, struct wm_wait *w)
     count(d, w);
     int nawake = d->nawake;
     rt_unlock(&d->lock);
+    bool slept = false;
     if (rt_unlikely(by_timer))
-        rt_idle_pause(&w->idle, nawake);
+        slept = rt_idle_pause(&w->idle, nawake);
     else
         advice = rt_idle_step(&w->idle, nawake);
     rt_lock(&d->lock);
+    if (rt_unlikely(slept))
+        publish_if_old(d, w);
     if (rt_unlikely(advice == RT_IDLE_SLEEP))
         sleep_once(d, w);
 }
 
-void wm_domain_left(struct wm_domain *d, struct wm_wait *w)
+void wm_domain_leave(struct wm_domain *d, struct wm_wait *w)
 {
-    d->nawake -= w->counted;
+    d->nawake--;
     w->counted = false;
+    if (w->published)
+        rt_activity_end(w->note, rt_now_ns());
+    w->published = false;
+    w->note = NULL;
 }
 
-void wm_domain_until(struct wm_domain *d, bool (*ready)(void *arg), void *arg)
+void wm_domain_until(struct wm_domain *d, bool (*ready)(void *arg), void *arg, struct wm_what what)
 {
-    struct wm_wait w = { .ready = ready, .arg = arg };
+    struct wm_wait w = { .ready = ready, .arg = arg, .what = what };
     while (!ready(arg)) {
         if (wm_progress(d) > 0)
             w.idle = (struct rt_idle){ 0 };
@@ -279,16 +323,21 @@ void wm_domain_until(struct wm_domain *d, bool (*ready)(void *arg), void *arg)
     wm_domain_left(d, &w);
 }
 
-void wm_domain_wait(struct wm_domain *d, const uint32_t *done)
+void wm_domain_wait_as(struct wm_domain *d, const struct rt_req *r, struct wm_what what)
 {
-    struct wm_wait w = WM_WAIT_DONE(done);
-    while (!rt_load_acquire(done)) {
+    struct wm_wait w = WM_WAIT_REQ(r, what);
+    while (!rt_req_done(r)) {
         if (wm_progress(d) > 0)
             w.idle = (struct rt_idle){ 0 };
-        else if (!rt_load_acquire(done))
+        else if (!rt_req_done(r))
             wm_domain_idle(d, &w);
     }
     wm_domain_left(d, &w);
+}
+
+void wm_domain_wait(struct wm_domain *d, const struct rt_req *r)
+{
+    wm_domain_wait_as(d, r, (struct wm_what){ wm_describe_request, r });
 }
 
 /* Polls without success until the next look, and whether a poll has succeeded since the last look
@@ -306,6 +355,25 @@ static bool take_success(uint8_t since)
     return all & since;
 }
 
+/* A loop of polls is published with the time of its last look, because it ends without a word. */
+static void publish_polling(struct wm_wait *w)
+{
+    uint64_t now = rt_now_ns();
+    if (!w->begin_ns)
+        w->begin_ns = now;
+    if (!w->published && now - w->begin_ns >= RT_ACTIVITY_NS) {
+        struct rt_wait_note *n = w->note = rt_activity_begin(w->begin_ns);
+        w->published = true;
+        if (n) {
+            n->nstack = (uint32_t)rt_frames(n->stack, RT_ACTIVITY_STACK, n->call, sizeof n->call);
+            n->polled_ns = now;
+            rt_activity_publish(n);
+        }
+    }
+    if (w->note)
+        rt_store_relaxed(&w->note->polled_ns, now);
+}
+
 /* A program that polls until it finds something never sleeps. */
 static __attribute__((noinline, cold)) void look_for_ended_polling(void)
 {
@@ -315,9 +383,12 @@ static __attribute__((noinline, cold)) void look_for_ended_polling(void)
     rt_lock(&d->lock);
     rt_store_relaxed(&polls_left, LOOK_POLLS);
     if (take_success(SINCE_LOOK)) {
+        if (polling.published)
+            rt_activity_end(polling.note, rt_now_ns());
         polling = (struct wm_wait){ 0 };
         looks = (struct rt_idle){ 0 };
     }
+    publish_polling(&polling);
     look_for_ended(d, &polling);
     rt_unlock(&d->lock);
     rt_idle_look(&looks);

@@ -6,32 +6,55 @@
 #include "mpi/p2p/domain.h"
 #include "runtime/base/idle.h"
 
+struct rt_req;
+struct rt_wait_note; /* runtime/mem/activity.h */
+
+/* What a wait is for.  describe() is called under the lock, when the wait is older than a
+ * millisecond; NULL: known by the name of the MPI call alone. */
+struct wm_what {
+    void (*describe)(const void *of, struct rt_wait_note *n);
+    const void *of;
+};
+#define WM_WHAT_CALL ((struct wm_what){ 0 })
+
 /* A thread's wait: lives on its stack. */
 struct wm_wait {
     bool (*ready)(void *arg); /* the wait has ended; called by any thread.  NULL: only the waiting
                                  thread can check */
     void *arg;
+    struct wm_what what;
     struct rt_idle idle;
     bool counted;               /* in domain->nawake */
     uint32_t limit_us;          /* of one sleep; 0: the safety net of wait.c */
     uint64_t look_ns, every_ns; /* when to look for processes that have ended, and how often */
+    uint64_t begin_ns;          /* of its first sleep; 0: it has not slept */
+    struct rt_wait_note *note;  /* the published description; NULL: none */
+    bool published;             /* ... or there was no free note */
+    uint32_t nunex;             /* unexpected messages when it was written */
 };
 bool wm_wait_done(void *done); /* `ready` of a done word */
-#define WM_WAIT_DONE(done) \
+#define WM_WAIT_REQ(r, of) \
     { \
-        .ready = wm_wait_done, .arg = (void *)(uintptr_t)(done) \
+        .ready = wm_wait_done, .arg = (void *)(uintptr_t)&(r)->done, .what = of \
     }
 
-/* Progress until *done is nonzero; yields the core and, when idle, sleeps.  Called and returns
- * under the lock. */
-void wm_domain_wait(struct wm_domain *d, const uint32_t *done);
+/* Progress until the request is done; yields the core and, when idle, sleeps.  Called and returns
+ * under the lock.  The second one is for a request that is part of something else. */
+void wm_domain_wait(struct wm_domain *d, const struct rt_req *r);
+void wm_domain_wait_as(struct wm_domain *d, const struct rt_req *r, struct wm_what what);
 /* Progress until ready(arg), which any thread may call, under the lock. */
-void wm_domain_until(struct wm_domain *d, bool (*ready)(void *arg), void *arg);
+void wm_domain_until(struct wm_domain *d, bool (*ready)(void *arg), void *arg,
+                     struct wm_what what);
 /* One idle step between polls, for a caller's own loop, which ends with wm_domain_left().  Lock as
  * above. */
 void wm_domain_idle(struct wm_domain *d, struct wm_wait *w);
 void wm_domain_sleep(struct wm_domain *d, struct wm_wait *w); /* without polls: at once */
-void wm_domain_left(struct wm_domain *d, struct wm_wait *w);
+void wm_domain_leave(struct wm_domain *d, struct wm_wait *w); /* after an idle step */
+static inline void wm_domain_left(struct wm_domain *d, struct wm_wait *w)
+{
+    if (rt_unlikely(w->counted))
+        wm_domain_leave(d, w);
+}
 /* The descriptors that wake a sleeper beside its bell, at most WM_BTL_MAX.  Each transport prepares
  * for the sleep and may shorten it.  -1: one of them has work already.  Under the lock; one
  * wm_progress() must follow before the sleep. */

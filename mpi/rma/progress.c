@@ -2,6 +2,7 @@
 /* How calls wait: until a condition is met, or a process of the window has gone.  Also what makes a
  * window one of the domain's tasks while it has something that waits; the task is in windows.c. */
 #include "mpi/rma/progress.h"
+#include "mpi/p2p/describe.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/send.h"
 #include "mpi/p2p/wait.h"
@@ -40,6 +41,7 @@ void wm_rma_pump_need(struct wm_rma *r)
 
 struct wait {
     struct wm_rma *r;
+    const struct wm_rma_target *t; /* the one that is waited for; NULL: not one */
     bool (*cond)(void *arg);
     void *arg;
     unsigned npolls;
@@ -82,16 +84,36 @@ int wm_rma_dead(const struct wm_rma *r)
 
 unsigned wm_rma_nwaits;
 
-int wm_rma_until(struct wm_rma *r, bool (*cond)(void *arg), void *arg)
+static void describe(const void *of, struct rt_wait_note *n)
 {
-    struct wait w = { .r = r, .cond = cond, .arg = arg, .nsleeps = r->dom->stats.sleeps };
+    const struct wait *w = of;
+    const struct wm_rma *r = w->r;
+    if (!w->t && r->barrier.req.ops && !rt_req_done(&r->barrier.req)) {
+        wm_describe_request(&r->barrier.req, n);
+        return;
+    }
+    wm_describe_one(n, r->comm,
+                    wm_describe_item(RT_WAIT_TARGET, r->comm, w->t ? w->t->rank : MPI_PROC_NULL,
+                                     0, 0));
+}
+
+static int until(struct wm_rma *r, const struct wm_rma_target *t, bool (*cond)(void *arg),
+                 void *arg)
+{
+    struct wait w = { .r = r, .t = t, .cond = cond, .arg = arg };
+    w.nsleeps = r->dom->stats.sleeps;
     if (cond(arg))
         return MPI_SUCCESS;
     wm_rma_nwaits++;
-    wm_domain_until(r->dom, wait_ended, &w);
+    wm_domain_until(r->dom, wait_ended, &w, (struct wm_what){ describe, &w });
     if (cond(arg))
         return MPI_SUCCESS;
     return wm_rma_dead(r);
+}
+
+int wm_rma_until(struct wm_rma *r, bool (*cond)(void *arg), void *arg)
+{
+    return until(r, NULL, cond, arg);
 }
 
 struct target_wait {
@@ -109,7 +131,7 @@ static bool target_met(void *arg)
 int wm_rma_wait(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond)
 {
     struct target_wait w = { r, t, cond };
-    return wm_rma_until(r, target_met, &w);
+    return until(r, t, target_met, &w);
 }
 
 int wm_rma_wait_near(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond)

@@ -8,6 +8,7 @@
 #include "mpi/core/comm.h"
 #include "mpi/core/commnew.h"
 #include "mpi/core/life.h"
+#include "mpi/p2p/describe.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
@@ -623,10 +624,11 @@ int wm_xstream_await(struct wm_xstream_comm *s, struct rt_req *r)
     uint32_t word = 0;
     struct wm_msg m = failure_message(s, &word, MPI_ANY_SOURCE);
     if (rt_req_done(r) || !is_async(s) || (!a.failure && wm_p2p_irecv(&m, &a.failure) < 0)) {
-        wm_domain_wait(d, &r->done);
+        wm_domain_wait(d, r);
         return 0;
     }
-    wm_domain_until(d, has_come, &a);
+    wm_domain_until(d, has_come, &a,
+                    (struct wm_what){ wm_describe_request, r });
     bool failed = s->broken || rt_req_done(a.failure), came = rt_req_done(r);
     if (!s->failure)
         forget(a.failure);
@@ -634,7 +636,7 @@ int wm_xstream_await(struct wm_xstream_comm *s, struct rt_req *r)
         wm_xstream_broken(s);
     if (!came) {
         r->ops->cancel(r);
-        wm_domain_wait(d, &r->done); /* returns at once, except for a matched receive */
+        wm_domain_wait(d, r); /* returns at once, except for a matched receive */
     }
     return r->status.cancelled ? -RT_EREMOTE : 0;
 }

@@ -49,7 +49,7 @@ static void task_that_goes_on_before_the_sleep(void)
     struct late t = { .task = { .step = late_step }, .out = 7 };
     rt_lock(&comm.dom->lock);
     wm_domain_add_task(comm.dom, &t.task);
-    wm_domain_wait(comm.dom, &t.task.req.done);
+    wm_domain_wait(comm.dom, &t.task.req);
     rt_unlock(&comm.dom->lock);
     CHECK(t.begun);
     CHECK_EQ(t.in, 7);
