@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What starts jobs.  It needs the runtime only.
 bin_PROGRAMS += mpirun
-mpirun_SOURCES = $(both_sources) \
+mpirun_SOURCES = $(both_sources) $(collect_sources) launcher/mpirun/hang.h launcher/mpirun/hang.c \
 	launcher/options/options.h launcher/options/options.c launcher/options/parse.h launcher/options/parse.c \
 	launcher/options/policy.c launcher/options/pingjob.c launcher/options/hosts.h launcher/options/hosts.c \
 	launcher/options/hostlist.c launcher/options/hostfile.c launcher/options/allocation.c \
@@ -52,6 +52,7 @@ both_sources = $(abi_sources) launcher/job.h launcher/job.c \
 # Why a job makes no progress.
 explain_sources = launcher/explain/explain.h launcher/explain/wait.c launcher/explain/graph.h launcher/explain/graph.c \
 	launcher/explain/judge.c launcher/explain/print.c launcher/explain/json.c
+collect_sources = $(explain_sources) $(stack_sources) launcher/explain/collect.h launcher/explain/collect.c
 
 # The compiler wrapper: one script; its names are links to it.
 bin_SCRIPTS += mpicc weft-mod
@@ -87,7 +88,7 @@ uninstall-launcher-links:
 
 # weft_info looks at every layer, so it links the archive, not the library, whose inside is hidden.
 bin_PROGRAMS += weft_info
-weft_info_SOURCES = $(abi_sources) launcher/info/abi.c launcher/info/info.h launcher/info/job.h launcher/info/main.c launcher/info/job.c launcher/info/paths.c \
+weft_info_SOURCES = $(abi_sources) $(collect_sources) launcher/info/running.c launcher/info/abi.c launcher/info/info.h launcher/info/job.h launcher/info/main.c launcher/info/job.c launcher/info/paths.c \
 	launcher/info/coll.c launcher/info/coll_gpu.c launcher/info/doctor.c launcher/info/tool.c launcher/info/gpus.h launcher/info/gpus.c launcher/info/predictions.c \
 	launcher/info/nvml.c launcher/info/ipc_trial.c launcher/info/doctor_gpu.c launcher/info/net.c launcher/info/io.c launcher/info/rma.c
 weft_info_SOURCES += $(stack_sources)

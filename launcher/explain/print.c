@@ -176,7 +176,7 @@ static void print_comm(FILE *f, const struct rt_wait_comm *c, bool brief)
 static void print_item(FILE *f, const struct rt_wait_item *item, const char *peer, bool brief)
 {
     char size[32];
-    if (item->kind == RT_WAIT_TARGET)
+    if (item->kind == RT_WAIT_TARGET && item->world != RT_WAIT_NOBODY)
         fprintf(f, " for %s", peer);
     if (item->kind != RT_WAIT_RECV && item->kind != RT_WAIT_SEND && item->kind != RT_WAIT_PROBE)
         return;

@@ -114,22 +114,22 @@ void explain_process_read(pid_t pid, pid_t tid, struct explain_process *out)
     case '\0':
         break;
     case 'R':
-        out->state = EXPLAIN_RUNNING;
+        out->state = PROCESS_RUNNING;
         break;
     case 'T':
-        out->state = EXPLAIN_STOPPED;
+        out->state = PROCESS_STOPPED;
         break;
     case 't':
-        out->state = EXPLAIN_TRACED;
+        out->state = PROCESS_TRACED;
         break;
     case 'Z':
     case 'X':
-        out->state = EXPLAIN_ZOMBIE;
+        out->state = PROCESS_ZOMBIE;
         break;
     default:
         read_call(pid, first, out->call, sizeof out->call);
-        out->state = *out->call && !strstr(out->call, "nanosleep") ? EXPLAIN_BLOCKED
-                                                                   : EXPLAIN_SLEEPING;
+        out->state = *out->call && !strstr(out->call, "nanosleep") ? PROCESS_BLOCKED
+                                                                   : PROCESS_SLEEPING;
     }
 }
 

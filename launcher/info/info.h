@@ -18,6 +18,7 @@ int info_io(const char *path);     /* io.c: the file system of a file, access to
 int info_abi(const char *program); /* abi.c: the MPI for which a program was built */
 int info_rma(const char *self);    /* rma.c: paths of one-sided communication */
 int info_net(bool verbose);        /* net.c: transports between hosts */
+int info_job(long pid, const char *json); /* running.c: what ranks wait for; pid 0: all jobs */
 int info_doctor(void);             /* doctor.c: what limits the speed */
 
 /* Prints a line of the doctor; `advice` is printed if the finding is not good. */

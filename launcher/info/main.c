@@ -24,6 +24,9 @@ struct request {
     const char *self;
     const char *io;      /* file or folder of --io */
     const char *program; /* of --abi; NULL: none */
+    bool job;            /* --job, of process `pid`; 0: all jobs */
+    long pid;
+    const char *json; /* file of --json; NULL: none */
 };
 
 static int show_version(const struct request *q)
@@ -152,7 +155,8 @@ static void help(FILE *f)
           f);
     for (int i = 0; i < NSECTIONS; i++)
         fprintf(f, "  --%-10s %s\n", sections[i].name, sections[i].help);
-    fputs("  --all        all of these\n  -v           more detail\n"
+    fputs("  --all        all of these\n  --job [PID]  what the ranks of running jobs on this host "
+          "wait for; PID of an mpirun or a rank\n  --json FILE  the same as JSON, with --job\n  -v           more detail\n"
           "  --help       print this help\n\n"
           "Without a section: version, settings and doctor.\n",
           f);
@@ -184,6 +188,25 @@ static int usage(const char *word)
     else
         fprintf(stderr, "weft_info: unknown option %s; weft_info --help lists all\n", word);
     return 2;
+}
+
+/* --job and --json, which stand alone: the words used; 0: another one; -1: wrong. */
+static int parse_job(int argc, char **argv, int i, struct request *q)
+{
+    const char *word = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL;
+    char *end;
+    if (!strncmp(word, "--job", 5)) {
+        const char *pid = word[5] == '=' ? word + 6 : next && *next != '-' ? next : NULL;
+        q->job = true;
+        if (!pid)
+            return word[5] ? -1 : 1;
+        q->pid = strtol(pid, &end, 10);
+        return *end || q->pid <= 0 || (word[5] && word[5] != '=') ? -1 : 1 + (pid == next);
+    }
+    if (strncmp(word, "--json", 6))
+        return 0;
+    q->json = word[6] == '=' ? word + 7 : next;
+    return !q->json || (word[6] && word[6] != '=') ? -1 : 1 + (q->json == next);
 }
 
 /* Bit of each requested section; -1: unknown word. */
@@ -236,6 +259,13 @@ int main(int argc, char **argv)
             help(stdout);
             return 0;
         }
+        int used = parse_job(argc, argv, i, &q);
+        if (used < 0)
+            return usage(argv[i]);
+        if (used) {
+            i += used - 1;
+            continue;
+        }
         int bits = parse_word(argv[i], &q);
         if (bits < 0)
             return usage(argv[i]);
@@ -245,6 +275,16 @@ int main(int argc, char **argv)
         if (!strcmp(argv[i], "--abi") && i + 1 < argc && *argv[i + 1] != '-')
             q.program = argv[++i];
     }
+    if (q.json && !q.job) {
+        fprintf(stderr, "weft_info: --json FILE needs --job\n");
+        return 2;
+    }
+    if (q.job && wanted) {
+        fprintf(stderr, "weft_info: --job stands alone\n");
+        return 2;
+    }
+    if (q.job)
+        return rt_cfg_load() < 0 ? 1 : info_job(q.pid, q.json);
     if (!wanted)
         wanted = 1 << 0 | 1 << 1 | 1 << (NSECTIONS - 1);
     if (rt_cfg_load() < 0)

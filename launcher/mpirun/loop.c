@@ -10,6 +10,7 @@
 #include "launcher/mpirun/family.h"
 #include "launcher/mpirun/head.h"
 #include "launcher/mpirun/forward.h"
+#include "launcher/mpirun/hang.h"
 #include "launcher/mpirun/loop.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -113,6 +114,9 @@ static void read_signals(struct loop *l)
         case SIGTSTP:
             suspend(l);
             break;
+        case SIGQUIT:
+            launch_hang_explain(l->job);
+            break;
         case SIGUSR1:
         case SIGUSR2:
         case SIGCONT:
@@ -132,6 +136,7 @@ static void check_time(struct loop *l)
     uint64_t now = rt_now_ns();
 
     if (l->timeout_at_ns && now >= l->timeout_at_ns && !job->ending) {
+        launch_hang_explain(job);
         launch_report(
             job, "the job did not end within %d s (--timeout); ending its %d rank%s; exit code %d",
             job->opts->timeout_s, job->nrunning, job->nrunning == 1 ? "" : "s",
@@ -139,6 +144,7 @@ static void check_time(struct loop *l)
         launch_end_begin(job, LAUNCH_EXIT_TIMEOUT);
         family_end_all(job, false);
     }
+    launch_hang_step(job);
     launch_look_loaded(job, launch_end_event);
     launch_end_check(job);
     if (job->ending && !job->killed && job->nrunning && now >= job->kill_at_ns)
@@ -178,6 +184,8 @@ static int poll_timeout(const struct loop *l)
         ms = sooner(ms, rt_now_ns() + (uint64_t)head_timeout_ms(l->job->head) * 1000000);
     if (l->job->look_at_ns && l->job->nrunning)
         ms = sooner(ms, l->job->look_at_ns);
+    if (launch_hang_at_ns(l->job))
+        ms = sooner(ms, launch_hang_at_ns(l->job));
     if (family_step_at_ns(l->job))
         ms = sooner(ms, family_step_at_ns(l->job));
     if (l->linger_until_ns && !family_active(l->job))

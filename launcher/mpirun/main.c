@@ -13,6 +13,7 @@
 #include "launcher/mpirun/family.h"
 #include "launcher/mpirun/head.h"
 #include "launcher/mpirun/forward.h"
+#include "launcher/mpirun/hang.h"
 #include "launcher/mpirun/loop.h"
 #include "launcher/options/assign.h"
 #include "launcher/options/parse.h"
@@ -64,16 +65,18 @@ static int save_environment(struct launch_list *saved)
 }
 
 /* Makes signals readable.  Signals that were ignored when mpirun was started (nohup) stay ignored,
- * except SIGINT: shells without job control, as in scripts, ignore it in background jobs, where
- * users of other mpiruns expect it to end the job.  Called before PMIx starts its thread, which
+ * except SIGINT and SIGQUIT: shells without job control, as in scripts, ignore them in background
+ * jobs, where users of other mpiruns expect SIGINT to end the job.  Called before PMIx starts its thread, which
  * inherits the mask. */
 static int open_signals(void)
 {
-    static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT };
+    static const int wanted[] = { SIGINT,  SIGQUIT, SIGTERM, SIGHUP,
+                                  SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT };
     struct sigaction now;
     sigset_t set;
 
     signal(SIGINT, SIG_DFL);
+    signal(SIGQUIT, SIG_DFL);
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
@@ -154,6 +157,7 @@ static int run(struct launch_job *job)
     if (!code && job->opts->display.verbose)
         launch_report(job, "started %d ranks, job %s", job->n, job->nspace);
     code = launch_loop(job, signal_fd);
+    launch_hang_fini(job);
     launch_remove_files(segment); /* the files exist if the job ended before its last rank
                                    * attached */
     launch_guard_stop();

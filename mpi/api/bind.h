@@ -26,6 +26,10 @@
 #define WM_WEAK(name) \
     extern __typeof__(P##name) name __attribute__((weak, alias("P" #name), visibility("default")))
 
+/* After a call that could otherwise become a jump: a wait in it finds the name of the MPI procedure
+ * on the stack (runtime/base/frames.h). */
+#define WM_STAYS_ON_STACK() __asm__ volatile("")
+
 /* MPI_BOTTOM, MPI_IN_PLACE and MPI_BUFFER_AUTOMATIC are the addresses 0, 1 and 2; of these only
  * MPI_BOTTOM may hold data, and only for a derived datatype, whose displacements may be addresses.
  * `t` NULL: bytes. */

@@ -162,7 +162,7 @@ def quick(table, proc, text):
         text = "\n".join(wrap("    " + x) for x in second) + "\n" + text
     full = wrap("static WM_NOINLINE " + proc.prototype("P").replace("PMPI_", "full_"))
     lines = ["if (rt_likely(%s(%s)))" % (attempt, args), "    return MPI_SUCCESS;"]
-    lines.append("return full_%s(%s);" % (proc.name[4:], args))
+    lines += ["int err = full_%s(%s);" % (proc.name[4:], args), "WM_STAYS_ON_STACK();", "return err;"]
     return "\n%s\n{\n%s\n}\n" % (full, text), (head, "\n".join(wrap("    " + x) for x in lines))
 
 

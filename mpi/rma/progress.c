@@ -2,6 +2,7 @@
 /* How calls wait: until a condition is met, or a process of the window has gone.  Also what makes a
  * window one of the domain's tasks while it has something that waits; the task is in windows.c. */
 #include "mpi/rma/progress.h"
+#include <stdio.h>
 #include "mpi/p2p/describe.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/send.h"
@@ -84,6 +85,14 @@ int wm_rma_dead(const struct wm_rma *r)
 
 unsigned wm_rma_nwaits;
 
+uint32_t wm_rma_ncompleted(const struct wm_rma *r)
+{
+    uint32_t n = r->epoch.ncompleted - r->epoch.nwaited_for;
+    for (int i = 0; i < r->shared.nmembers; i++)
+        n += rt_load_acquire(&r->shared.ctl->from[r->shared.members[i]].completes);
+    return n;
+}
+
 static void describe(const void *of, struct rt_wait_note *n)
 {
     const struct wait *w = of;
@@ -95,6 +104,14 @@ static void describe(const void *of, struct rt_wait_note *n)
     wm_describe_one(n, r->comm,
                     wm_describe_item(RT_WAIT_TARGET, r->comm, w->t ? w->t->rank : MPI_PROC_NULL,
                                      0, 0));
+    snprintf(n->comm.name, sizeof n->comm.name, "%.*s", (int)sizeof n->comm.name - 1,
+             r->win->name[0] ? r->win->name : "window");
+    /* Only the number of completions is known, not which ones. */
+    if (!w->t && r->epoch.exposed && !wm_rma_ncompleted(r)) {
+        n->nreqs = (uint32_t)r->epoch.nexposed;
+        for (int i = 0; i < r->epoch.nexposed && i < RT_ACTIVITY_REQS; i++)
+            n->reqs[i] = wm_describe_item(RT_WAIT_TARGET, r->comm, r->epoch.first_exposed[i], 0, 0);
+    }
 }
 
 static int until(struct wm_rma *r, const struct wm_rma_target *t, bool (*cond)(void *arg),

@@ -20,6 +20,8 @@ int wm_rma_wait_near(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *con
 int wm_rma_until(struct wm_rma *r, bool (*cond)(void *arg), void *arg);
 /* Until wm_rma_ready(). */
 int wm_rma_await_ready(struct wm_rma *r, struct wm_rma_target *t);
+/* Origins that have completed their access epoch since MPI_Win_post. */
+uint32_t wm_rma_ncompleted(const struct wm_rma *r);
 int wm_rma_dead(const struct wm_rma *r); /* the error class of that, with its text */
 /* Waits so far, in any window: the helper leaves progress to a program that waits again and again.
  */

@@ -10,6 +10,7 @@
 #include "mpi/p2p/domain.h"
 #include "mpi/p2p/resolve.h"
 #include "mpi/rma/ctl.h"
+#include "runtime/mem/activity.h"
 #include "runtime/mem/share.h"
 
 struct wm_rma_target;
@@ -52,6 +53,7 @@ struct wm_rma_epoch {
     int few[WM_RMA_FEW];
     int nstarted;
     int nexposed;         /* ranks of the group of MPI_Win_post */
+    int first_exposed[RT_ACTIVITY_REQS]; /* the first of these, to describe a wait */
     uint32_t ncompleted;  /* completions by messages so far */
     uint32_t nwaited_for; /* completions of earlier exposure epochs, of either kind */
 };

@@ -259,6 +259,8 @@ int wm_api_win_post(struct wm_group *group, int assert, struct wm_win *win)
     if (!err) {
         r->epoch.exposed = true;
         r->epoch.nexposed = group->size;
+        for (int i = 0; i < group->size && i < RT_ACTIVITY_REQS; i++)
+            r->epoch.first_exposed[i] = ranks[i];
         if (r->epoch.access == WM_ACCESS_OPEN)
             r->epoch.access = WM_ACCESS_NONE;
         for (int i = 0; i < group->size && !(assert &MPI_MODE_NOCHECK); i++)
@@ -272,10 +274,7 @@ int wm_api_win_post(struct wm_group *group, int assert, struct wm_win *win)
 static bool all_completed(struct wm_rma *r, struct wm_rma_target *t)
 {
     (void)t;
-    uint32_t n = r->epoch.ncompleted - r->epoch.nwaited_for;
-    for (int i = 0; i < r->shared.nmembers; i++)
-        n += rt_load_acquire(&r->shared.ctl->from[r->shared.members[i]].completes);
-    return n >= (uint32_t)r->epoch.nexposed;
+    return wm_rma_ncompleted(r) >= (uint32_t)r->epoch.nexposed;
 }
 
 static void unexpose(struct wm_rma *r)

@@ -115,7 +115,7 @@ static struct explain_process reading(pid_t pid, pid_t tid)
 }
 
 /* A child reports shortly before it is in that state. */
-static struct explain_process reach(pid_t pid, enum explain_state state)
+static struct explain_process reach(pid_t pid, enum process_state state)
 {
     struct explain_process p = reading(pid, 0);
     for (int i = 0; i < 10000 && p.state != state; i++, p = reading(pid, 0))
@@ -190,7 +190,7 @@ static void place_of_a_stack(void)
     char text[4096], few[64];
     uint64_t stack[32];
     pid_t pid = begin(user_function);
-    reach(pid, EXPLAIN_BLOCKED);
+    reach(pid, PROCESS_BLOCKED);
     int n = opens(&s, pid) ? walk(&s, pid, stack, 32) : 0;
     if (n) {
         CHECK(explain_place_find(&s, stack, n, &p));
@@ -201,7 +201,7 @@ static void place_of_a_stack(void)
         explain_place_text(&s, stack, n, few, sizeof few);
         CHECK(strlen(few) < sizeof few && !strncmp(few, text, strlen(few)));
         CHECK_EQ(walk(&s, pid, stack, 2), 2);
-        reach(pid, EXPLAIN_BLOCKED); /* it runs on */
+        reach(pid, PROCESS_BLOCKED); /* it runs on */
     }
     explain_source_close(&s);
     end(pid);
@@ -246,10 +246,10 @@ static void blocked(void)
     pid_t pid = begin(user_function);
     /* "read", or a function of the kernel where the system call is hidden, or nothing. */
     struct explain_process before = reading(pid, 0);
-    for (int i = 0; i < 10000 && before.state == EXPLAIN_RUNNING; i++, before = reading(pid, 0))
+    for (int i = 0; i < 10000 && before.state == PROCESS_RUNNING; i++, before = reading(pid, 0))
         usleep(1000);
-    CHECK_MSG(before.state == EXPLAIN_BLOCKED ? strstr(before.call, "read") != NULL
-                                              : before.state == EXPLAIN_SLEEPING && !*before.call,
+    CHECK_MSG(before.state == PROCESS_BLOCKED ? strstr(before.call, "read") != NULL
+                                              : before.state == PROCESS_SLEEPING && !*before.call,
               "state %d, call %s", before.state, before.call);
     CHECK_EQ(before.nthreads, 1);
     CHECK_EQ(before.nrunning, 0);
@@ -268,7 +268,7 @@ static void check_computes(pid_t pid, pid_t tid)
         usleep(10000);
         after = reading(pid, tid);
     }
-    CHECK_EQ(after.state, EXPLAIN_RUNNING);
+    CHECK_EQ(after.state, PROCESS_RUNNING);
     CHECK((double)(after.cpu_ns - before.cpu_ns) > 0.5 * (double)watch_own(w));
     CHECK(explain_process_share(&before, &after) > 0);
 }
@@ -286,7 +286,7 @@ static void computing(void)
 static void computing_thread(void)
 {
     pid_t pid = begin(compute_beside);
-    CHECK_EQ(reach(pid, EXPLAIN_BLOCKED).nthreads, 2); /* the main thread, in pthread_join() */
+    CHECK_EQ(reach(pid, PROCESS_BLOCKED).nthreads, 2); /* the main thread, in pthread_join() */
     CHECK_EQ(reading(pid, 0).nrunning, 1);
     check_computes(pid, shown->tid);
     struct watch w = watch_begin();
@@ -303,16 +303,16 @@ static void stopped(void)
     struct explain_source s;
     uint64_t stack[32];
     pid_t pid = begin(user_function);
-    reach(pid, EXPLAIN_BLOCKED);
+    reach(pid, PROCESS_BLOCKED);
     kill(pid, SIGSTOP);
-    reach(pid, EXPLAIN_STOPPED);
+    reach(pid, PROCESS_STOPPED);
     if (opens(&s, pid))
         walk(&s, pid, stack, 32);
     explain_source_close(&s);
     usleep(10000);
-    reach(pid, EXPLAIN_STOPPED); /* still */
+    reach(pid, PROCESS_STOPPED); /* still */
     kill(pid, SIGCONT);
-    reach(pid, EXPLAIN_BLOCKED);
+    reach(pid, PROCESS_BLOCKED);
     end(pid);
 }
 
@@ -321,14 +321,14 @@ static void ended(void)
     struct explain_source s;
     uint64_t stack[4];
     pid_t pid = begin(end_at_once);
-    reach(pid, EXPLAIN_ZOMBIE);
+    reach(pid, PROCESS_ZOMBIE);
     int err = explain_source_open(&s, pid, EXPLAIN_DW_SO);
     if (!err)
         CHECK(explain_source_stack(&s, pid, stack, 4) < 0);
     CHECK(s.why[0]);
     explain_source_close(&s);
     CHECK_EQ(waitpid(pid, NULL, 0), pid); /* its status is still there */
-    CHECK_EQ(reading(pid, 0).state, EXPLAIN_GONE);
+    CHECK_EQ(reading(pid, 0).state, PROCESS_GONE);
     err = explain_source_open(&s, pid, EXPLAIN_DW_SO);
     CHECK(err == -RT_ENOENT || err == -RT_ENOTSUP);
     CHECK(s.why[0]);
@@ -368,7 +368,7 @@ static void check_hidden(void)
     CHECK(err == -RT_EPERM || err == -RT_ENOTSUP);
     CHECK(strstr(s.why, err == -RT_EPERM ? "not dumpable" : "libdw1"));
     struct explain_process p = reading(pid, 0);
-    CHECK(p.state == EXPLAIN_SLEEPING || p.state == EXPLAIN_RUNNING || p.state == EXPLAIN_BLOCKED);
+    CHECK(p.state == PROCESS_SLEEPING || p.state == PROCESS_RUNNING || p.state == PROCESS_BLOCKED);
     end(pid);
 }
 
