@@ -37,8 +37,6 @@ weft_exec_LDADD = libweft_rt.la
 # The states of processes and their places in the sources.
 stack_sources = launcher/explain/dw.h launcher/explain/dw.c launcher/explain/process.h launcher/explain/process.c \
 	launcher/explain/place.h launcher/explain/place.c
-mpirun_SOURCES += $(stack_sources)
-weftd_SOURCES += $(stack_sources)
 
 # What mpirun and its agents share.
 both_sources = $(abi_sources) launcher/job.h launcher/job.c \
@@ -91,7 +89,6 @@ bin_PROGRAMS += weft_info
 weft_info_SOURCES = $(abi_sources) $(collect_sources) launcher/info/running.c launcher/info/abi.c launcher/info/info.h launcher/info/job.h launcher/info/main.c launcher/info/job.c launcher/info/paths.c \
 	launcher/info/coll.c launcher/info/coll_gpu.c launcher/info/doctor.c launcher/info/tool.c launcher/info/gpus.h launcher/info/gpus.c launcher/info/predictions.c \
 	launcher/info/nvml.c launcher/info/ipc_trial.c launcher/info/doctor_gpu.c launcher/info/net.c launcher/info/io.c launcher/info/rma.c
-weft_info_SOURCES += $(stack_sources)
 weft_info_LDADD = libweft_core.la libweft_rt.la
 
 # What mpirun --ping starts.  It names the transport of each pair, so it links the archive as well.

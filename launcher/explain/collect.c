@@ -31,7 +31,7 @@ struct explain_pages {
         bool read;
         pid_t pid; /* of the process in MPI; 0: unknown */
         struct rt_activity page;
-    } *ranks;
+    } * ranks;
 };
 
 struct text { /* what struct explain_rank and explain_wait point to */
@@ -278,8 +278,8 @@ static uint64_t stack_key(const char *call, const uint64_t *stack, int n)
     return h;
 }
 
-static void look_up(struct explain_picture *p, pid_t pid, uint64_t key, const uint64_t *stack, int n,
-                    char *place, size_t len, char *function, size_t flen)
+static void look_up(struct explain_picture *p, pid_t pid, uint64_t key, const uint64_t *stack,
+                    int n, char *place, size_t len, char *function, size_t flen)
 {
     struct explain_source s;
     struct explain_place at;

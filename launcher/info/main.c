@@ -156,7 +156,8 @@ static void help(FILE *f)
     for (int i = 0; i < NSECTIONS; i++)
         fprintf(f, "  --%-10s %s\n", sections[i].name, sections[i].help);
     fputs("  --all        all of these\n  --job [PID]  what the ranks of running jobs on this host "
-          "wait for; PID of an mpirun or a rank\n  --json FILE  the same as JSON, with --job\n  -v           more detail\n"
+          "wait for; PID of an mpirun or a rank\n  --json FILE  the same as JSON, with "
+          "--job\n  -v           more detail\n"
           "  --help       print this help\n\n"
           "Without a section: version, settings and doctor.\n",
           f);

@@ -56,7 +56,7 @@ static int show(pid_t pid, FILE *json)
 /* The program of a process of this user: "mpirun"; "": unknown. */
 static const char *program_of(const char *pid, char to[PATH_MAX])
 {
-    char path[64];
+    char path[NAME_MAX + 16];
     struct stat st;
     snprintf(path, sizeof path, "/proc/%s", pid);
     if (stat(path, &st) < 0 || st.st_uid != geteuid())
@@ -76,8 +76,8 @@ static int show_all(FILE *json)
     char to[PATH_MAX];
     int njobs = 0;
     while (dir && (e = readdir(dir))) {
-        const char *program =
-            e->d_name[0] >= '1' && e->d_name[0] <= '9' ? program_of(e->d_name, to) : "";
+        const char *program = e->d_name[0] >= '1' && e->d_name[0] <= '9' ? program_of(e->d_name, to)
+                                                                         : "";
         struct explain_known *known;
         if (strcmp(program, "mpirun") && strcmp(program, "weftd"))
             continue;

@@ -79,8 +79,8 @@ static void explain(struct launch_job *job, double seconds)
 {
     struct launch_hang *h = job->hang;
     struct explain_verdict v;
-    struct explain_picture *p =
-        explain_picture_take(h->pages, h->known, job->host, job->total ? job->total : job->n);
+    struct explain_picture *p = explain_picture_take(h->pages, h->known, job->host,
+                                                     job->total ? job->total : job->n);
     if (!p)
         return;
     struct explain_job *picture = explain_picture_job(p);

@@ -66,8 +66,8 @@ static int save_environment(struct launch_list *saved)
 
 /* Makes signals readable.  Signals that were ignored when mpirun was started (nohup) stay ignored,
  * except SIGINT and SIGQUIT: shells without job control, as in scripts, ignore them in background
- * jobs, where users of other mpiruns expect SIGINT to end the job.  Called before PMIx starts its thread, which
- * inherits the mask. */
+ * jobs, where users of other mpiruns expect SIGINT to end the job.  Called before PMIx starts its
+ * thread, which inherits the mask. */
 static int open_signals(void)
 {
     static const int wanted[] = { SIGINT,  SIGQUIT, SIGTERM, SIGHUP,

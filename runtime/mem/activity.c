@@ -50,10 +50,7 @@ void rt_activity_change(struct rt_wait_note *n)
     rt_fence(); /* the odd version before the content */
 }
 
-void rt_activity_publish(struct rt_wait_note *n)
-{
-    rt_store_release(&n->version, n->version + 1);
-}
+void rt_activity_publish(struct rt_wait_note *n) { rt_store_release(&n->version, n->version + 1); }
 
 void rt_activity_end(struct rt_wait_note *n, uint64_t now_ns)
 {

@@ -41,11 +41,11 @@ enum rt_wait_kind {
 
 /* One message or request. */
 struct rt_wait_item {
-    uint32_t kind;  /* enum rt_wait_kind */
-    uint32_t ctx;   /* of its communicator */
-    int32_t peer;   /* rank in the communicator; MPI_ANY_SOURCE as the ABI has it */
-    int32_t world;  /* the same process as a rank of the job, or RT_WAIT_... */
-    int32_t tag;    /* MPI_ANY_TAG as the ABI has it */
+    uint32_t kind; /* enum rt_wait_kind */
+    uint32_t ctx;  /* of its communicator */
+    int32_t peer;  /* rank in the communicator; MPI_ANY_SOURCE as the ABI has it */
+    int32_t world; /* the same process as a rank of the job, or RT_WAIT_... */
+    int32_t tag;   /* MPI_ANY_TAG as the ABI has it */
     uint32_t pad;
     int64_t nbytes; /* of a receive: of its buffer */
 };
@@ -68,14 +68,14 @@ struct rt_wait_note {
     uint64_t since_ns;  /* the wait's begin; 0: the note is free */
     uint64_t polled_ns; /* 0: a wait.  Else a loop of calls that poll, such as MPI_Iprobe, and this
                          * is the time of its last look: the loop may have ended since then */
-    char call[32];     /* the MPI procedure: "MPI_Recv"; "": unknown */
+    char call[32];      /* the MPI procedure: "MPI_Recv"; "": unknown */
     struct rt_wait_item item;
     struct rt_wait_comm comm;
     /* RT_WAIT_COLL: the position in the communicator's sequence of collectives.  Ranks of one
      * communicator that wait at equal numbers are in the same call, or ought to be. */
     uint64_t number;
-    char what[20]; /* kind of collective, "allreduce" */
-    int32_t root;  /* rank in the communicator; -1: none */
+    char what[20];  /* kind of collective, "allreduce" */
+    int32_t root;   /* rank in the communicator; -1: none */
     uint32_t nreqs; /* unfinished requests of the wait, of which `reqs` names the first */
     uint32_t nunex; /* unexpected messages of the process */
     struct rt_wait_item reqs[RT_ACTIVITY_REQS], unex[RT_ACTIVITY_UNEX];
@@ -86,14 +86,14 @@ struct rt_wait_note {
     uint64_t stack[RT_ACTIVITY_STACK];
 };
 
-struct rt_activity { /* a page of the node segment */
-    uint32_t rank;   /* of the job */
-    uint32_t pid;    /* 0: not in the pid namespace of the reader */
-    uint32_t state;  /* set by rt_activity_read(): `alive` of the rank's bell (segment.h) */
-    uint32_t nhidden;    /* waits now that have found no free note */
-    uint64_t nwaits;     /* published waits that have ended */
-    uint64_t left_ns;    /* when the last of these ended */
-    char last_call[32];  /* its procedure */
+struct rt_activity {    /* a page of the node segment */
+    uint32_t rank;      /* of the job */
+    uint32_t pid;       /* 0: not in the pid namespace of the reader */
+    uint32_t state;     /* set by rt_activity_read(): `alive` of the rank's bell (segment.h) */
+    uint32_t nhidden;   /* waits now that have found no free note */
+    uint64_t nwaits;    /* published waits that have ended */
+    uint64_t left_ns;   /* when the last of these ended */
+    char last_call[32]; /* its procedure */
     uint64_t counters[RT_ACTIVITY_COUNTERS]; /* of operations and bytes (mpi/p2p/stats.h): any
                                               * change is progress */
     _Alignas(1024) struct rt_wait_note notes[RT_ACTIVITY_NOTES];
