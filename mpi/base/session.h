@@ -13,7 +13,7 @@ struct wm_session {
     struct rt_obj obj;
     bool closed;          /* MPI_Session_finalize was called: the handle is stale */
     int thread_level;     /* the granted level */
-    struct wm_errh *errh; /* referenced; changed under the lock of session.c */
+    struct wm_errh *errh; /* referenced; wm_errh_set() changes it */
     struct wm_bbuf *bbuf; /* MPI_Session_attach_buffer; under the domain's lock */
     char kinds[256];      /* granted memory allocation kinds (MPI-5.0 section 11.4.3) */
 };

@@ -55,7 +55,7 @@ int wm_comm_prepare(struct wm_comm *parent, struct wm_group *group, struct wm_gr
             wm_comm_free(local);
         return err;
     }
-    c->errh = wm_comm_errh_ref(parent); /* inherited (MPI-5.0 section 9.3) */
+    c->errh = wm_errh_ref_of(&parent->errh); /* inherited (MPI-5.0 section 9.3) */
     c->notices = parent->notices;
     *out = c;
     return MPI_SUCCESS;

@@ -25,6 +25,7 @@ static struct wm_errh errors_abort = { .obj = { (uint32_t)(uintptr_t)MPI_ERRORS_
 static struct wm_errh errors_return = { .obj = { (uint32_t)(uintptr_t)MPI_ERRORS_RETURN, 1 },
                                         .kind = WM_ERRH_RETURN };
 struct wm_errh *wm_errh_predefined[8] = { NULL, &are_fatal, &errors_abort, &errors_return };
+static struct rt_lock lock = RT_LOCK_INIT; /* guards the handlers of all objects */
 struct rt_slab wm_errh_slab = RT_SLAB_ANYTIME(WM_ERRHANDLER, "error handler", struct wm_errh);
 
 /* One write(2), so that the output of several ranks does not mix. */
@@ -186,7 +187,7 @@ int wm_raise_comm(struct wm_comm *comm, int errcode, const char *call)
     if (c->file)
         wm_raise_file(c->file, errcode, call);
     else
-        raise_with(wm_comm_errh_ref(c), wm_comm_handle(c), errcode, call, where);
+        raise_with(wm_errh_ref_of(&c->errh), wm_comm_handle(c), errcode, call, where);
     if (held) {
         struct wm_domain *dom = held->dom;
         rt_lock(&dom->lock);
@@ -202,14 +203,14 @@ int wm_raise_win(struct wm_win *win, int errcode, const char *call)
     if (!win)
         return wm_raise_comm(NULL, errcode, call);
     snprintf(where, sizeof where, "window %s", win->name[0] ? win->name : "(unnamed)");
-    return raise_with(wm_win_errh_ref(win), wm_win_handle(win), errcode, call, where);
+    return raise_with(wm_errh_ref_of(&win->errh), wm_win_handle(win), errcode, call, where);
 }
 
 int wm_raise_session(struct wm_session *s, int errcode, const char *call)
 {
-    struct wm_errh *h = wm_session_errh_ref(s);
-    if (!h)
+    if (!s || rt_load_relaxed(&s->closed))
         return wm_raise_comm(NULL, errcode, call);
+    struct wm_errh *h = wm_errh_ref_of(&s->errh);
     if (h->kind == WM_ERRH_ABORT)
         fatal_alone(errcode, call, "a session");
     return raise_with(h, wm_session_handle(s), errcode, call, "a session");
@@ -251,13 +252,40 @@ void wm_errh_unref(struct wm_errh *e)
     rt_slab_free(&wm_errh_slab, e);
 }
 
-struct wm_errh *wm_comm_errh_ref(struct wm_comm *c)
+struct wm_errh *wm_errh_ref_of(struct wm_errh *const *place)
 {
-    rt_lock(&c->dom->lock);
-    struct wm_errh *e = c->errh;
-    wm_errh_ref(e);
-    rt_unlock(&c->dom->lock);
+    rt_lock(&lock);
+    struct wm_errh *e = *place;
+    if (e)
+        wm_errh_ref(e);
+    rt_unlock(&lock);
     return e;
+}
+
+int wm_errh_check(const struct wm_errh *e, enum wm_errh_kind kind)
+{
+    static const char *const objects[] = { [WM_ERRH_COMM] = "communicators",
+                                           [WM_ERRH_WIN] = "windows",
+                                           [WM_ERRH_FILE] = "files",
+                                           [WM_ERRH_SESSION] = "sessions" };
+    if (errh_predefined(e) || e->kind == kind)
+        return MPI_SUCCESS;
+    return wm_err(MPI_ERR_ARG, "the error handler was made for another class of object, not for %s",
+                  objects[kind]);
+}
+
+int wm_errh_set(struct wm_errh **place, enum wm_errh_kind kind, struct wm_errh *e)
+{
+    int err = wm_errh_check(e, kind);
+    if (err)
+        return err;
+    wm_errh_ref(e);
+    rt_lock(&lock);
+    struct wm_errh *old = *place;
+    *place = e;
+    rt_unlock(&lock);
+    wm_errh_unref(old);
+    return MPI_SUCCESS;
 }
 
 static int errh_create(enum wm_errh_kind kind, struct wm_errh **out)
@@ -305,25 +333,15 @@ int wm_api_session_create_errhandler(MPI_Session_errhandler_function *fn,
 
 int wm_api_comm_set_errhandler(struct wm_comm *comm, struct wm_errh *errhandler)
 {
-    if (errhandler->kind == WM_ERRH_WIN || errhandler->kind == WM_ERRH_FILE ||
-        errhandler->kind == WM_ERRH_SESSION)
-        return wm_err(
-            MPI_ERR_ARG,
-            "the error handler was made for another class of object, not for communicators");
-    wm_errh_ref(errhandler);
-    if (comm == wm_comm_self)
+    int err = wm_errh_set(&comm->errh, WM_ERRH_COMM, errhandler);
+    if (!err && comm == wm_comm_self)
         rt_store_relaxed(&self_chosen, true);
-    rt_lock(&comm->dom->lock);
-    struct wm_errh *old = comm->errh;
-    comm->errh = errhandler;
-    rt_unlock(&comm->dom->lock);
-    wm_errh_unref(old);
-    return MPI_SUCCESS;
+    return err;
 }
 
 int wm_api_comm_get_errhandler(struct wm_comm *comm, struct wm_errh **errhandler)
 {
-    *errhandler = wm_comm_errh_ref(comm);
+    *errhandler = wm_errh_ref_of(&comm->errh);
     return MPI_SUCCESS;
 }
 

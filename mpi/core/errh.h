@@ -43,9 +43,13 @@ static inline struct wm_errh *wm_errh_get(MPI_Errhandler h)
 MPI_Errhandler wm_errh_handle(const struct wm_errh *e);
 void wm_errh_ref(struct wm_errh *e);
 void wm_errh_unref(struct wm_errh *e);
-/* The communicator's handler with a reference, which keeps the handler alive if another thread, or
- * the handler itself, sets another handler.  Takes the domain's lock. */
-struct wm_errh *wm_comm_errh_ref(struct wm_comm *c);
+/* An object's handler, the member at `place`, with a reference, which keeps the handler alive if
+ * another thread, or the handler itself, sets another one.  NULL if the member is NULL. */
+struct wm_errh *wm_errh_ref_of(struct wm_errh *const *place);
+/* Replaces an object's handler.  MPI_ERR_ARG if `e` was made for objects of another kind. */
+int wm_errh_set(struct wm_errh **place, enum wm_errh_kind kind, struct wm_errh *e);
+/* The same check alone. */
+int wm_errh_check(const struct wm_errh *e, enum wm_errh_kind kind);
 /* Calls the error handler that applies and returns the value for the binding to return.  `comm`
  * NULL: the call has no communicator; then the handler of MPI_COMM_SELF is called if the program
  * has set it (MPI-5.0 section 9.3), else that of MPI_COMM_WORLD. */

@@ -27,7 +27,7 @@ struct wm_split {
 struct wm_file {
     struct rt_obj obj;    /* refs: the handle, and operations that have not completed */
     struct wm_comm *comm; /* private; its member `file` is this file.  Owned */
-    struct wm_errh *errh; /* referenced; under the lock of file.c */
+    struct wm_errh *errh; /* referenced; wm_errh_set() changes it */
     char *name;           /* as passed to open(2); owned */
     int fd;
     int amode;

@@ -19,8 +19,6 @@
 #include <string.h>
 #include <strings.h>
 
-static struct rt_lock handlers = RT_LOCK_INIT; /* guards the handler of every session */
-
 void wm_session_ref(struct wm_session *s)
 {
     if (s)
@@ -33,17 +31,6 @@ void wm_session_unref(struct wm_session *s)
         return;
     wm_errh_unref(s->errh);
     rt_slab_free(&wm_session_slab, s);
-}
-
-struct wm_errh *wm_session_errh_ref(struct wm_session *s)
-{
-    if (!s || rt_load_relaxed(&s->closed))
-        return NULL;
-    rt_lock(&handlers);
-    struct wm_errh *e = s->errh;
-    wm_errh_ref(e);
-    rt_unlock(&handlers);
-    return e;
 }
 
 int wm_session_check(const struct wm_session *a, const struct wm_session *b, const char *what)
@@ -175,18 +162,10 @@ static int wanted_level(const struct wm_info *info, int *level)
                   text);
 }
 
-static int check_handler(const struct wm_errh *e)
-{
-    if (e->kind != WM_ERRH_COMM && e->kind != WM_ERRH_WIN && e->kind != WM_ERRH_FILE)
-        return MPI_SUCCESS;
-    return wm_err(MPI_ERR_ARG,
-                  "the error handler was made for another class of object, not for sessions");
-}
-
 int wm_api_session_init(struct wm_info *info, struct wm_errh *errhandler,
                         struct wm_session **session)
 {
-    int level, err = check_handler(errhandler);
+    int level, err = wm_errh_check(errhandler, WM_ERRH_SESSION);
     if (!err)
         err = wanted_level(info, &level);
     if (!err)
@@ -280,21 +259,12 @@ int wm_api_session_get_info(struct wm_session *session, struct wm_info **info_us
 
 int wm_api_session_set_errhandler(struct wm_session *session, struct wm_errh *errhandler)
 {
-    int err = check_handler(errhandler);
-    if (err)
-        return err;
-    wm_errh_ref(errhandler);
-    rt_lock(&handlers);
-    struct wm_errh *old = session->errh;
-    session->errh = errhandler;
-    rt_unlock(&handlers);
-    wm_errh_unref(old);
-    return MPI_SUCCESS;
+    return wm_errh_set(&session->errh, WM_ERRH_SESSION, errhandler);
 }
 
 int wm_api_session_get_errhandler(struct wm_session *session, struct wm_errh **errhandler)
 {
-    *errhandler = wm_session_errh_ref(session);
+    *errhandler = wm_errh_ref_of(&session->errh);
     return MPI_SUCCESS;
 }
 

@@ -7,8 +7,6 @@
 
 void wm_session_ref(struct wm_session *s); /* no effect on NULL */
 void wm_session_unref(struct wm_session *s);
-/* The session's handler with a reference; NULL if the session is NULL or closed. */
-struct wm_errh *wm_session_errh_ref(struct wm_session *s);
 
 /* The value of mpi_memory_alloc_kinds for objects of this session; NULL: of the world model. */
 const char *wm_session_kinds(const struct wm_session *s);

@@ -137,20 +137,12 @@ static int check_tag(const char *stringtag)
                   MPI_MAX_STRINGTAG_LEN - 1);
 }
 
-static int check_handler(const struct wm_errh *e)
-{
-    if (e->kind != WM_ERRH_WIN && e->kind != WM_ERRH_FILE && e->kind != WM_ERRH_SESSION)
-        return MPI_SUCCESS;
-    return wm_err(MPI_ERR_ARG,
-                  "the error handler was made for another class of object, not for communicators");
-}
-
 /* Checks all arguments that this process can check alone. */
 static int check_call(const struct wm_group *group, const char *stringtag, const struct wm_errh *e)
 {
     int err = check_tag(stringtag);
     if (!err)
-        err = check_handler(e);
+        err = wm_errh_check(e, WM_ERRH_COMM);
     if (!err && group->size && group->rank == MPI_UNDEFINED)
         err = wm_err(MPI_ERR_GROUP, "this process is not in the group, whose members alone call");
     for (int i = 0; !err && i < group->size; i++)

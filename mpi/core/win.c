@@ -9,7 +9,6 @@
 #include <string.h>
 
 struct rt_slab wm_win_slab = RT_SLAB(WM_WIN, "window", struct wm_win);
-static struct rt_lock lock = RT_LOCK_INIT;
 
 int wm_win_create(struct wm_win **out)
 {
@@ -32,33 +31,14 @@ int wm_win_destroy(struct wm_win *w)
     return MPI_SUCCESS;
 }
 
-struct wm_errh *wm_win_errh_ref(struct wm_win *w)
-{
-    rt_lock(&lock);
-    struct wm_errh *e = w->errh;
-    wm_errh_ref(e);
-    rt_unlock(&lock);
-    return e;
-}
-
 int wm_api_win_set_errhandler(struct wm_win *win, struct wm_errh *errhandler)
 {
-    if (errhandler->kind == WM_ERRH_COMM || errhandler->kind == WM_ERRH_FILE ||
-        errhandler->kind == WM_ERRH_SESSION)
-        return wm_err(MPI_ERR_ARG,
-                      "the error handler was made for another class of object, not for windows");
-    wm_errh_ref(errhandler);
-    rt_lock(&lock);
-    struct wm_errh *old = win->errh;
-    win->errh = errhandler;
-    rt_unlock(&lock);
-    wm_errh_unref(old);
-    return MPI_SUCCESS;
+    return wm_errh_set(&win->errh, WM_ERRH_WIN, errhandler);
 }
 
 int wm_api_win_get_errhandler(struct wm_win *win, struct wm_errh **errhandler)
 {
-    *errhandler = wm_win_errh_ref(win);
+    *errhandler = wm_errh_ref_of(&win->errh);
     return MPI_SUCCESS;
 }
 

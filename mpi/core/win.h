@@ -12,7 +12,7 @@ struct wm_rma;
 
 struct wm_win {
     struct rt_obj obj;
-    struct wm_errh *errh; /* referenced; changed under the lock of win.c */
+    struct wm_errh *errh; /* referenced; wm_errh_set() changes it */
     struct wm_attrs *attrs;
     /* The predefined attributes (MPI-5.0 section 12.2.7), set when the window is made. */
     void *base;
@@ -44,7 +44,5 @@ int wm_win_create(struct wm_win **out);
 /* Deletes the window's attributes and frees it.  If a delete function fails, keeps the window and
  * returns the function's error code. */
 int wm_win_destroy(struct wm_win *w);
-/* The window's handler with a reference. */
-struct wm_errh *wm_win_errh_ref(struct wm_win *w);
 
 #endif
