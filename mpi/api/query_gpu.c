@@ -15,12 +15,12 @@ WM_EXPORT int PMPIX_GPU_query_support(int gpu_type, int *is_supported)
                                     "MPIX_GPU_SUPPORT_CUDA, ..._ZE and ..._HIP",
                                     gpu_type),
                              call);
-    *is_supported = gpu_type == MPIX_GPU_SUPPORT_CUDA && wm_life_has_gpu();
+    *is_supported = gpu_type == MPIX_GPU_SUPPORT_CUDA && wm_has_gpu();
     return MPI_SUCCESS;
 }
 WM_WEAK(MPIX_GPU_query_support);
 
-WM_EXPORT int PMPIX_Query_cuda_support(void) { return wm_life_has_gpu(); }
+WM_EXPORT int PMPIX_Query_cuda_support(void) { return wm_has_gpu(); }
 WM_WEAK(MPIX_Query_cuda_support);
 
 /* Devices of other vendors are not supported; the functions exist so that programs that call them

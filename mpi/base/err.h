@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How a body reports an error: it leaves a text for the error handler of this call (thread-local)
- * and returns the error class.  The error handlers themselves: mpi/core/errh.h. */
+ * and returns the error class.  mpi/core/raise.h calls the error handlers. */
 #ifndef WM_BASE_ERR_H
 #define WM_BASE_ERR_H
 

@@ -9,7 +9,6 @@
 #include "coll/start/team.h"
 #include "mpi/api/bodies.h"
 #include "mpi/coll/team.h"
-#include "mpi/core/comm.h"
 #include "mpi/core/commnew.h"
 #include "mpi/core/ctx.h"
 #include "mpi/p2p/p2p.h"

@@ -4,8 +4,8 @@
  * standard demands. */
 #include "mpi/core/info.h"
 #include "mpi/api/bodies.h"
-#include "mpi/core/life.h"
 #include "mpi/core/session.h"
+#include "mpi/core/state.h"
 #include "runtime/base/cfg.h"
 #include "runtime/boot/boot.h"
 #include <errno.h>
@@ -281,7 +281,7 @@ static int put_env(struct wm_info *i, int argc, char *const argv[])
         err = wm_info_put(i, "wdir", text);
     if (!err)
         err = put_maxprocs(i);
-    if (!err && wm_life_settings() == MPI_SUCCESS) {
+    if (!err && wm_settings_read() == MPI_SUCCESS) {
         err = wm_info_put(i, "mpi_initial_errhandler", handlers[cfg.initial_errhandler]);
         if (!err)
             err = wm_info_put(i, "mpi_memory_alloc_kinds", wm_session_kinds(NULL));

@@ -5,10 +5,8 @@
  * domain's lock. */
 #include "mpi/core/inter.h"
 #include "mpi/api/bodies.h"
-#include "mpi/core/comm.h"
 #include "mpi/core/commnew.h"
 #include "mpi/core/ctx.h"
-#include "mpi/core/errh.h"
 #include "mpi/core/group.h"
 #include "mpi/p2p/domain.h"
 #include "runtime/base/err.h"

@@ -12,9 +12,7 @@
 #include "mpi/base/comm.h"
 #include "mpi/core/comm.h"
 #include "mpi/core/ctx.h"
-#include "mpi/core/errh.h"
 #include "mpi/core/file.h"
-#include "mpi/core/info.h"
 #include "mpi/core/session_comm.h"
 #include "mpi/core/win.h"
 #include "mpi/datatype/f90.h"
@@ -32,16 +30,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define HOLD_MS 1000 /* ranks that start together usually get here within this time */
-
-struct wm_state wm_state;
 void (*wm_life_at_rest[WM_RESTS])(void);
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-    bool configured, built; /* settings are read; segment and domain exist */
-    pthread_t owner;        /* while `alone`, the only thread that may be inside MPI */
-    bool alone;             /* every user so far came from `owner`, at SINGLE or FUNNELED */
+    bool built;      /* segment and domain exist */
+    pthread_t owner; /* while `alone`, the only thread that may be inside MPI */
+    bool alone;      /* every user so far came from `owner`, at SINGLE or FUNNELED */
 } life;
 
 static const struct {
@@ -69,40 +64,6 @@ int wm_thread_level_of(const char *name)
         if (!strcmp(levels[i].name, name))
             return levels[i].level;
     return -1;
-}
-
-/* Wrong settings are usually wrong on all ranks: rank 0 reports them at once, and mpirun ends the
- * job before the other ranks do. */
-static void hold_errors(bool hold) { rt_log_hold(hold && !rt_cfg_speaks() ? HOLD_MS : 0); }
-
-static int settings(void) /* under the mutex */
-{
-    if (life.configured)
-        return MPI_SUCCESS;
-    int err = rt_cfg_load();
-    if (err)
-        return wm_err_rt(err, "reading the settings");
-    err = rt_log_configure(cfg.log);
-    if (err)
-        return wm_err_rt(err, "the setting WEFT_LOG is \"%s\"", cfg.log);
-    life.configured = true;
-    return MPI_SUCCESS;
-}
-
-int wm_life_settings(void)
-{
-    pthread_mutex_lock(&mutex);
-    hold_errors(!life.configured);
-    int err = settings();
-    hold_errors(false);
-    pthread_mutex_unlock(&mutex);
-    return err;
-}
-
-bool wm_life_has_gpu(void)
-{
-    return wm_life_settings() == MPI_SUCCESS && rt_gpu_possible() &&
-           rt_gpu_driver(true) == RT_GPU_DRIVER_READY;
 }
 
 static bool is_child;
@@ -229,14 +190,14 @@ int wm_life_enter(int required, int *provided)
     if (is_child)
         wm_life_forked("MPI_Session_init");
     pthread_mutex_lock(&mutex);
-    hold_errors(!life.built);
-    int err = settings();
+    int err = wm_settings_read();
+    wm_settings_hold(!life.built);
     if (!err && wm_state.users == 0) {
         if (required == MPI_THREAD_MULTIPLE)
             rt_lock_enable(); /* before anything that takes a lock is built */
         err = life.built ? resume() : build();
     }
-    hold_errors(false);
+    wm_settings_hold(false);
     if (!err) {
         *provided = grant(required);
         rt_store_relaxed(&wm_state.users, wm_state.users + 1);

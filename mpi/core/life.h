@@ -5,21 +5,8 @@
 #ifndef WM_CORE_LIFE_H
 #define WM_CORE_LIFE_H
 
-#include "mpi/base/mpi_int.h"
-#include "runtime/base/atomic.h"
+#include "mpi/core/state.h"
 
-/* FORKED: this process is a child made by fork() after MPI was initialized.  The child shares the
- * connections and the memory of its parent, so it must not use the library. */
-enum wm_phase { WM_BEFORE_INIT, WM_INITIALIZED, WM_FINALIZED, WM_FORKED };
-struct wm_state {
-    int phase;        /* enum wm_phase of the world model */
-    int users;        /* world model + open sessions; the library is up while > 0.  0 when FORKED */
-    int thread_level; /* MPI_THREAD_... */
-};
-extern RT_HIDDEN struct wm_state wm_state;
-
-/* Reads the settings once.  Returns MPI_SUCCESS or what wm_err() returned. */
-int wm_life_settings(void);
 /* Adds a user: brings the library up if it is down.  `*provided` is the thread level of this user:
  * the required level, or a lower one if threads may already be inside MPI without locks.  Returns
  * MPI_SUCCESS or what wm_err() returned. */
@@ -34,11 +21,6 @@ void wm_life_leave(const char *call);
  * do. */
 enum wm_rest { WM_REST_STREAM, WM_REST_RMA, WM_REST_IO, WM_RESTS };
 extern void (*wm_life_at_rest[WM_RESTS])(void);
-
-/* Whether an NVIDIA device and its driver are present and the settings do not disable them.  Loads
- * the driver's library, but does not initialise it: a program may still choose its devices.  Any
- * thread, at any time. */
-bool wm_life_has_gpu(void);
 
 /* Called inside MPI, without the domain's lock: switches locks on if they are off, because the
  * library is about to start a thread of its own.  False: the application's threads may be inside

@@ -9,7 +9,7 @@
 #ifndef WM_RMA_QUICK_H
 #define WM_RMA_QUICK_H
 
-#include "mpi/core/life.h"
+#include "mpi/core/state.h"
 #include "mpi/datatype/type.h"
 #include "mpi/rma/element.h"
 #include "runtime/gpu/gpu.h"

@@ -9,7 +9,7 @@
 #include "coll/select.h"
 #include "coll/tune.h"
 #include "mpi/api/bodies.h"
-#include "mpi/core/life.h"
+#include "mpi/core/state.h"
 #include "mpi/tool/tool.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/log.h"

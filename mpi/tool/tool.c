@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 #include "mpi/api/bodies.h"
-#include "mpi/core/life.h"
+#include "mpi/core/state.h"
 #include "mpi/tool/cvar.h"
 #include "mpi/tool/event.h"
 #include "mpi/tool/pvar_session.h"
@@ -101,7 +101,7 @@ int wm_api_t_init_thread(int required, int *provided)
     if (required != MPI_THREAD_SINGLE && required != MPI_THREAD_FUNNELED &&
         required != MPI_THREAD_SERIALIZED && required != MPI_THREAD_MULTIPLE)
         return MPI_T_ERR_INVALID;
-    if (wm_life_settings() != MPI_SUCCESS)
+    if (wm_settings_read() != MPI_SUCCESS)
         return MPI_T_ERR_CANNOT_INIT;
     tool_lock();
     users++;

@@ -3,6 +3,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/base/attr.h"
 #include "mpi/core/errh.h"
+#include "mpi/core/raise.h"
 #include "mpi/core/win.h"
 #include "test/check.h"
 
