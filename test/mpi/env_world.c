@@ -284,6 +284,7 @@ static void freed_alone(void)
 
 static void freed_memory(void)
 {
+    MPI_Barrier(MPI_COMM_WORLD);              /* all have freed their blocks of the cases before */
     for (int turn = 0; turn < size; turn++) { /* what is kept is bounded for all ranks together */
         if (turn == rank)
             freed_alone();
