@@ -281,10 +281,10 @@ struct launch_job {
     bool suspect_follows;  /* the rank aborted because another rank had died */
     bool suspect_extended; /* suspect_until_ns allows for a rank that left earlier */
 
-    bool agent;            /* this process is the agent of a host */
-    struct head *head;     /* this process is the head of a job over several hosts */
+    bool agent;               /* this process is the agent of a host */
+    struct head *head;        /* this process is the head of a job over several hosts */
     struct launch_hang *hang; /* in mpirun: mpirun/hang.c */
-    struct family *family; /* in mpirun: the jobs that ranks have spawned */
+    struct family *family;    /* in mpirun: the jobs that ranks have spawned */
 
     int dead_first, dead_end; /* range of ranks[] that contains all ended ranks not yet reported */
 

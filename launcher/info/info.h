@@ -13,13 +13,13 @@ int info_coll_gpu(int nranks);         /* coll_gpu.c: the same for device memory
 int info_tool(bool verbose);           /* tool.c: variables and events for tools */
 /* gpus.c: devices and the links between them; 1: there is none, unless that is fine */
 int info_gpu(bool none_is_fine);
-void info_gpu_paths(void);         /* gpus.c: the part of --paths about devices */
-int info_io(const char *path);     /* io.c: the file system of a file, access to it */
-int info_abi(const char *program); /* abi.c: the MPI for which a program was built */
-int info_rma(const char *self);    /* rma.c: paths of one-sided communication */
-int info_net(bool verbose);        /* net.c: transports between hosts */
+void info_gpu_paths(void);                /* gpus.c: the part of --paths about devices */
+int info_io(const char *path);            /* io.c: the file system of a file, access to it */
+int info_abi(const char *program);        /* abi.c: the MPI for which a program was built */
+int info_rma(const char *self);           /* rma.c: paths of one-sided communication */
+int info_net(bool verbose);               /* net.c: transports between hosts */
 int info_job(long pid, const char *json); /* running.c: what ranks wait for; pid 0: all jobs */
-int info_doctor(void);             /* doctor.c: what limits the speed */
+int info_doctor(void);                    /* doctor.c: what limits the speed */
 
 /* Prints a line of the doctor; `advice` is printed if the finding is not good. */
 void info_say(bool good, const char *what, const char *found, const char *advice);

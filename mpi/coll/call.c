@@ -137,8 +137,7 @@ static void describe_task(const struct rt_req *r, struct rt_wait_note *n)
 {
     const struct coll_task *k = (const struct coll_task *)r;
     const struct wm_comm *c = rt_container(k->team, struct wm_comm, team);
-    wm_describe_one(
-        n, c, wm_describe_item(RT_WAIT_COLL, c, MPI_PROC_NULL, k->tag, k->bytes));
+    wm_describe_one(n, c, wm_describe_item(RT_WAIT_COLL, c, MPI_PROC_NULL, k->tag, k->bytes));
     snprintf(n->what, sizeof n->what, "%s", coll_kind_names[k->args.kind]);
     n->number = k->seq;
     n->root = coll_forms[k->args.kind].traits & COLL_IS_ROOTED ? k->args.root : -1;

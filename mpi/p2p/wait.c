@@ -182,8 +182,7 @@ static int publish_if_old(struct wm_domain *d, struct wm_wait *w)
         return (int)w->limit_us;
     if (!w->begin_ns)
         w->begin_ns = now;
-    if (w->note ? w->nunex != d->match.nunex
-                : !w->published && now - w->begin_ns >= RT_ACTIVITY_NS)
+    if (w->note ? w->nunex != d->match.nunex : !w->published && now - w->begin_ns >= RT_ACTIVITY_NS)
         publish(d, w);
     return w->published ? NET_US : RT_ACTIVITY_NS / 1000;
 }

@@ -35,7 +35,7 @@ struct wm_wait {
 bool wm_wait_done(void *done); /* `ready` of a done word */
 #define WM_WAIT_REQ(r, of) \
     { \
-        .ready = wm_wait_done, .arg = (void *)(uintptr_t)&(r)->done, .what = of \
+        .ready = wm_wait_done, .arg = (void *)(uintptr_t) & (r)->done, .what = of \
     }
 
 /* Progress until the request is done; yields the core and, when idle, sleeps.  Called and returns
@@ -43,8 +43,7 @@ bool wm_wait_done(void *done); /* `ready` of a done word */
 void wm_domain_wait(struct wm_domain *d, const struct rt_req *r);
 void wm_domain_wait_as(struct wm_domain *d, const struct rt_req *r, struct wm_what what);
 /* Progress until ready(arg), which any thread may call, under the lock. */
-void wm_domain_until(struct wm_domain *d, bool (*ready)(void *arg), void *arg,
-                     struct wm_what what);
+void wm_domain_until(struct wm_domain *d, bool (*ready)(void *arg), void *arg, struct wm_what what);
 /* One idle step between polls, for a caller's own loop, which ends with wm_domain_left().  Lock as
  * above. */
 void wm_domain_idle(struct wm_domain *d, struct wm_wait *w);

@@ -101,9 +101,9 @@ static void describe(const void *of, struct rt_wait_note *n)
         wm_describe_request(&r->barrier.req, n);
         return;
     }
-    wm_describe_one(n, r->comm,
-                    wm_describe_item(RT_WAIT_TARGET, r->comm, w->t ? w->t->rank : MPI_PROC_NULL,
-                                     0, 0));
+    wm_describe_one(
+        n, r->comm,
+        wm_describe_item(RT_WAIT_TARGET, r->comm, w->t ? w->t->rank : MPI_PROC_NULL, 0, 0));
     snprintf(n->comm.name, sizeof n->comm.name, "%.*s", (int)sizeof n->comm.name - 1,
              r->win->name[0] ? r->win->name : "window");
     /* Only the number of completions is known, not which ones. */

@@ -52,9 +52,9 @@ struct wm_rma_epoch {
     int *started;   /* ranks of the group of MPI_Win_start; owned, or `few` */
     int few[WM_RMA_FEW];
     int nstarted;
-    int nexposed;         /* ranks of the group of MPI_Win_post */
+    int nexposed;                        /* ranks of the group of MPI_Win_post */
     int first_exposed[RT_ACTIVITY_REQS]; /* the first of these, to describe a wait */
-    uint32_t ncompleted;  /* completions by messages so far */
+    uint32_t ncompleted;                 /* completions by messages so far */
     uint32_t nwaited_for; /* completions of earlier exposure epochs, of either kind */
 };
 

@@ -627,8 +627,7 @@ int wm_xstream_await(struct wm_xstream_comm *s, struct rt_req *r)
         wm_domain_wait(d, r);
         return 0;
     }
-    wm_domain_until(d, has_come, &a,
-                    (struct wm_what){ wm_describe_request, r });
+    wm_domain_until(d, has_come, &a, (struct wm_what){ wm_describe_request, r });
     bool failed = s->broken || rt_req_done(a.failure), came = rt_req_done(r);
     if (!s->failure)
         forget(a.failure);

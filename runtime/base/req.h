@@ -17,7 +17,7 @@ struct rt_status {
 };
 
 struct rt_req;
-struct rt_wait_note; /* runtime/mem/activity.h */
+struct rt_wait_note;                /* runtime/mem/activity.h */
 struct rt_req_ops {                 /* functions of a kind of request; NULL: not needed */
     const char *name;               /* for messages, such as "receive" */
     int (*start)(struct rt_req *r); /* of a persistent request */
@@ -33,9 +33,9 @@ struct rt_req_ops {                 /* functions of a kind of request; NULL: not
     int (*dispose)(struct rt_req *r);             /* called before `release` */
     /* Writes what the request waits for. */
     void (*describe)(const struct rt_req *r, struct rt_wait_note *n);
-    int (*error)(const struct rt_req *r);         /* of a request that has failed: the MPI error
-                                                   * class, with its text; NULL: the class of
-                                                   * `err` */
+    int (*error)(const struct rt_req *r); /* of a request that has failed: the MPI error
+                                           * class, with its text; NULL: the class of
+                                           * `err` */
     bool no_free_active; /* freeing the handle of an active operation is an error */
 };
 
