@@ -3,8 +3,9 @@
  * What the library decides is read from the code that decides: the probe of runtime/io, the limits
  * and hints of mpi/io.  The file is opened and not changed.  One thread. */
 #include "launcher/info/info.h"
+#include "mpi/io/device.h"
 #include "mpi/io/hints.h"
-#include "mpi/io/op.h"
+#include "mpi/io/plan.h"
 #include "runtime/base/err.h"
 #include "runtime/io/io.h"
 
@@ -73,17 +74,15 @@ static void show_system(int fd, const struct rt_io_fs *fs)
 static void show_access(int fd, bool folder, bool writable)
 {
     char text[256], a[TEXT], b[TEXT], c[TEXT];
-    struct wm_indep_limits limit;
-    wm_indep_limits(&limit);
     printf("Access by the library\n");
     line("contiguous", "one preadv or pwritev for each run of bytes in the file");
     snprintf(text, sizeof text,
              "runs below %s: up to %s at once with the gaps below %s between them",
-             info_bytes((size_t)limit.coarse, a, TEXT), info_bytes((size_t)limit.sieve, b, TEXT),
-             info_bytes((size_t)limit.gap, c, TEXT));
+             info_bytes(WM_IOP_COARSE, a, TEXT), info_bytes(WM_IOP_SIEVE, b, TEXT),
+             info_bytes(WM_IOP_GAP, c, TEXT));
     line("short reads", text);
     line("short writes", "a call for each run: bytes of other writers are not touched");
-    line("collective", wm_io_collective_plan());
+    line("collective", wm_plan_summary());
     line("locks", "none in the default mode");
     if (folder) /* a lock needs a file */
         line("atomic mode", "locks the range of each access; not tested without a file");
@@ -98,13 +97,11 @@ static void show_storage(int fd, bool folder, const struct rt_io_fs *fs)
 {
     char text[256], a[TEXT];
     struct rt_io_gds gds = { 0 };
-    struct wm_indep_limits limit;
-    wm_indep_limits(&limit);
     if (rt_io_gds_ready(&gds, folder ? -1 : fd, fs))
         snprintf(text, sizeof text,
                  "by GPUDirect Storage, contiguous data from %s on; else through "
                  "pinned host memory",
-                 info_bytes((size_t)limit.storage, a, TEXT));
+                 info_bytes(WM_STORAGE_LEAST, a, TEXT));
     else
         snprintf(text, sizeof text, "through pinned host memory; not by GPUDirect Storage: %s",
                  gds.why);

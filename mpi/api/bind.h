@@ -18,7 +18,7 @@
 #include "mpi/core/win.h"
 #include "mpi/datatype/type.h"
 #include "mpi/core/file.h"
-#include "mpi/io/refuse.h"
+#include "mpi/io/op.h"
 #include "mpi/rma/quick_calls.h"
 
 #define WM_EXPORT __attribute__((visibility("default")))

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Access to a file in a data representation: items of memory are converted to an image of their
  * form in the file, some items at a time, and the image moves as any contiguous memory does. */
+#include "mpi/io/convert.h"
 #include "mpi/api/bodies.h"
-#include "mpi/io/datarep_int.h"
+#include "mpi/io/datarep.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/pack_any.h"
 #include "runtime/base/log.h"
@@ -100,7 +101,7 @@ static int convert_some(struct wm_iop *op, char *image, int64_t first, int64_t n
     return err < 0 ? err : 0;
 }
 
-int wm_datarep_run(struct wm_iop *op)
+int wm_convert_run(struct wm_iop *op)
 {
     int64_t most = op->item < IMAGE ? IMAGE / op->item : 1, first = 0;
     most = most < op->count ? most : op->count;
@@ -114,7 +115,7 @@ int wm_datarep_run(struct wm_iop *op)
         int64_t n = op->count - first < most ? op->count - first : most, len = n * op->item;
         if (op->write)
             err = convert_some(op, image, first, n, len);
-        int64_t got = err ? err : wm_indep_move(op, NULL, image, op->pos + first * op->item, len);
+        int64_t got = err ? err : wm_iop_move(op, NULL, image, op->pos + first * op->item, len);
         if (got < 0)
             err = (int)got;
         else

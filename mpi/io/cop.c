@@ -5,7 +5,6 @@
 #include "mpi/base/comm.h"
 #include "mpi/coll/alive.h"
 #include "mpi/coll/call.h"
-#include "mpi/io/twophase.h"
 #include "mpi/p2p/describe.h"
 #include "mpi/p2p/pack_any.h"
 
@@ -161,12 +160,9 @@ void wm_cop_work(struct wm_cop *c, int (*work)(struct wm_cop *c), enum wm_cop_wh
 void wm_cop_init(struct wm_cop *c, struct wm_file *f, struct wm_iop *op, bool write, int err)
 {
     struct wm_cop **end = &f->cops;
-    *c = (struct wm_cop){ .file = f,
-                          .op = op,
-                          .write = write,
-                          .next = wm_twophase_begin,
-                          .why = err ? WM_COP_OWN : WM_COP_FINE,
-                          .err = err };
+    *c = (struct wm_cop){
+        .file = f, .op = op, .write = write, .why = err ? WM_COP_OWN : WM_COP_FINE, .err = err
+    };
     while (*end)
         end = &(*end)->after;
     *end = c;
@@ -236,13 +232,4 @@ int wm_cop_wait(struct wm_cop *c)
         if (wm_alive_until(f->comm, may_advance, c, (struct wm_what){ describe_step, c }) < 0)
             wm_file_lose(f);
     return wm_cop_error(c);
-}
-
-static bool is_idle(void *file) { return !((struct wm_file *)file)->cops; }
-
-int wm_cop_drain(struct wm_file *f)
-{
-    if (!f->dead && f->cops && wm_alive_until(f->comm, is_idle, f, WM_WHAT_CALL) < 0)
-        wm_file_lose(f);
-    return f->dead ? -RT_EPEER : 0;
 }

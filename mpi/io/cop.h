@@ -45,7 +45,7 @@ struct wm_cop {
 };
 
 /* Puts an operation into the queue of its file.  `err`: of this rank's arguments, which ends the
- * operation on all ranks. */
+ * operation on all ranks.  The caller sets the first step. */
 void wm_cop_init(struct wm_cop *c, struct wm_file *f, struct wm_iop *op, bool write, int err);
 /* Goes as far as possible without waiting.  True: it has ended, and is in no queue.  If a process
  * of the file has died (file->dead), the operation fails and stays in the queue: messages may still
@@ -55,9 +55,6 @@ bool wm_cop_advance(struct wm_cop *c);
 int wm_cop_wait(struct wm_cop *c);
 /* The error class of an operation that has ended, with its text. */
 int wm_cop_error(const struct wm_cop *c);
-/* Waits for all operations of the file: before other collective calls on its communicator.  0, or
- * -RT_EPEER: a process of the file has died. */
-int wm_cop_drain(struct wm_file *f);
 
 /* ---- for steps ---- */
 

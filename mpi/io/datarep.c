@@ -3,7 +3,6 @@
 #include "mpi/io/datarep.h"
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/recipe.h"
-#include "mpi/io/datarep_int.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

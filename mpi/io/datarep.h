@@ -5,9 +5,17 @@
 #ifndef WM_IO_DATAREP_H
 #define WM_IO_DATAREP_H
 
-#include "mpi/io/op.h"
+#include "mpi/datatype/type.h"
 
-struct wm_datarep;
+struct wm_datarep {
+    char name[MPI_MAX_DATAREP_STRING];
+    MPI_Datarep_extent_function *extent; /* NULL: external32 */
+    void *extra;
+    /* For reading and for writing, in one of two forms; NULL: the data are as in memory. */
+    MPI_Datarep_conversion_function *fn[2];
+    MPI_Datarep_conversion_function_c *fn_c[2];
+    struct wm_datarep *next;
+};
 
 /* False: there is no such representation.  *out is NULL for that of memory. */
 bool wm_datarep_find(const char *name, const struct wm_datarep **out);
@@ -18,8 +26,14 @@ int wm_datarep_size(const struct wm_datarep *d, const struct wm_type *t, int64_t
  * the file: where the data of `t` are in the file.  The caller releases it with wm_type_unref().
  * Errors as wm_datarep_size(). */
 int wm_datarep_type(const struct wm_datarep *d, struct wm_type *t, struct wm_type **out);
-/* Carries out an operation on a view with a representation, as wm_indep_run(); sets op->moved to
- * bytes of memory.  By the thread that called MPI only: user functions are called. */
-int wm_datarep_run(struct wm_iop *op);
+
+/* Bytes and basic elements in memory that the first *left bytes of some items in the file fill; an
+ * element that is cut is left out.  *left becomes the number of bytes that follow the items, or 0
+ * if the bytes end within them. */
+struct wm_datarep_prefix {
+    int64_t nbytes, nelems;
+};
+struct wm_datarep_prefix wm_datarep_prefix(const struct wm_datarep *d, const struct wm_type *t,
+                                           int64_t items, int64_t *left);
 
 #endif

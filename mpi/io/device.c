@@ -3,7 +3,7 @@
  * (or read from it), the device packs the next (or unpacks the last) into the other.  Of a long
  * contiguous access, GPUDirect Storage moves the whole blocks, if it can, and the pipeline the
  * rest.  The domain's lock is held only during calls for the device. */
-#include "mpi/io/op.h"
+#include "mpi/io/device.h"
 #include "mpi/base/comm.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/pack_any.h"
@@ -60,7 +60,7 @@ static int write_range(struct pipe *p, struct wm_rooms *r)
         if (!err && next_len)
             begin(p, &p->piece[1 - i], next, next_len);
         if (!err) {
-            int64_t got = wm_indep_move(op, r, p->rooms.room[i], op->pos + at, len);
+            int64_t got = wm_iop_move(op, r, p->rooms.room[i], op->pos + at, len);
             err = got < 0 ? (int)got : 0;
             op->moved += err ? 0 : got;
         }
@@ -80,7 +80,7 @@ static int read_range(struct pipe *p, struct wm_rooms *r)
         err = end(p, &p->piece[i]);
         if (err)
             break;
-        int64_t got = wm_indep_move(op, r, p->rooms.room[i], op->pos + op->moved, len);
+        int64_t got = wm_iop_move(op, r, p->rooms.room[i], op->pos + op->moved, len);
         if (got < 0)
             return (int)got;
         if (got > 0)
@@ -155,21 +155,21 @@ static int by_device(struct pipe *p, struct wm_rooms *r)
 static int move(struct wm_iop *op, char *room, int64_t n)
 {
     wm_file_lock(op->file);
-    int err = wm_move(&op->where, &(struct wm_packing){ op->mem, op->count, op->buf, op->moved,
-                                                        room, n, op->write });
+    int err = wm_iop_pack(op, op->moved, room, n);
     wm_file_unlock(op->file);
     return err;
 }
 
 /* Data on several devices, or no pinned memory is left: piece by piece, without a pipeline. */
-static int by_pieces(struct wm_iop *op, struct wm_rooms *r, char *room, int64_t room_len)
+static int by_pieces(struct wm_iop *op, struct wm_rooms *r)
 {
+    const int64_t most = sizeof r->image;
     while (op->moved < op->nbytes) {
-        int64_t n = op->nbytes - op->moved < room_len ? op->nbytes - op->moved : room_len;
-        int err = op->write ? move(op, room, n) : 0;
-        int64_t got = err ? err : wm_indep_move(op, r, room, op->pos + op->moved, n);
+        int64_t n = op->nbytes - op->moved < most ? op->nbytes - op->moved : most;
+        int err = op->write ? move(op, r->image, n) : 0;
+        int64_t got = err ? err : wm_iop_move(op, r, r->image, op->pos + op->moved, n);
         if (got > 0 && !op->write) {
-            err = move(op, room, got);
+            err = move(op, r->image, got);
             got = err ? err : got;
         }
         if (got < 0)
@@ -202,15 +202,13 @@ static void close_pipe(struct pipe *p)
     wm_file_unlock(p->op->file);
 }
 
-int wm_indep_device(struct wm_iop *op, struct wm_rooms *r)
+int wm_device_run(struct wm_iop *op, struct wm_rooms *r)
 {
     struct pipe p = { .op = op };
     bool scattered = op->where.kind == WM_MEMORY_SCATTERED;
-    int64_t room_len;
-    char *room = wm_rooms_image(r, &room_len);
     int err = scattered ? 0 : open_pipe(&p);
     if (scattered || err == -RT_ENOMEM)
-        err = by_pieces(op, r, room, room_len);
+        err = by_pieces(op, r);
     else if (!err)
         err = by_device(&p, r);
     for (int i = 0; i < 2 && !err; i++) /* of a read, the last pieces */

@@ -1,47 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files as objects: references, queries, and agreement of the ranks of a file.  Error handlers are
- * in mpi/core/file.c. */
+/* Files as objects: queries, and agreement of the ranks of a file.  Error handlers are in
+ * mpi/core/file.c. */
 #include "mpi/io/file.h"
 #include "mpi/api/bodies.h"
 #include "mpi/coll/alive.h"
-#include "mpi/core/errh.h"
 #include "mpi/core/comm.h"
 #include "mpi/core/group.h"
-#include "mpi/io/cop.h"
-#include "mpi/io/hints.h"
-#include "mpi/io/onehost.h"
-#include "mpi/io/twophase.h"
-#include "mpi/io/view.h"
 #include "mpi/op/op.h"
 #include "mpi/p2p/domain.h"
 #include "runtime/base/err.h"
-#include <stdlib.h>
 
 void wm_file_lock(struct wm_file *f) { rt_lock(&f->comm->dom->lock); }
 void wm_file_unlock(struct wm_file *f) { rt_unlock(&f->comm->dom->lock); }
-
-void wm_file_ref(struct wm_file *f) { f->obj.refs++; }
-
-void wm_file_unref(struct wm_file *f)
-{
-    if (--f->obj.refs)
-        return;
-    f->comm->file = NULL;
-    wm_comm_unref(f->comm);
-    wm_view_unref(f->view);
-    wm_hints_free(f->hints);
-    wm_errh_unref(f->errh);
-    wm_exchange_free(f->exchange);
-    wm_onehost_free(f->onehost);
-    free(f->spare);
-    if (!f->dead) {
-        free(f->numbers);
-        free(f->joint);
-    }
-    free(f->name);
-    pthread_mutex_destroy(&f->mutex);
-    rt_slab_free(&wm_file_slab, f);
-}
 
 int wm_file_err(const struct wm_file *f, int rt_err, const char *what)
 {
@@ -57,12 +27,22 @@ void wm_file_lose(struct wm_file *f)
     f->dead = true;
 }
 
+static bool is_idle(void *file) { return !((struct wm_file *)file)->cops; }
+
+/* Waits for all collective operations.  0, or -RT_EPEER: a process of the file has died. */
+static int drain(struct wm_file *f)
+{
+    if (!f->dead && f->cops && wm_alive_until(f->comm, is_idle, f, WM_WHAT_CALL) < 0)
+        wm_file_lose(f);
+    return f->dead ? -RT_EPEER : 0;
+}
+
 int wm_file_numbers(struct wm_file *f, struct coll_args *a, int64_t *v, int n)
 {
     a->rtype = &wm_type_get(MPI_INT64_T)->layout;
     a->mem = RT_MEM_HOST;
     wm_file_lock(f);
-    int rc = wm_cop_drain(f);
+    int rc = drain(f);
     if (!rc)
         rc = wm_alive_numbers(f->comm, a, f->numbers, v, n);
     if (rc == -RT_EPEER)

@@ -9,9 +9,6 @@
 /* The domain's lock, under which the fields are used. */
 void wm_file_lock(struct wm_file *f);
 void wm_file_unlock(struct wm_file *f);
-/* References, under the lock.  The last one frees the object; the descriptor has been closed. */
-void wm_file_ref(struct wm_file *f);
-void wm_file_unref(struct wm_file *f);
 /* A process of the file has died, or this one cannot take part in a collective call: sets f->dead
  * and notifies the others.  Under the lock. */
 void wm_file_lose(struct wm_file *f);

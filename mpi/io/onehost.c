@@ -178,7 +178,7 @@ static int64_t fetch(const struct wm_cop *c, const struct wm_window *w, int i, i
     if (!wm_window_marked(w, v, pos, len))
         return wm_window_fetch(w, v, pos, len, data);
     __atomic_store_n(&block_of(c->file->onehost)->common, 1, __ATOMIC_RELAXED);
-    return wm_indep_read(c->op, data, pos, len);
+    return wm_iop_read(c->op, data, pos, len);
 }
 
 static void get_one(struct wm_cop *c, struct wm_window *w, int i)

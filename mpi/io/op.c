@@ -10,11 +10,13 @@
 #include "mpi/base/comm.h"
 #include "mpi/core/life.h"
 #include "mpi/base/status.h"
-#include "mpi/io/cop.h"
 #include "mpi/io/datarep.h"
 #include "mpi/io/helper.h"
-#include "mpi/io/refuse.h"
+#include "mpi/io/indep.h"
+#include "mpi/io/open.h"
 #include "mpi/io/shared.h"
+#include "mpi/io/twophase.h"
+#include "mpi/p2p/api_wait.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/request.h"
 #include <stdlib.h>
@@ -86,15 +88,6 @@ static int claim(const struct wm_access *a, struct wm_iop *op, int err)
     f->pos += err ? 0 : n;
     wm_file_unlock(f);
     return err;
-}
-
-int wm_iop_error(const struct wm_iop *op, int rt_err)
-{
-    if (rt_err == -RT_EADDR)
-        return wm_dev_fault();
-    return wm_err_rt(rt_err, "could not %s %lld bytes at offset %lld of file %s",
-                     op->write ? "write" : "read", (long long)op->nbytes,
-                     (long long)wm_view_offset(op->view, op->pos), op->file->name);
 }
 
 /* Resolves the user's buffer.  MPI_SUCCESS or an error class. */
@@ -226,13 +219,6 @@ static int step_together(struct coll_task *k)
     return w->cop.err ? -RT_EIO : 1; /* req_error() has the error */
 }
 
-/* A device is reached by calls under the domain's lock: another thread may make them only if locks
- * are on.  Functions of the user are called by the user's threads. */
-bool wm_iop_may_be_a_job(const struct wm_iop *op)
-{
-    return !op->view->rep && (op->where.kind == WM_MEMORY_HOST || rt_threaded);
-}
-
 /* Under the lock, as launch(). */
 static struct io_req *make_req(struct wm_file *f, struct wm_type *type, struct io_work *w)
 {
@@ -314,12 +300,6 @@ int wm_io_start(const struct wm_access *a, MPI_Request *request)
 
 /* ---- by all ranks ---- */
 
-const char *wm_io_collective_plan(void)
-{
-    return "aggregators write pieces below 8 KiB of views with gaps and, on one host, read them; "
-           "each rank does all else itself, unless romio_cb_write or romio_cb_read = enable";
-}
-
 /* Whether the ranks carry out the access together. */
 static bool is_joint(struct wm_file *f, bool write, bool later)
 {
@@ -337,7 +317,7 @@ static int run_joint(struct wm_file *f, struct wm_iop *op, bool write, int err)
     if (f->dead) {
         err = wm_file_err(f, -RT_EPEER, "could not exchange the data of");
     } else {
-        wm_cop_init(f->joint, f, op, write, err);
+        wm_twophase_init(f->joint, f, op, write, err);
         err = wm_cop_wait(f->joint);
     }
     wm_file_unlock(f);
@@ -391,7 +371,7 @@ static int start_joint(struct wm_file *f, struct wm_type *type, struct io_work *
             q->task.req.flags |= RT_REQ_DETACHED;
         else
             *request = wm_req_handle(&q->task.req);
-        wm_cop_init(&w->cop, f, err ? NULL : &w->op, write, err);
+        wm_twophase_init(&w->cop, f, err ? NULL : &w->op, write, err);
         launch_helped(q, may);
     }
     wm_file_unlock(f);
@@ -427,6 +407,34 @@ int wm_io_start_all(const struct wm_access *a, MPI_Request *request)
     free(w);
     return vote(a->file, a->write, err);
 }
+
+/* ---- in two halves (MPI-5.0 section 14.4.5): a file has at most one such access ---- */
+
+int wm_io_begin(const struct wm_access *a)
+{
+    MPI_Request r;
+    int err = wm_io_start_all(a, &r);
+    if (!err)
+        a->file->split = (struct wm_split){ r, a->buf, (int)a->where, a->write };
+    return err;
+}
+
+int wm_io_end(const struct wm_access *a, MPI_Status *status)
+{
+    struct wm_split *s = &a->file->split;
+    if (!s->request || s->where != (int)a->where || s->write != a->write)
+        return wm_err(MPI_ERR_IO, s->request
+                                      ? "the split collective access in progress was begun by "
+                                        "another kind of call"
+                                      : "no split collective access of the file has been begun");
+    if (s->buf != a->buf)
+        return wm_err(MPI_ERR_ARG, "buf is not the buffer that the access was begun with");
+    MPI_Request r = s->request;
+    s->request = 0;
+    return wm_req_wait_handle(r, status);
+}
+
+/* ---- refused arguments ---- */
 
 int wm_io_refuse(struct wm_file *f, unsigned flags, int err)
 {

@@ -4,6 +4,7 @@
  * any rank, and a checksum of the access modes.  Then all others open the file, and all agree on
  * the result.  A file that may be new is created by rank 0 between the two, which takes a third
  * agreement. */
+#include "mpi/io/open.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/commnew.h"
 #include "mpi/core/ctx.h"
@@ -15,6 +16,7 @@
 #include "mpi/io/hints.h"
 #include "mpi/io/onehost.h"
 #include "mpi/io/shared.h"
+#include "mpi/io/twophase.h"
 #include "mpi/io/view.h"
 #include "mpi/p2p/domain.h"
 #include "runtime/base/err.h"
@@ -88,12 +90,27 @@ static void destroy_object(struct wm_file *f)
     wm_hints_free(f->hints);
     if (f->view)
         wm_view_unref(f->view);
+    wm_exchange_free(f->exchange);
     wm_onehost_free(f->onehost);
-    free(f->joint);
-    free(f->numbers);
+    free(f->spare);
+    if (!f->dead) {
+        free(f->joint);
+        free(f->numbers);
+    }
     free(f->name);
     pthread_mutex_destroy(&f->mutex);
     rt_slab_free(&wm_file_slab, f);
+}
+
+void wm_file_ref(struct wm_file *f) { f->obj.refs++; }
+
+void wm_file_unref(struct wm_file *f)
+{
+    if (--f->obj.refs)
+        return;
+    f->comm->file = NULL;
+    wm_comm_unref(f->comm);
+    destroy_object(f);
 }
 
 /* A descriptor, or -RT_E... */

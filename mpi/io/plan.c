@@ -46,6 +46,12 @@ bool wm_plan_wanted(const struct wm_file *f, bool write, bool later)
     return usable && (choice == WM_ENABLE || (choice == WM_AUTOMATIC && fine));
 }
 
+const char *wm_plan_summary(void)
+{
+    return "aggregators write pieces below 8 KiB of views with gaps and, on one host, read them; "
+           "each rank does all else itself, unless romio_cb_write or romio_cb_read = enable";
+}
+
 /* ---- aggregators ---- */
 
 /* The host number of each rank; returns the number of hosts.  If the hosts are not known: one. */

@@ -4,7 +4,7 @@
 #ifndef WM_IO_PLAN_H
 #define WM_IO_PLAN_H
 
-#include "mpi/io/op.h"
+#include "mpi/io/iop.h"
 
 /* What all ranks have agreed on.  The file is divided into domains, which the aggregators have in
  * turn; an aggregator accesses a domain in windows of `step` bytes, one in each round. */
@@ -22,6 +22,8 @@ struct wm_plan {
 /* Whether the hints, or short pieces without a hint, ask for the exchange.  `later`: the call does
  * not block.  The same on all ranks. */
 bool wm_plan_wanted(const struct wm_file *f, bool write, bool later);
+/* How the ranks divide a collective access, for weft_info. */
+const char *wm_plan_summary(void);
 /* Numbers whose largest of all ranks make the plan. */
 enum {
     WM_PLAN_ERR,

@@ -9,7 +9,6 @@
 #include "mpi/coll/team.h"
 #include "mpi/datatype/type.h"
 #include "mpi/op/op.h"
-#include "mpi/io/view.h"
 #include "runtime/mem/segment.h"
 #include <stdlib.h>
 
@@ -137,36 +136,4 @@ int wm_shared_ordered(struct wm_file *f, int64_t n, int64_t *at)
         err = wm_err((int)v[1], "the last process could not move the shared pointer");
     *at = v[0] + end - n;
     return err;
-}
-
-/* ---- calls ---- */
-
-int wm_api_file_get_position_shared(struct wm_file *fh, MPI_Offset *offset)
-{
-    int64_t at;
-    int err = wm_shared_add(fh, 0, &at);
-    if (!err)
-        *offset = at;
-    return err;
-}
-
-int wm_api_file_seek_shared(struct wm_file *fh, MPI_Offset offset, int whence)
-{
-    int64_t from = 0, to = 0;
-    int err = MPI_SUCCESS;
-    if (fh->amode & MPI_MODE_SEQUENTIAL)
-        err = wm_err(MPI_ERR_UNSUPPORTED_OPERATION,
-                     "the file was opened with MPI_MODE_SEQUENTIAL; it cannot be positioned");
-    err = wm_file_same(fh, err, offset, "offset");
-    if (!err)
-        err = wm_file_same(fh, MPI_SUCCESS, whence, "whence");
-    if (err)
-        return err;
-    if (!fh->comm->rank) {
-        err = wm_shared_add(fh, 0, &from);
-        wm_file_lock(fh);
-        err = err ? err : wm_view_seek(fh, from, offset, whence, &to);
-        wm_file_unlock(fh);
-    }
-    return wm_shared_set(fh, err, to);
 }

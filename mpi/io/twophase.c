@@ -16,6 +16,7 @@
 #include "mpi/base/comm.h"
 #include "mpi/coll/call.h"
 #include "mpi/io/hints.h"
+#include "mpi/io/indep.h"
 #include "mpi/io/onehost.h"
 #include "mpi/io/window.h"
 #include <stdlib.h>
@@ -410,11 +411,17 @@ static int open_exchange(struct wm_cop *c)
     return c->plan.agg ? 0 : -RT_ENOMEM;
 }
 
-void wm_twophase_begin(struct wm_cop *c)
+static void begin(struct wm_cop *c)
 {
     wm_cop_fail(c, WM_COP_MEMORY, open_exchange(c));
     wm_plan_numbers(c->op, c->err, c->v);
     c->v[WM_PLAN_ROOM] = c->err ? 0 : wm_onehost_offer(c);
     c->next = planned;
     wm_cop_max(c, WM_PLAN_VALUES);
+}
+
+void wm_twophase_init(struct wm_cop *c, struct wm_file *f, struct wm_iop *op, bool write, int err)
+{
+    wm_cop_init(c, f, op, write, err);
+    c->next = begin;
 }

@@ -5,8 +5,8 @@
 
 #include "mpi/io/cop.h"
 
-/* The first step of each collective operation: agrees on a plan, and carries it out. */
-void wm_twophase_begin(struct wm_cop *c);
+/* wm_cop_init() with the first step: the operation agrees on a plan, and carries it out. */
+void wm_twophase_init(struct wm_cop *c, struct wm_file *f, struct wm_iop *op, bool write, int err);
 /* Frees the buffers that a file keeps for its next exchange; NULL: none. */
 struct wm_exchange;
 void wm_exchange_free(struct wm_exchange *x);

@@ -2,6 +2,7 @@
 /* Views, and the calls that move within them.  Bodies take the file's lock. */
 #include "mpi/io/view.h"
 #include "mpi/api/bodies.h"
+#include "mpi/base/comm.h"
 #include "mpi/io/file.h"
 #include "mpi/io/datarep.h"
 #include "mpi/io/hints.h"
@@ -254,7 +255,8 @@ static int end_of(const struct wm_file *f, int64_t *out)
     return MPI_SUCCESS;
 }
 
-int wm_view_seek(struct wm_file *f, int64_t from, MPI_Offset offset, int whence, int64_t *out)
+/* Where a seek from etype `from` leads, in etypes.  Under the file's lock. */
+static int seek(struct wm_file *f, int64_t from, MPI_Offset offset, int whence, int64_t *out)
 {
     int64_t base = 0, to;
     int err = MPI_SUCCESS;
@@ -282,7 +284,7 @@ int wm_api_file_seek(struct wm_file *fh, MPI_Offset offset, int whence)
     if (err)
         return err;
     wm_file_lock(fh);
-    err = wm_view_seek(fh, fh->pos, offset, whence, &fh->pos);
+    err = seek(fh, fh->pos, offset, whence, &fh->pos);
     wm_file_unlock(fh);
     return err;
 }
@@ -309,4 +311,36 @@ int wm_api_file_get_byte_offset(struct wm_file *fh, MPI_Offset offset, MPI_Offse
     *disp = wm_view_offset(fh->view, offset * fh->view->esize);
     wm_file_unlock(fh);
     return MPI_SUCCESS;
+}
+
+/* ---- the shared pointer ---- */
+
+int wm_api_file_get_position_shared(struct wm_file *fh, MPI_Offset *offset)
+{
+    int64_t at;
+    int err = wm_shared_add(fh, 0, &at);
+    if (!err)
+        *offset = at;
+    return err;
+}
+
+int wm_api_file_seek_shared(struct wm_file *fh, MPI_Offset offset, int whence)
+{
+    int64_t from = 0, to = 0;
+    int err = MPI_SUCCESS;
+    if (fh->amode & MPI_MODE_SEQUENTIAL)
+        err = wm_err(MPI_ERR_UNSUPPORTED_OPERATION,
+                     "the file was opened with MPI_MODE_SEQUENTIAL; it cannot be positioned");
+    err = wm_file_same(fh, err, offset, "offset");
+    if (!err)
+        err = wm_file_same(fh, MPI_SUCCESS, whence, "whence");
+    if (err)
+        return err;
+    if (!fh->comm->rank) {
+        err = wm_shared_add(fh, 0, &from);
+        wm_file_lock(fh);
+        err = err ? err : seek(fh, from, offset, whence, &to);
+        wm_file_unlock(fh);
+    }
+    return wm_shared_set(fh, err, to);
 }

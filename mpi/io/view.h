@@ -23,9 +23,6 @@ struct wm_view {
     char datarep[MPI_MAX_DATAREP_STRING];
 };
 
-/* Where a seek from etype `from` leads, in etypes; with the text of an error.  Under the file's
- * lock. */
-int wm_view_seek(struct wm_file *f, int64_t from, MPI_Offset offset, int whence, int64_t *out);
 /* The view of a file that has just been opened: bytes.  MPI_SUCCESS or MPI_ERR_NO_MEM. */
 int wm_view_default(struct wm_view **out);
 void wm_view_ref(struct wm_view *v);

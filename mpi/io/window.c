@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RUNS 64  /* listed at a time */
-#define GAP 4096 /* reading a gap of fewer bytes is cheaper than another call */
+#define RUNS 64 /* listed at a time */
 
 int wm_room_grow(struct wm_room *r, int64_t nbytes)
 {
@@ -304,7 +303,7 @@ int wm_window_read(struct wm_window *w)
     int64_t len = w->to - w->from, at = seek(w, 0, true);
     while (at < len) {
         int64_t end = seek(w, at, false), next = seek(w, end, true);
-        while (next < len && next - end < GAP) {
+        while (next < len && next - end < WM_IOP_GAP) {
             end = seek(w, next, false);
             next = seek(w, end, true);
         }

@@ -4,7 +4,7 @@
 #ifndef WM_IO_WINDOW_H
 #define WM_IO_WINDOW_H
 
-#include "mpi/io/op.h"
+#include "mpi/io/iop.h"
 
 /* Memory that grows and is kept between accesses. */
 struct wm_room {
