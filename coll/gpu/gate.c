@@ -49,11 +49,6 @@
 
 /* ---- opening and closing ---- */
 
-size_t coll_gpu_post_nbytes(const struct coll_team *t)
-{
-    return sizeof(struct coll_gpu_post) + (size_t)t->size * sizeof(uint64_t);
-}
-
 void coll_gpu_forget(struct coll_team *t)
 {
     struct coll_gpu *g = t->gpu;
@@ -369,7 +364,7 @@ int coll_gpu_create(struct coll_team *t, struct coll_team *local,
     if (!rt_gpu_watch || !t->ops->dev_describe)
         return 0;
     struct coll_gpu *g = calloc(1, sizeof *g);
-    int err = g ? coll_board_init(&g->board, local, write ? 0 : coll_gpu_post_nbytes(local))
+    int err = g ? coll_board_init(&g->board, local, write ? 0 : coll_gpu_post_nbytes(local->size))
                 : -RT_ENOMEM;
     if (err < 0) {
         free(g);

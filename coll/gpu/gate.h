@@ -8,26 +8,13 @@
 #include "coll/board.h"
 #include "coll/coll.h"
 #include "coll/gpu/plan.h"
+#include "coll/gpu/ranges.h"
 
 /* Structs of ended calls that a rank keeps, so that a window of nonblocking calls is recognised
  * when it is repeated.  Each new call searches them, and each has some memory for every rank. */
 #define COLL_GPU_SPARE 32
 
-/* Descriptor: the data of an entry of the board; what a rank publishes about its buffers. */
-struct coll_gpu_post {
-    char key[COLL_GPU_RANGES][COLL_DEV_KEY];
-    size_t len[COLL_GPU_RANGES];
-    uint64_t word; /* signature: struct coll_gpu_own */
-    uint32_t has;  /* bit per range */
-    uint32_t publishes;
-    uint32_t pages;  /* bit per range: its allocation consists of whole large pages */
-    uint32_t direct; /* the device that does the work has a separate link to each other device */
-    uint32_t apart;  /* a range cannot be mapped: all ranks use messages for the call */
-    uint32_t pad[5];
-    uint64_t offsets[]; /* [size] */
-};
 #define COLL_GPU_UNITS (COLL_GPU_SCRATCH_MAX / COLL_GPU_SCRATCH_UNIT)
-#define COLL_GPU_IN_PLACE 1u /* bit of `word`: the rank's input is overwritten */
 
 /* The properties of a layout on which a plan depends: the only layouts with gaps that are planned
  * are elements with a hole at their end. */
@@ -49,29 +36,17 @@ struct coll_gpu_asked {
     const struct rt_gpu *g; /* the device that did the work */
 };
 
-/* This rank's buffers in a call, and its mappings of the other ranks' buffers: mappings.c. */
+/* What is kept beside the ranges, and the mappings of the other ranks' ranges: mappings.c. */
 struct coll_gpu_maps {
     bool far;   /* this rank does not try to map memory: coll_gpu.far */
     bool known; /* the struct was last used for the same call */
     struct coll_gpu_asked asked;
-    struct coll_gpu_own own;
-    struct coll_dev_mem mem[COLL_GPU_RANGES]; /* reg set: must be released */
-    const struct rt_gpu_ptr *near; /* memory on the device that does the work; NULL: no work on this
-                                    * rank */
     struct rt_gpu_stage *scratch[COLL_GPU_UNITS];
     char *scratch_at[COLL_GPU_UNITS];
     int nscratch;
-    bool in_place;     /* some rank's input is overwritten */
-    bool large_pages;  /* all ranks' results lie in allocations of large pages */
-    bool direct;       /* set in the descriptors of all ranks that have a device */
-    bool unpinned;     /* the mappings are unpinned */
-    char *posts;       /* [size] of coll_gpu_post_nbytes(): copies of all ranks' descriptors */
-    uint32_t *version; /* [size]: versions of the copies; 0: do not use the copy again */
-    struct coll_dev_map *map[COLL_GPU_RANGES]; /* [size]; att set: attached, pinned or unpinned */
-    char **at[COLL_GPU_RANGES];                /* [size], like `map` */
-    size_t *len[COLL_GPU_RANGES];
-    uint64_t *word;
-    const uint64_t **offsets;
+    bool unpinned;            /* the mappings are unpinned */
+    uint32_t *version;        /* [size]: of the descriptors; 0: do not use the copy again */
+    struct coll_dev_map *map; /* [range][rank]; att set: attached, pinned or unpinned */
 };
 
 /* A plan while it is carried out: run.c. */
@@ -106,6 +81,7 @@ struct coll_gpu_call {
         void (*cleanup)(struct coll_task *k);
         void *state;
     } schedule;
+    struct coll_gpu_ranges ranges; /* posts: copies of the entries on the board */
     struct coll_gpu_maps maps;
     struct coll_gpu_run run;
 };
@@ -178,7 +154,6 @@ int coll_gpu_restart(struct coll_task *k); /* only if k->fixed is set; returns 0
 struct coll_gpu_call *coll_gpu_call_take(struct coll_gpu *g, struct coll_task *k,
                                          enum coll_board_row row, uint64_t number);
 void coll_gpu_call_spare(struct coll_gpu_call *c);
-size_t coll_gpu_post_nbytes(const struct coll_team *t);
 extern const struct coll_alg coll_gpu_alg;
 /* Whether the struct was last used for a call with these arguments. */
 bool coll_gpu_knows(const struct coll_gpu_call *c, const struct coll_task *k);
@@ -187,7 +162,7 @@ void coll_gpu_unlearn(struct coll_gpu_call *c);
 int coll_gpu_describe(struct coll_gpu_call *c);
 /* Copies this rank's descriptor into its entry, unless it is there. */
 void coll_gpu_put_post(const struct coll_gpu_call *c);
-/* Maps the ranges in all ranks' descriptors.  0 or -RT_E...; -RT_ENOTSUP: a rank has set
+/* Maps the ranges in all ranks' descriptors.  -RT_E... on failure; -RT_ENOTSUP: a rank has set
  * `apart`. */
 int coll_gpu_map(struct coll_gpu_call *c);
 /* Whether the rank's device has kernels besides copies. */

@@ -48,16 +48,16 @@ static int make_ops(struct coll_gpu_call *c)
 static const struct rt_gpu_ptr *own_memory(const struct coll_gpu_call *c, const char *p)
 {
     for (int w = 0; w < COLL_GPU_RANGES; w++)
-        if (c->maps.own.at[w] && p >= c->maps.own.at[w] &&
-            p < c->maps.own.at[w] + c->maps.own.len[w])
-            return &c->maps.mem[w].at;
+        if (c->ranges.own.at[w] && p >= c->ranges.own.at[w] &&
+            p < c->ranges.own.at[w] + c->ranges.own.len[w])
+            return &c->ranges.mem[w].at;
     return NULL;
 }
 
 /* The last buffer has the remaining length. */
 static bool in_scratch(const struct coll_gpu_call *c, const char *p)
 {
-    size_t left = c->maps.own.scratch;
+    size_t left = c->ranges.own.scratch;
     for (int i = 0; i < c->maps.nscratch; i++) {
         size_t n = left < COLL_GPU_SCRATCH_UNIT ? left : COLL_GPU_SCRATCH_UNIT;
         if (p >= c->maps.scratch_at[i] && p < c->maps.scratch_at[i] + n)
@@ -70,7 +70,7 @@ static bool in_scratch(const struct coll_gpu_call *c, const char *p)
 static bool lies_here(const struct coll_gpu_call *c, const char *p)
 {
     const struct rt_gpu_ptr *m = own_memory(c, p);
-    return m ? coll_gpu_engine->lies_on(c->maps.near->g, m) : in_scratch(c, p);
+    return m ? coll_gpu_engine->lies_on(c->ranges.near->g, m) : in_scratch(c, p);
 }
 
 /* Marks the steps that store only into their own device's memory, because kernels end such steps
@@ -93,25 +93,16 @@ static void mark_near(struct coll_gpu_call *c)
 /* The plan of the last call is used again if nothing has changed. */
 static int make_plan(struct coll_gpu_call *c)
 {
-    const struct coll_team *t = c->gate->board.team;
     if (c->run.planned)
         return 0;
-    struct coll_gpu_view v = { .rank = t->rank,
-                               .size = t->size,
-                               .a = &c->task->args,
-                               .at = { c->maps.at[COLL_GPU_SEND], c->maps.at[COLL_GPU_RECV] },
-                               .len = { c->maps.len[COLL_GPU_SEND], c->maps.len[COLL_GPU_RECV] },
-                               .word = c->maps.word,
-                               .offsets = c->maps.offsets,
-                               .scratch = c->maps.scratch_at,
-                               .kernels = coll_gpu_has_kernels(c),
-                               .large_pages = c->maps.large_pages,
-                               .direct = c->maps.direct,
-                               .background = c->task->background };
+    struct coll_gpu_view v = coll_gpu_ranges_view(&c->ranges, &c->task->args);
+    v.scratch = c->maps.scratch_at;
+    v.kernels = coll_gpu_has_kernels(c);
+    v.background = c->task->background;
     int err = coll_gpu_make_plan(&v, &c->run.plan);
     if (err >= 0 && c->run.plan.n > c->run.nops)
         err = make_ops(c);
-    if (err >= 0 && c->maps.near)
+    if (err >= 0 && c->ranges.near)
         mark_near(c);
     c->run.planned = err >= 0 && !c->maps.nscratch; /* scratch may have another address next time */
     return err;
@@ -151,7 +142,7 @@ static bool start_behind(struct coll_gpu_call *c, int i, int after)
     const struct coll_gpu_step *s = &c->run.plan.step[i];
     if (s->verb != COLL_GPU_COPY || c->run.plan.step[after].verb != COLL_GPU_COPY ||
         !c->run.op[after].started || !coll_gpu_engine->copy_behind ||
-        !coll_gpu_engine->copy_behind(c->maps.near->g, s->copy.dst, s->copy.src, s->copy.len,
+        !coll_gpu_engine->copy_behind(c->ranges.near->g, s->copy.dst, s->copy.src, s->copy.len,
                                       &c->run.op[i].op, &c->run.op[after].op))
         return false;
     set_started(c, i);
@@ -164,10 +155,10 @@ static void start_step(struct coll_gpu_call *c, int i)
     struct coll_gpu_op *o = &c->run.op[i];
     set_started(c, i);
     if (s->verb == COLL_GPU_FOLD)
-        coll_gpu_engine->fold(c->maps.near->g, &s->fold, &o->op);
+        coll_gpu_engine->fold(c->ranges.near->g, &s->fold, &o->op);
     else
         (s->copy.near ? coll_gpu_engine->copy_near : coll_gpu_engine->copy)(
-            c->maps.near->g, s->copy.dst, s->copy.src, s->copy.len, &o->op);
+            c->ranges.near->g, s->copy.dst, s->copy.src, s->copy.len, &o->op);
 }
 
 /* Starts all steps before the next wait, except those whose `after` has not ended. */
@@ -309,7 +300,7 @@ static int in_plan(struct coll_gpu_call *c)
 int coll_gpu_get_ready(struct coll_gpu_call *c, bool *in_place)
 {
     int err = coll_gpu_map(c);
-    *in_place = c->maps.in_place;
+    *in_place = c->ranges.in_place;
     if (err >= 0)
         err = make_plan(c);
     if (err >= 0)

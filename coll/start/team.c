@@ -27,14 +27,14 @@ size_t coll_team_alloc(struct coll_team *t)
 {
     size_t off = t->ops->shm_alloc(t, coll_team_nbytes(t->size));
     if (off != SIZE_MAX && t->ops->one_owner && rt_gpu_watch)
-        coll_board_alloc(t, board_at(t, off), coll_gpu_post_nbytes(t));
+        coll_board_alloc(t, board_at(t, off), coll_gpu_post_nbytes(t->size));
     return off;
 }
 
 void coll_team_free(struct coll_team *t, size_t off)
 {
     if (t->ops->one_owner)
-        coll_board_free(t, board_at(t, off), coll_gpu_post_nbytes(t));
+        coll_board_free(t, board_at(t, off), coll_gpu_post_nbytes(t->size));
     t->ops->shm_free(t, off, coll_team_nbytes(t->size));
 }
 

@@ -204,7 +204,7 @@ static void reverse(char *v, int64_t nbytes, int from, int to)
 int wm_exch_allgather(const struct wm_exch *x, const void *mine, int64_t nbytes, void *all)
 {
     char *tmp = all; /* rotated until the end: entry i is participant me + i */
-    memcpy(tmp, mine, (size_t)nbytes);
+    memmove(tmp, mine, (size_t)nbytes);
     int err = 0;
     for (int have = 1; have < x->n; have *= 2) {
         int n = have < x->n - have ? have : x->n - have, to = (x->me - have + x->n) % x->n;

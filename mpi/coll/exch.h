@@ -41,7 +41,8 @@ int wm_exch_combine(const struct wm_exch *x, void *inout, int64_t nbytes,
                     void (*merge)(void *inout, const void *in));
 /* The same for the largest of the participants' numbers, as error classes are; 0: none. */
 int wm_exch_max(const struct wm_exch *x, int32_t *v);
-/* Gathers mine[] of every participant of this process's group into all[] (n times nbytes). */
+/* Gathers mine[] of every participant of this process's group into all[] (n times nbytes), of which
+ * mine[] may be this process's part. */
 int wm_exch_allgather(const struct wm_exch *x, const void *mine, int64_t nbytes, void *all);
 /* bcast: the leader's data to its own group. swap: both leaders exchange data; only they call
  * it. */

@@ -7,8 +7,7 @@
  * streams have reached the call, and no stream continues while its buffers are in use.  All steps
  * are on one stream, so they run in the order of the plan. */
 #include <stdlib.h>
-#include <string.h>
-#include "coll/gpu/plan.h"
+#include "coll/gpu/ranges.h"
 #include "mpi/coll/call.h"
 #include "mpi/coll/exch.h"
 #include "mpi/p2p/device.h"
@@ -19,67 +18,40 @@
 _Static_assert(COLL_GPU_SCRATCH_MAX <= WM_XSTREAM_SCRATCH * (size_t)COLL_GPU_SCRATCH_UNIT,
                "room for what plans want beside");
 
-/* The message that the processes exchange. */
+/* The message that the processes exchange.  The first time, the descriptor of the process's buffers
+ * follows. */
 struct note {
     uint32_t can;       /* can take the device path */
     uint32_t capturing; /* in a capture: cannot take the host path */
     int32_t err;        /* error class: the process has failed */
-    uint32_t has[COLL_GPU_RANGES];
-    uint16_t publishes, direct;
-    uint64_t word, len[COLL_GPU_RANGES]; /* as in struct coll_gpu_view */
-    uint64_t turn;                       /* the process's proposal for the order: turn.c */
-    char key[COLL_GPU_RANGES][COLL_DEV_KEY];
-    uint64_t offsets[WM_XSTREAM_RANKS]; /* sent only by kinds that publish offsets */
+    uint32_t pad;
+    uint64_t turn; /* the process's proposal for the order: turn.c */
 };
 
 struct enqueue {
     struct wm_xstream_call k;
     struct coll_args args;
-    struct coll_gpu_own own;
     struct note mine;
-    char *notes;   /* of all processes, nbytes each */
-    size_t nbytes; /* of a note as it is sent */
-    struct coll_dev_mem mem[COLL_GPU_RANGES];
-    bool has_mem[COLL_GPU_RANGES];
-    int posts; /* signals of this call so far */
-    char *at[COLL_GPU_RANGES][WM_XSTREAM_RANKS];
-    size_t len[COLL_GPU_RANGES][WM_XSTREAM_RANKS];
-    uint64_t word[WM_XSTREAM_RANKS];
-    const uint64_t *offsets[WM_XSTREAM_RANKS];
-    bool direct; /* all devices have links of their own to each other */
+    struct coll_gpu_ranges ranges; /* posts: after the notes of all processes, */
+    size_t stride;                 /* which are so many bytes apart */
+    int posts;                     /* signals of this call so far */
 };
 
-static size_t note_nbytes(enum coll_kind kind)
+static struct note *note_of(const struct enqueue *e, int rank)
 {
-    bool publishes = coll_is_apart(kind, COLL_SEND) || coll_is_apart(kind, COLL_RECV);
-    return publishes ? sizeof(struct note) : offsetof(struct note, offsets);
+    return (struct note *)(void *)(e->ranges.posts + (size_t)rank * e->stride) - 1;
 }
-
-static const struct note *note_of(const struct enqueue *e, int rank)
-{
-    return (const struct note *)(const void *)(e->notes + (size_t)rank * e->nbytes);
-}
-
-static struct coll_team *team_of(const struct enqueue *e) { return &e->k.s->comm->team; }
 
 /* ---- this process ---- */
 
-static int describe_range(struct enqueue *e, int range)
+static int describe_range(struct enqueue *e, enum coll_gpu_range w)
 {
-    struct coll_team *t = team_of(e);
-    const char *p = e->own.at[range];
-    if (!p || !e->own.len[range])
+    struct coll_gpu_ranges *r = &e->ranges;
+    if (!r->own.at[w])
         return 0;
-    struct rt_gpu_ptr at;
-    if (t->size == 1) {
-        e->mine.has[range] = rt_gpu_find(p, e->own.len[range], &at) > 0;
-        return e->mine.has[range] ? 0 : -RT_ENOTSUP;
-    }
-    int err = t->ops->dev_describe(t, p, e->own.len[range], &e->mem[range]);
-    e->mine.has[range] = e->has_mem[range] = err >= 0;
-    if (e->has_mem[range])
-        memcpy(e->mine.key[range], e->mem[range].key, COLL_DEV_KEY);
-    return err;
+    if (r->team->size > 1)
+        return coll_gpu_range_register(r, w);
+    return rt_gpu_find(r->own.at[w], r->own.len[w], &r->mem[w].at) > 0 ? 0 : -RT_ENOTSUP;
 }
 
 /* Scratch memory on the stream's device, shared by all calls, which run one after another. */
@@ -95,44 +67,36 @@ static int take_scratch(struct enqueue *e, size_t nbytes)
 }
 
 /* A barrier has no data: it consists of the two barriers of the streams. */
-static int own_part(struct enqueue *e)
+static int describe(struct enqueue *e)
 {
     struct wm_xstream_comm *s = e->k.s;
+    const struct coll_gpu_own *own = &e->ranges.own;
     if (!s->mapped)
         return -RT_ENOTSUP;
     if (e->args.kind == COLL_BARRIER)
         return 0;
-    int err = coll_gpu_own(team_of(e), &e->args, &e->own, e->mine.offsets);
-    if (err >= 0 && e->own.folds && !rt_gpu_can_fold(s->g, e->own.type, e->own.code))
+    int err = coll_gpu_ranges_describe(&e->ranges, &e->args);
+    if (err >= 0 && own->folds && !rt_gpu_can_fold(s->g, own->type, own->code))
         err = -RT_ENOTSUP;
-    return err < 0 ? err : take_scratch(e, e->own.scratch);
+    if (err >= 0)
+        err = take_scratch(e, own->scratch);
+    for (int w = 0; w < COLL_GPU_RANGES && err >= 0; w++)
+        err = describe_range(e, (enum coll_gpu_range)w);
+    coll_gpu_post_of(&e->ranges, s->comm->rank)->direct = s->comm->size > 2 &&
+                                                          rt_gpu_links_direct(s->g);
+    return err;
 }
 
 static void describe_own(struct enqueue *e)
 {
-    struct wm_xstream_comm *s = e->k.s;
-    int err = own_part(e);
-    for (int i = 0; i < COLL_GPU_RANGES && err >= 0; i++)
-        err = describe_range(e, i);
-    for (int i = 0; i < COLL_GPU_RANGES; i++)
-        e->mine.len[i] = e->own.len[i];
-    e->mine.word = e->own.word;
-    e->mine.publishes = e->own.publishes;
-    e->mine.direct = s->comm->size > 2 && s->g && rt_gpu_links_direct(s->g);
+    int err = describe(e);
+    e->ranges.near = &e->k.s->block_mem.at;
     e->mine.can = err >= 0;
     e->mine.capturing = e->k.capturing;
     if (err == -RT_EADDR)
         e->mine.err = wm_dev_fault();
     else if (err == -RT_EGPU)
         e->mine.err = wm_err_rt(err, "querying the memory of a collective's buffers");
-}
-
-static void release_own(struct enqueue *e)
-{
-    struct coll_team *t = team_of(e);
-    for (int i = 0; i < COLL_GPU_RANGES; i++)
-        if (e->has_mem[i])
-            t->ops->dev_release(t, &e->mem[i]);
 }
 
 /* ---- all processes ---- */
@@ -145,21 +109,21 @@ static int exchange(struct enqueue *e, bool *all_can, bool *any_captures)
 {
     struct wm_xstream_comm *s = e->k.s;
     struct wm_exch x = wm_exch_all(s->ctl, TAG_CALLS);
+    struct note *mine = note_of(e, s->comm->rank);
     int err = 0, n = s->comm->size;
     x.await = await_host;
     x.arg = e->k.s;
-    int rc = wm_exch_allgather(&x, &e->mine, (int64_t)e->nbytes, e->notes);
+    *mine = e->mine;
+    int rc = wm_exch_allgather(&x, mine, (int64_t)e->stride, note_of(e, 0));
     if (rc < 0)
         return rc == -RT_EREMOTE ? wm_xstream_given_up()
                                  : wm_err_rt(rc, "an enqueued collective among %d processes", n);
     *all_can = true;
     *any_captures = false;
-    e->direct = true;
     for (int r = 0; r < n; r++) {
         const struct note *note = note_of(e, r);
         *all_can = *all_can && note->can;
         *any_captures = *any_captures || note->capturing;
-        e->direct = e->direct && note->direct;
         err = err ? err : note->err;
     }
     if (e->mine.err || !err)
@@ -167,25 +131,15 @@ static int exchange(struct enqueue *e, bool *all_can, bool *any_captures)
     return wm_err(err, "another process of the communicator has failed in this collective");
 }
 
-static int map_all(struct enqueue *e)
+static int attach(void *arg, enum coll_gpu_range w, int rank, char **at)
 {
-    const struct wm_comm *c = e->k.s->comm;
-    int err = 0;
-    for (int r = 0; r < c->size && err >= 0; r++)
-        for (int i = 0; i < COLL_GPU_RANGES && err >= 0; i++) {
-            void *p = NULL;
-            if (r == c->rank)
-                p = (void *)(uintptr_t)e->own.at[i];
-            else if (note_of(e, r)->has[i])
-                err = wm_xstream_map(&e->k, r, note_of(e, r)->key[i], &p);
-            e->at[i][r] = p;
-            e->len[i][r] = note_of(e, r)->len[i];
-        }
-    for (int r = 0; r < c->size; r++) {
-        const struct note *note = note_of(e, r);
-        e->word[r] = note->word;
-        e->offsets[r] = note->publishes && e->nbytes == sizeof *note ? note->offsets : NULL;
-    }
+    struct enqueue *e = arg;
+    const struct coll_gpu_ranges *r = &e->ranges;
+    void *p = (void *)(uintptr_t)r->own.at[w];
+    int err = rank == r->team->rank
+                  ? 0
+                  : wm_xstream_map(&e->k, rank, coll_gpu_post_of(r, rank)->key[w], &p);
+    *at = p;
     return err;
 }
 
@@ -243,26 +197,18 @@ static int make_plan(struct enqueue *e, struct coll_gpu_plan *out)
 {
     struct wm_xstream_comm *s = e->k.s;
     char *scratch[WM_XSTREAM_SCRATCH];
-    struct coll_gpu_view v = {
-        .rank = s->comm->rank,
-        .size = s->comm->size,
-        .a = &e->args,
-        .word = e->word,
-        .offsets = e->offsets,
-        .scratch = scratch,
-        .kernels = true,
-        .background = true, /* a plan with the fewest barriers on the stream */
-        .in_order = true,
-        .direct = e->direct,
-    };
-    for (int i = 0; i < s->nscratch; i++)
-        scratch[i] = s->scratch[i]->p;
-    for (int i = 0; i < COLL_GPU_RANGES; i++) {
-        v.at[i] = e->at[i];
-        v.len[i] = e->len[i];
-    }
     if (e->args.kind == COLL_BARRIER)
         return 0;
+    coll_gpu_ranges_read(&e->ranges);
+    int err = coll_gpu_ranges_attach(&e->ranges, attach, e);
+    if (err < 0)
+        return err;
+    struct coll_gpu_view v = coll_gpu_ranges_view(&e->ranges, &e->args);
+    for (int i = 0; i < s->nscratch; i++)
+        scratch[i] = s->scratch[i]->p;
+    v.scratch = scratch;
+    v.kernels = v.in_order = true;
+    v.background = true; /* a plan with the fewest barriers on the stream */
     return coll_gpu_make_plan(&v, out);
 }
 
@@ -284,14 +230,13 @@ static int run_mapped(struct enqueue *e, bool *all_can, bool *any_captures)
 {
     struct coll_gpu_plan plan = { 0 };
     struct wm_xstream_turn turn;
-    int err = map_all(e);
-    if (err >= 0)
-        err = make_plan(e, &plan);
+    int err = make_plan(e, &plan);
     e->mine.can = err >= 0;
     if (err < 0 && !wm_xstream_unmappable(err))
         e->mine.err = wm_err_rt(err, "preparing an enqueued collective among %d processes",
                                 e->k.s->comm->size);
     e->mine.turn = wm_xstream_turn_propose(&turn, e->k.s->ctl->ctx);
+    e->stride = sizeof e->mine; /* the descriptors have been used */
     int rc = exchange(e, all_can, any_captures);
     if (!rc && *all_can) {
         wm_xstream_turn_await(e->k.s->comm->dom, &turn, largest_turn(e));
@@ -327,11 +272,13 @@ static int enqueue(struct enqueue *e, bool *by_host)
 int wm_xstream_coll(struct wm_call *call)
 {
     struct wm_comm *c = call->comm;
-    struct enqueue e = { .args = call->args, .nbytes = note_nbytes(call->args.kind) };
-    bool by_host = false;
-    e.notes = malloc((size_t)c->size * e.nbytes);
-    int err = e.notes ? wm_xstream_enter(c, &e.k)
-                      : wm_err(MPI_ERR_NO_MEM, "no memory for the keys of %d processes", c->size);
+    struct enqueue e = { .args = call->args };
+    bool by_host = false,
+         publishes = coll_is_apart(e.args.kind, COLL_SEND) || coll_is_apart(e.args.kind, COLL_RECV);
+    int err = coll_gpu_ranges_init(&e.ranges, &c->team, sizeof(struct note),
+                                   coll_gpu_post_nbytes(publishes ? c->size : 0));
+    err = err < 0 ? wm_err(MPI_ERR_NO_MEM, "no memory for the keys of %d processes", c->size)
+                  : wm_xstream_enter(c, &e.k);
     if (!err && !e.k.s->all_cuda) {
         wm_xstream_leave(&e.k);
         err = wm_err(MPI_ERR_COMM, "a process created the communicator without a CUDA stream, so "
@@ -340,11 +287,12 @@ int wm_xstream_coll(struct wm_call *call)
         err = wm_proxy_enqueue(&e.k, call);
         wm_xstream_leave(&e.k);
     } else if (!err) {
+        e.stride = e.ranges.stride;
         err = enqueue(&e, &by_host);
-        release_own(&e);
+        coll_gpu_ranges_release(&e.ranges);
         wm_xstream_leave(&e.k);
     }
-    free(e.notes);
+    coll_gpu_ranges_fini(&e.ranges);
     if (by_host)
         return wm_call_run(call);
     free(call->vectors);

@@ -40,15 +40,17 @@ static bool is_async(const struct wm_xstream_comm *s) { return s->mapped || s->p
 
 /* ---- destruction of a communicator's state ---- */
 
-static void unhold(struct wm_xstream_comm *s, struct wm_xstream_held *h)
+void wm_xstream_unhold(struct wm_xstream_comm *s, struct wm_xstream_held *h)
 {
-    if (h->has_mem)
-        s->comm->team.ops->dev_release(&s->comm->team, &h->mem);
+    struct coll_team *t = &s->comm->team;
+    if (h->map.att)
+        t->ops->dev_detach(t, &h->map);
+    if (h->mem.reg)
+        t->ops->dev_release(t, &h->mem);
     free(h);
 }
 
-/* Releases what the stream has passed; with `every`, everything. */
-static void sweep_held(struct wm_xstream_comm *s, bool every)
+void wm_xstream_sweep(struct wm_xstream_comm *s, bool every)
 {
     uint32_t ended = s->words ? rt_load_acquire(&words_of(s)->ended) : 0;
     for (struct wm_xstream_held **p = &s->held, *h; (h = *p);) {
@@ -60,30 +62,9 @@ static void sweep_held(struct wm_xstream_comm *s, bool every)
         *p = h->next;
         if (h->req && sent)
             wm_req_release(h->req);
-        if (sent)
-            unhold(s, h); /* else leaked: at the end of MPI the engine still has the message */
+        if (sent) /* else leaked: at the end of MPI the engine still has the message */
+            wm_xstream_unhold(s, h);
     }
-}
-
-/* The same for mappings. */
-static void sweep_maps(struct wm_xstream_comm *s, bool every)
-{
-    uint32_t ended = s->words ? rt_load_acquire(&words_of(s)->ended) : 0;
-    for (struct wm_xstream_map **p = &s->maps, *m; (m = *p);) {
-        if (!every && (m->captured || (int32_t)(ended - m->ticket) < 0)) {
-            p = &m->next;
-            continue;
-        }
-        *p = m->next;
-        s->comm->team.ops->dev_detach(&s->comm->team, &m->map);
-        free(m);
-    }
-}
-
-void wm_xstream_sweep(struct wm_xstream_comm *s)
-{
-    sweep_held(s, false);
-    sweep_maps(s, false);
 }
 
 static void forget(struct rt_req *r)
@@ -97,15 +78,14 @@ static void forget(struct rt_req *r)
 static void state_free(struct wm_xstream_comm *s)
 {
     struct coll_team *t = &s->comm->team;
-    sweep_held(s, true);
-    sweep_maps(s, true);
+    wm_xstream_sweep(s, true);
     wm_proxy_leave(s);
     if (s->failure)
         forget(s->failure);
     for (int r = 0; r < s->comm->size && r < WM_XSTREAM_RANKS; r++)
         if (s->peer[r].att)
             t->ops->dev_detach(t, &s->peer[r]);
-    if (s->has_block_mem)
+    if (s->block_mem.reg)
         t->ops->dev_release(t, &s->block_mem);
     for (int i = 0; i < s->nscratch; i++)
         rt_gpu_stage_give(s->scratch[i]);
@@ -270,9 +250,7 @@ static const char *publish(struct wm_xstream_comm *s, struct note *mine)
     if (t->size > 1 &&
         t->ops->dev_describe(t, s->block->p, sizeof(struct wm_xstream_block), &s->block_mem) < 0)
         return "device memory cannot be shared";
-    s->has_block_mem = t->size > 1;
-    if (s->has_block_mem)
-        memcpy(mine->key, s->block_mem.key, sizeof mine->key);
+    memcpy(mine->key, s->block_mem.key, sizeof mine->key);
     mine->words = (uintptr_t)s->words->p;
     return NULL;
 }
@@ -673,7 +651,7 @@ int wm_xstream_enter(struct wm_comm *c, struct wm_xstream_call *k)
         int rc = rt_gpu_stream_capturing(s->g, k->stream);
         if (rc >= 0) {
             k->capturing = rc;
-            wm_xstream_sweep(s);
+            wm_xstream_sweep(s, false);
             return MPI_SUCCESS;
         }
         rt_gpu_capture_restore(k->mode);
@@ -685,7 +663,11 @@ int wm_xstream_enter(struct wm_comm *c, struct wm_xstream_call *k)
 
 void wm_xstream_leave(struct wm_xstream_call *k)
 {
-    wm_xstream_keep_maps(k);
+    for (struct wm_xstream_held *m; (m = k->maps);) {
+        k->maps = m->next;
+        wm_xstream_hold(k, m);
+        m->captured |= k->s->broken;
+    }
     rt_gpu_capture_restore(k->mode);
     rt_unlock(&k->s->comm->dom->lock);
 }
@@ -749,10 +731,11 @@ int wm_xstream_meet(struct wm_xstream_call *k, struct rt_gpu_meet *m, bool last)
 }
 
 /* A buffer that graphs use is mapped once. */
-static struct wm_xstream_map *find_captured(struct wm_xstream_comm *s, int rank, const char *key)
+static struct wm_xstream_held *find_captured(struct wm_xstream_comm *s, int rank, const char *key)
 {
-    struct wm_xstream_map *m = s->maps;
-    while (m && !(m->captured && m->rank == rank && !memcmp(m->key, key, COLL_DEV_KEY)))
+    struct wm_xstream_held *m = s->held;
+    while (m &&
+           !(m->captured && m->map.att && m->rank == rank && !memcmp(m->key, key, COLL_DEV_KEY)))
         m = m->next;
     return m;
 }
@@ -761,12 +744,12 @@ int wm_xstream_map(struct wm_xstream_call *k, int rank, const char *key, void **
 {
     struct wm_xstream_comm *s = k->s;
     struct coll_team *t = &s->comm->team;
-    struct wm_xstream_map *m = k->capturing ? find_captured(s, rank, key) : NULL;
+    struct wm_xstream_held *m = k->capturing ? find_captured(s, rank, key) : NULL;
     if (!m) {
         m = malloc(sizeof *m);
         if (!m)
             return -RT_ENOMEM;
-        *m = (struct wm_xstream_map){ .rank = rank };
+        *m = (struct wm_xstream_held){ .rank = rank };
         memcpy(m->key, key, sizeof m->key);
         int err = k->capturing ? attach(s, rank, key, &m->map)
                                : t->ops->dev_attach(t, rank, key, &s->block_mem.at, &m->map);
@@ -779,17 +762,6 @@ int wm_xstream_map(struct wm_xstream_call *k, int rank, const char *key, void **
     }
     *out = m->map.ptr;
     return 0;
-}
-
-void wm_xstream_keep_maps(struct wm_xstream_call *k)
-{
-    for (struct wm_xstream_map *m; (m = k->maps);) {
-        k->maps = m->next;
-        m->ticket = k->s->ticket;
-        m->captured = k->capturing || k->s->broken;
-        m->next = k->s->maps;
-        k->s->maps = m;
-    }
 }
 
 void wm_xstream_hold(struct wm_xstream_call *k, struct wm_xstream_held *h)

@@ -102,8 +102,7 @@ static int describe(struct wm_xstream_call *k, const void *buf, MPI_Count count,
         return err >= 0 && mem.kind == WM_MEMORY_HOST ? -RT_ENOTSUP : err;
     }
     int err = team->ops->dev_describe(team, buf, (size_t)nbytes, &h->mem);
-    h->has_mem = err >= 0;
-    if (h->has_mem)
+    if (err >= 0)
         memcpy(out->key, h->mem.key, sizeof out->key);
     return err;
 }
@@ -146,14 +145,6 @@ static int announce(struct wm_xstream_call *k, struct wm_xstream_held *h, const 
     struct wm_msg m = header_message(k, h->header, dest, tag);
     int err = wm_p2p_isend(&m, WM_STANDARD, &h->req);
     return err < 0 ? message_error(err, dest) : MPI_SUCCESS;
-}
-
-static void drop_held(struct wm_xstream_call *k, struct wm_xstream_held *h)
-{
-    struct coll_team *team = &k->s->comm->team;
-    if (h->has_mem)
-        team->ops->dev_release(team, &h->mem);
-    free(h);
 }
 
 static void copy_sent(struct rt_req *r, void *copy)
@@ -242,7 +233,7 @@ static int send_begin(struct wm_xstream_call *k, const struct sending *a, bool b
             err = launch_send(k, a->dest, *slot, true, blocks);
     }
     if (err && !h->req)
-        drop_held(k, h);
+        wm_xstream_unhold(k->s, h);
     else if (err)
         wm_xstream_hold(k, h);
     else
@@ -293,7 +284,7 @@ static int map_sent(struct wm_xstream_call *k, int from, const char *key, void *
 {
     int err = wm_xstream_map(k, from, key, data);
     if (wm_xstream_unmappable(err) && !k->capturing && wm_xstream_wait_idle(k) >= 0) {
-        wm_xstream_sweep(k->s);
+        wm_xstream_sweep(k->s, false);
         err = wm_xstream_map(k, from, key, data);
     }
     return err;

@@ -73,25 +73,17 @@ struct wm_xstream_block {
     uint32_t came[WM_RMA_NOTES_MOST];            /* from all processes */
 };
 
-/* A buffer of another process, mapped until the stream has passed a ticket. */
-struct wm_xstream_map {
-    struct wm_xstream_map *next;
-    uint32_t ticket;
-    bool captured; /* used by a graph: stays mapped */
-    int rank;
-    char key[COLL_DEV_KEY];
-    struct coll_dev_map map;
-};
-
-/* Objects that must stay until the stream has passed a ticket. */
+/* What must stay until the stream has passed a ticket: a mapping, or a message. */
 struct wm_xstream_held {
     struct wm_xstream_held *next;
     uint32_t ticket;
-    bool captured;
-    struct rt_req *req; /* the header's send request, or NULL */
-    bool has_mem;
-    struct coll_dev_mem mem;
-    char header[128]; /* of a message (p2p.c) */
+    bool captured; /* used by a graph: stays */
+    int rank;      /* of the mapped buffer, which has this key */
+    char key[COLL_DEV_KEY];
+    struct coll_dev_map map; /* att set: must be detached */
+    struct coll_dev_mem mem; /* reg set: must be released */
+    struct rt_req *req;      /* the header's send request, or NULL */
+    char header[128];        /* of a message (p2p.c) */
 };
 
 struct wm_xstream_comm {
@@ -109,7 +101,6 @@ struct wm_xstream_comm {
     bool broken;                /* the other processes have been notified */
     struct rt_gpu_stage *block, *words;
     struct coll_dev_mem block_mem;
-    bool has_block_mem;
     struct coll_dev_map peer[WM_XSTREAM_RANKS]; /* all blocks, including this rank's own */
     uint64_t words_at[WM_XSTREAM_RANKS];        /* addresses of the words in their processes */
     uint32_t ticket;                            /* of the last work outside captures */
@@ -118,7 +109,6 @@ struct wm_xstream_comm {
     uint32_t nsent[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS],
         nreceived[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS];
     uint32_t *seq; /* messages sent by the host, by destination */
-    struct wm_xstream_map *maps;
     struct wm_xstream_held *held;
     struct rt_gpu_stage *scratch[WM_XSTREAM_SCRATCH]; /* scratch memory of collectives */
     int nscratch;
@@ -146,7 +136,7 @@ struct wm_xstream_call {
     void *stream;
     bool capturing;
     int mode;
-    struct wm_xstream_map *maps; /* mapped for this call */
+    struct wm_xstream_held *maps; /* mapped for this call */
 };
 int wm_xstream_enter(struct wm_comm *c, struct wm_xstream_call *out);
 void wm_xstream_leave(struct wm_xstream_call *k);
@@ -172,20 +162,19 @@ int wm_xstream_given_up(void); /* sets the error of calls on it */
 int wm_xstream_await(struct wm_xstream_comm *s, struct rt_req *r);
 /* Posts s->failure, once in the life of a communicator.  Returns 0 or -RT_E... */
 int wm_xstream_expect_failure(struct wm_xstream_comm *s);
-/* Maps rank's buffer for this call.  Returns 0 or -RT_E...; if wm_xstream_unmappable(), the call
- * takes another path. */
+/* Maps rank's buffer.  The mapping is kept until the stream has passed this call's work; if the
+ * call enqueues nothing, until the next call.  Returns 0 or -RT_E...; if wm_xstream_unmappable(),
+ * the call takes another path. */
 int wm_xstream_map(struct wm_xstream_call *k, int rank, const char *key, void **out);
 static inline bool wm_xstream_unmappable(int err)
 {
     return err == -RT_ENOTSUP || err == -RT_EUNREACH || err == -RT_EAGAIN;
 }
-/* The call's mappings are kept until the stream has passed its work.  Mappings of a call that
- * enqueued nothing are released with the next call. */
-void wm_xstream_keep_maps(struct wm_xstream_call *k);
-/* Releases what the stream has passed. */
-void wm_xstream_sweep(struct wm_xstream_comm *s);
+/* Releases what the stream has passed; with `every`, everything. */
+void wm_xstream_sweep(struct wm_xstream_comm *s, bool every);
 /* Keeps `h` (malloc'ed) until the stream has passed the work enqueued so far. */
 void wm_xstream_hold(struct wm_xstream_call *k, struct wm_xstream_held *h);
+void wm_xstream_unhold(struct wm_xstream_comm *s, struct wm_xstream_held *h); /* or frees it now */
 
 /* Makes another communicator of the same processes on the same stream, without a handle and without
  * proxy threads.  Collective. */
