@@ -137,7 +137,7 @@ static int attach(void *arg, enum coll_gpu_range w, int rank, char **at)
     const struct coll_gpu_ranges *r = &e->ranges;
     void *p = (void *)(uintptr_t)r->own.at[w];
     int err = rank == r->team->rank
-                  ? 0
+                  ? rt_gpu_reach(e->k.g, &r->mem[w].at)
                   : wm_xstream_map(&e->k, rank, coll_gpu_post_of(r, rank)->key[w], &p);
     *at = p;
     return err;

@@ -630,6 +630,19 @@ static void other_streams(void)
     OK(MPIX_Stream_free(&s));
 }
 
+/* A result in the memory of another device of the process: the stream's device gets access to that
+ * memory, or the host does the work. */
+static void other_device(void)
+{
+    unsigned char *p = gt_alloc(GT_CUDA, (dev + 1) % gt_ndevices(), 400, 0);
+    put_floats(in, mt_rank, 100);
+    OK(MPIX_Allreduce_enqueue(in, p, 100, MPI_FLOAT, MPI_MAX, comm));
+    settle();
+    gt_read(host, p, 4);
+    CHECK(host[0] == (float)(mt_size - 1));
+    gt_free(p);
+}
+
 /* The fake driver's count of copies by engines; -1: another driver, or counting is off. */
 static long ncopies(void)
 {
@@ -692,6 +705,7 @@ int main(int argc, char **argv)
     MT_RUN(messages_beside_a_capture);
     MT_RUN(freed_early);
     MT_RUN(other_streams);
+    MT_RUN(other_device);
     MT_RUN(long_blocks);
     teardown();
     return mt_end();
