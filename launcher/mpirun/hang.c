@@ -13,7 +13,9 @@
 
 #define LOOKS 8 /* in hang_s */
 #define FIRST_LOOK_MS 250
-/* Each report comes at this many times the age of the one before; the last one is the fourth. */
+/* Each report comes at this many times the age of the one before; the last one is the fourth.  A
+ * job that goes on after a rank was late may often have such phases, so later ones are reported
+ * only if they last that much longer. */
 #define REPORT_FACTOR 4
 #define REPORTS 4
 
@@ -22,7 +24,8 @@ struct launch_hang {
     struct explain_known *known;
     uint64_t movement, moved_ns; /* and when it was first seen */
     uint64_t look_at_ns, report_at_ns;
-    int nreports;
+    int nreports; /* of this standstill */
+    int nlate;    /* reports of late ranks, in a job that went on */
 };
 
 static uint64_t limit_ns(void) { return (uint64_t)cfg.hang_s * 1000000000u; }
@@ -75,14 +78,15 @@ static bool read_ranks(struct launch_job *job)
 }
 
 /* `seconds` without progress; < 0: the user has asked. */
-static void explain(struct launch_job *job, double seconds)
+static enum explain_kind explain(struct launch_job *job, double seconds)
 {
+    enum explain_kind kind = EXPLAIN_UNKNOWN;
     struct launch_hang *h = job->hang;
     struct explain_verdict v;
     struct explain_picture *p = explain_picture_take(h->pages, h->known, job->host,
                                                      job->total ? job->total : job->n);
     if (!p)
-        return;
+        return kind;
     struct explain_job *picture = explain_picture_job(p);
     picture->seconds = seconds;
     if (explain_judge(picture, &v) == 0) {
@@ -90,9 +94,11 @@ static void explain(struct launch_job *job, double seconds)
         explain_print(picture, &v, stderr);
         if (*explain_picture_lacks(p))
             fprintf(stderr, "  (%s)\n", explain_picture_lacks(p));
+        kind = v.kind;
         explain_verdict_fini(&v);
     }
     explain_picture_free(p);
+    return kind;
 }
 
 void launch_hang_explain(struct launch_job *job)
@@ -122,10 +128,12 @@ void launch_hang_step(struct launch_job *job)
         h->moved_ns = now;
         h->nreports = 0;
         h->report_at_ns = now + limit_ns();
+        for (int i = 0; i < h->nlate && i < REPORTS; i++)
+            h->report_at_ns += (h->report_at_ns - now) * (REPORT_FACTOR - 1);
     }
     if (!oldest || now - oldest < limit_ns() || now < h->report_at_ns || h->nreports == REPORTS)
         return;
-    explain(job, (double)(now - h->moved_ns) / 1e9);
+    h->nlate += explain(job, (double)(now - h->moved_ns) / 1e9) == EXPLAIN_LATE;
     h->nreports++;
     h->report_at_ns = h->moved_ns + (h->report_at_ns - h->moved_ns) * REPORT_FACTOR;
     h->look_at_ns = rt_now_ns() + look_every_ns();

@@ -97,17 +97,17 @@ static void describe(const void *of, struct rt_wait_note *n)
 {
     const struct wait *w = of;
     const struct wm_rma *r = w->r;
-    if (!w->t && r->barrier.req.ops && !rt_req_done(&r->barrier.req)) {
+    bool meets = !w->t && r->barrier.req.ops && !rt_req_done(&r->barrier.req);
+    if (meets)
         wm_describe_request(&r->barrier.req, n);
-        return;
-    }
-    wm_describe_one(
-        n, r->comm,
-        wm_describe_item(RT_WAIT_TARGET, r->comm, w->t ? w->t->rank : MPI_PROC_NULL, 0, 0));
+    else
+        wm_describe_one(
+            n, r->comm,
+            wm_describe_item(RT_WAIT_TARGET, r->comm, w->t ? w->t->rank : MPI_PROC_NULL, 0, 0));
     snprintf(n->comm.name, sizeof n->comm.name, "%.*s", (int)sizeof n->comm.name - 1,
              r->win->name[0] ? r->win->name : "window");
     /* Only the number of completions is known, not which ones. */
-    if (!w->t && r->epoch.exposed && !wm_rma_ncompleted(r)) {
+    if (!meets && !w->t && r->epoch.exposed && !wm_rma_ncompleted(r)) {
         n->nreqs = (uint32_t)r->epoch.nexposed;
         for (int i = 0; i < r->epoch.nexposed && i < RT_ACTIVITY_REQS; i++)
             n->reqs[i] = wm_describe_item(RT_WAIT_TARGET, r->comm, r->epoch.first_exposed[i], 0, 0);

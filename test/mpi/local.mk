@@ -5,9 +5,9 @@ check_PROGRAMS += test/mpi/init test/mpi/p2p_modes test/mpi/p2p_persist test/mpi
 	test/mpi/p2p_huge test/mpi/p2p_late test/mpi/p2p_freed test/mpi/comm_make test/mpi/comm_group test/mpi/comm_attr \
 	test/mpi/coll_move test/mpi/coll_reduce test/mpi/coll_nb test/mpi/coll_persist test/mpi/coll_hosts \
 	test/mpi/thread_multi \
-	test/mpi/dyn_names test/mpi/dyn_spawn test/mpi/oversub test/mpi/fault_victim test/mpi/fault_deny test/mpi/fault_sample test/mpi/fault_stdio
+	test/mpi/dyn_names test/mpi/dyn_spawn test/mpi/oversub test/mpi/fault_victim test/mpi/fault_deny test/mpi/fault_sample test/mpi/fault_stdio test/mpi/hang
 EXTRA_DIST += test/mpi/mpitest.h test/mpi/mt_jobs.h test/mpi/hosts.h test/mpi/faultlib.py test/mpi/faultlib_test.py test/mpi/fault_ranks.py \
-	test/mpi/fault_memory.py test/mpi/fault_calls.py test/mpi/apart.py test/mpi/fault_input.py test/mpi/fault_finalize.py test/mpi/fault_stdio.py
+	test/mpi/fault_memory.py test/mpi/fault_calls.py test/mpi/hang.py test/mpi/apart.py test/mpi/fault_input.py test/mpi/fault_finalize.py test/mpi/fault_stdio.py
 
 test_mpi_init_LDADD = libmpi_abi.la
 test_mpi_dyn_names_LDADD = libmpi_abi.la
@@ -49,6 +49,7 @@ test_mpi_dyn_join_LDADD = libmpi_abi.la
 test_mpi_oversub_LDADD = libmpi_abi.la
 test_mpi_fault_victim_LDADD = libmpi_abi.la
 test_mpi_fault_sample_LDADD = libmpi_abi.la
+test_mpi_hang_LDADD = libmpi_abi.la -lpthread
 test_mpi_fault_stdio_LDADD = libmpi_abi.la -lpthread
 # Every program over several hosts, which this one plays; its cores are shared, so ranks do not poll.
 check-played: all
