@@ -144,6 +144,14 @@ struct launch_display {
     bool verbose;  /* number of started ranks, libraries of other MPIs */
 };
 
+/* When no rank makes progress, and at the end of --timeout. */
+enum launch_hang_action { LAUNCH_HANG_REPORT, LAUNCH_HANG_STACKS, LAUNCH_HANG_ABORT };
+struct launch_hang_opts {
+    enum launch_hang_action action; /* --hang-action */
+    bool stacks;                    /* --get-stack-traces: at the end of --timeout */
+    const char *json;               /* --json: file for the last picture; NULL: none */
+};
+
 /* Options that an mpirun gives to the mpirun of a job that its ranks spawn (family.h). */
 struct launch_spawned {
     const char *separator; /* between the programs of the command line; ":" */
@@ -163,6 +171,7 @@ struct launch_opts {
     struct launch_output output;
     struct launch_display display;
     struct launch_spawned spawned;
+    struct launch_hang_opts hang;
     int stdin_rank;  /* a rank or LAUNCH_STDIN_... */
     int timeout_s;   /* 0: none */
     bool dry_run;    /* places the ranks, and starts none */

@@ -450,6 +450,41 @@ void explain_picture_free(struct explain_picture *p)
     free(p);
 }
 
+/* Where the kernel forbids to look, the stack that the process has published itself. */
+static void print_stack(const struct explain_rank *r, FILE *f)
+{
+    struct explain_source s;
+    uint64_t stack[STACK_MAX];
+    char text[STACK_MAX * 200] = "";
+    fprintf(f, "stack of rank %d (%s, pid %d):\n", r->rank, r->host, r->pid);
+    if (explain_source_open(&s, r->pid, EXPLAIN_DW_SO) < 0) {
+        fprintf(f, "  %s\n", s.why);
+        return;
+    }
+    int n = explain_source_stack(&s, r->pid, stack, STACK_MAX);
+    if (n < 0 && r->nwaits) {
+        const struct rt_wait_note *note = &r->waits[0].note;
+        n = note->nstack < RT_ACTIVITY_STACK ? (int)note->nstack : RT_ACTIVITY_STACK;
+        memcpy(stack, note->stack, (size_t)n * sizeof *stack);
+    }
+    if (n > 0)
+        explain_place_text(&s, stack, n, text, sizeof text);
+    else
+        snprintf(text, sizeof text, "%s\n", s.why);
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+        fprintf(f, "  %s\n", line);
+    explain_source_close(&s);
+}
+
+void explain_picture_stacks(const struct explain_picture *p, FILE *f)
+{
+    for (int i = 0; i < p->job.nranks && i < EXPLAIN_STACKS; i++)
+        if (p->ranks[i].state != EXPLAIN_ENDED)
+            print_stack(&p->ranks[i], f);
+    if (p->job.nranks > EXPLAIN_STACKS)
+        fprintf(f, "and %d further ranks\n", p->job.nranks - EXPLAIN_STACKS);
+}
+
 struct explain_job *explain_picture_job(struct explain_picture *p) { return &p->job; }
 
 const char *explain_picture_lacks(const struct explain_picture *p) { return p->lacks; }

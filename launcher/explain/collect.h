@@ -39,6 +39,9 @@ struct explain_picture *explain_picture_take(struct explain_pages *p,
                                              const struct explain_known *known, const char *host,
                                              int total);
 void explain_picture_free(struct explain_picture *p);
+/* The stacks of the main threads of all ranks, at most EXPLAIN_STACKS of them. */
+#define EXPLAIN_STACKS 64
+void explain_picture_stacks(const struct explain_picture *p, FILE *f);
 struct explain_job *explain_picture_job(struct explain_picture *p);
 /* A line for the user about what could not be found out; "": nothing. */
 const char *explain_picture_lacks(const struct explain_picture *p);

@@ -77,8 +77,18 @@ static bool read_ranks(struct launch_job *job)
     return true;
 }
 
+static void write_json(struct launch_job *job, const struct explain_job *picture,
+                       const struct explain_verdict *v)
+{
+    FILE *f = fopen(job->opts->hang.json, "we");
+    if (f)
+        explain_json(picture, v, f);
+    if (!f || fclose(f) != 0)
+        launch_report(job, "could not write %s: %m", job->opts->hang.json);
+}
+
 /* `seconds` without progress; < 0: the user has asked. */
-static enum explain_kind explain(struct launch_job *job, double seconds)
+static enum explain_kind explain(struct launch_job *job, double seconds, bool stacks)
 {
     enum explain_kind kind = EXPLAIN_UNKNOWN;
     struct launch_hang *h = job->hang;
@@ -94,6 +104,10 @@ static enum explain_kind explain(struct launch_job *job, double seconds)
         explain_print(picture, &v, stderr);
         if (*explain_picture_lacks(p))
             fprintf(stderr, "  (%s)\n", explain_picture_lacks(p));
+        if (stacks)
+            explain_picture_stacks(p, stderr);
+        if (job->opts->hang.json)
+            write_json(job, picture, &v);
         kind = v.kind;
         explain_verdict_fini(&v);
     }
@@ -104,12 +118,12 @@ static enum explain_kind explain(struct launch_job *job, double seconds)
 void launch_hang_explain(struct launch_job *job)
 {
     if (read_ranks(job))
-        explain(job, -1);
+        explain(job, -1, job->opts->hang.stacks);
 }
 
 uint64_t launch_hang_at_ns(const struct launch_job *job)
 {
-    if (!cfg.hang_s || job->head || !job->nrunning || job->ending)
+    if (!cfg.hang_s || job->opts->display.quiet || job->head || !job->nrunning || job->ending)
         return 0;
     return job->hang ? job->hang->look_at_ns : job->began_ns + look_every_ns();
 }
@@ -133,7 +147,17 @@ void launch_hang_step(struct launch_job *job)
     }
     if (!oldest || now - oldest < limit_ns() || now < h->report_at_ns || h->nreports == REPORTS)
         return;
-    h->nlate += explain(job, (double)(now - h->moved_ns) / 1e9) == EXPLAIN_LATE;
+    enum launch_hang_action action = job->opts->hang.action;
+    enum explain_kind kind = explain(job, (double)(now - h->moved_ns) / 1e9,
+                                     action == LAUNCH_HANG_STACKS);
+    h->nlate += kind == EXPLAIN_LATE;
+    if (action == LAUNCH_HANG_ABORT && kind != EXPLAIN_LATE && kind != EXPLAIN_UNKNOWN) {
+        launch_report(job,
+                      "ending the %d ranks of this deadlock (--hang-action abort); exit code %d",
+                      job->nrunning, LAUNCH_EXIT_TIMEOUT);
+        launch_end_begin(job, LAUNCH_EXIT_TIMEOUT);
+        return;
+    }
     h->nreports++;
     h->report_at_ns = h->moved_ns + (h->report_at_ns - h->moved_ns) * REPORT_FACTOR;
     h->look_at_ns = rt_now_ns() + look_every_ns();

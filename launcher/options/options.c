@@ -426,6 +426,30 @@ SETTER(set_timeout)
     return parse_number(f, f->arg, 0, 10000000, &o->timeout_s);
 }
 
+SETTER(set_hang)
+{
+    static const char *const words[] = { "report", "stacks", "abort" };
+    (void)app;
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(f->arg, words[i])) {
+            o->hang.action = (enum launch_hang_action)i;
+            return 0;
+        }
+    return launch_usage("%s: expected report, stacks or abort, found '%s'", f->name, f->arg);
+}
+SETTER(set_stacks)
+{
+    UNUSED_ARGS;
+    o->hang.stacks = true;
+    return 0;
+}
+SETTER(set_json)
+{
+    (void)app;
+    o->hang.json = f->arg;
+    return 0;
+}
+
 SETTER(set_output)
 {
     (void)app;
@@ -674,6 +698,15 @@ const struct launch_option launch_options[] = {
       "slow ones.  Exit code 1 if two hosts do not reach each other.",
       set_ping },
     { "timeout", "SECONDS", 1, "End the job after this time, exit code 124.", set_timeout },
+    { "hang-action", "report|stacks|abort", 1,
+      "When no rank makes progress for the setting hang_s: report who waits for whom (default); add "
+      "all stacks; end the job if it is a deadlock, exit code 124.",
+      set_hang },
+    { "get-stack-traces", NULL, 0, "Print all stacks at the end of --timeout.", set_stacks },
+    { "report-state-on-timeout", NULL, 0, "Accepted: --timeout always reports who waits for whom.",
+      set_nothing },
+    { "json", "FILE", 1,
+      "Also write such reports to a file, as JSON; each replaces the one before.", set_json },
     { "allow-run-as-root", NULL, 0, "Accepted; has no effect.", set_nothing },
     { "q quiet", NULL, 0,
       "Suppress messages of mpirun about a started job, also about failed ranks.", set_quiet },
