@@ -3,7 +3,7 @@
  * domain's lock. */
 #include "runtime/base/cfg.h"
 #include "runtime/gpu/copy.h"
-#include "runtime/gpu/fold.h"
+#include "runtime/gpu/fold_kernels.h"
 
 /* The device of the memory at `at`; -1: it is no device's own memory, or not known. */
 static int ordinal_of(const void *at)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* weft_atomic: kernel.h has its contract.  A thread has four operands in flight, then changes four
  * elements one after another. */
-#include "runtime/gpu/atomic.h"
+#include "runtime/gpu/atomic_kernel.h"
 #include "runtime/gpu/completion.h"
 
 #define AHEAD 4u

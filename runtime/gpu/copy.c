@@ -9,7 +9,6 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/base/ticks.h"
-#include "runtime/gpu/move_kernels.h"
 #include "runtime/gpu/stream_ops.h"
 
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #define RT_GPU_COPY_H
 
 #include "runtime/gpu/gpu_int.h"
-#include "runtime/gpu/kernel.h"
+#include "runtime/gpu/move_kernels.h"
 
 /* ---- model.c ---- */
 

@@ -5,7 +5,6 @@
 #include "runtime/gpu/copy.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-#include "runtime/gpu/move_kernels.h"
 
 #include <string.h>
 

@@ -6,8 +6,7 @@
 #include "runtime/gpu/copy.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-#include "runtime/gpu/fold.h"
-#include "runtime/gpu/move_kernels.h"
+#include "runtime/gpu/fold_kernels.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #ifndef RT_GPU_FOLD_INT_H
 #define RT_GPU_FOLD_INT_H
 
-#include "runtime/gpu/fold.h"
+#include "runtime/gpu/fold_kernels.h"
 #include "runtime/gpu/kernel.h"
 #include <stdint.h>
 

@@ -15,7 +15,7 @@
 #define RT_GPU_FOLD_LOOP_H
 
 #include "runtime/gpu/completion.h"
-#include "runtime/gpu/fold.h"
+#include "runtime/gpu/fold_kernels.h"
 #include "runtime/gpu/kernel.h"
 #include "runtime/gpu/ptx.h"
 

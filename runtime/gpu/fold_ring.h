@@ -7,7 +7,7 @@
 
 #include "runtime/gpu/fold_loop.h"
 #include "runtime/gpu/fold_kinds.h"
-#include "runtime/gpu/kernel.h"
+#include "runtime/gpu/move_kernels.h"
 #include "runtime/gpu/ptx.h"
 
 struct ring_fold { /* in shared memory */

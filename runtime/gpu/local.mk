@@ -3,15 +3,15 @@
 rt_sources += runtime/gpu/gpu.h runtime/gpu/kernel.h runtime/gpu/driver.h runtime/gpu/gpu_int.h
 rt_sources += runtime/gpu/links.c runtime/gpu/driver.c runtime/gpu/classify.c runtime/gpu/dev.c runtime/gpu/stage.c runtime/gpu/pinned.c
 rt_sources += runtime/gpu/copy.c runtime/gpu/copy.h runtime/gpu/launch.c runtime/gpu/flight.c runtime/gpu/bounce.c runtime/gpu/linger.c runtime/gpu/recall.c runtime/gpu/ptx.h runtime/gpu/move_kernels.h runtime/gpu/model.c runtime/gpu/cost.def
-rt_sources += runtime/gpu/fold.c runtime/gpu/fold.h runtime/gpu/atomic.c
+rt_sources += runtime/gpu/fold.c runtime/gpu/fold_kernels.h runtime/gpu/atomic.c
 rt_sources += runtime/gpu/images.h runtime/gpu/images.c runtime/gpu/pieces.h runtime/gpu/pieces.c
 
 # Kernels: each .cu file becomes an image (fatbin), and all images one C file of the build tree.
 gpu_kernels = runtime/gpu/pack.cu runtime/gpu/move.cu runtime/gpu/fold.cu runtime/gpu/fold_rare.cu \
 	runtime/gpu/meet.cu runtime/gpu/atomic.cu
 gpu_kernel_headers = runtime/gpu/kernel.h runtime/gpu/move_kernels.h runtime/gpu/ptx.h runtime/gpu/completion.h \
-	runtime/gpu/fold.h runtime/gpu/fold_loop.h runtime/gpu/fold_int.h runtime/gpu/fold_kinds.h runtime/gpu/fold_ring.h runtime/gpu/atomic.h
-EXTRA_DIST += $(gpu_kernels) runtime/gpu/fold_loop.h runtime/gpu/fold_int.h runtime/gpu/fold_kinds.h runtime/gpu/fold_ring.h runtime/gpu/atomic.h runtime/gpu/completion.h runtime/gpu/embed.py
+	runtime/gpu/fold_kernels.h runtime/gpu/fold_loop.h runtime/gpu/fold_int.h runtime/gpu/fold_kinds.h runtime/gpu/fold_ring.h runtime/gpu/atomic_kernel.h
+EXTRA_DIST += $(gpu_kernels) runtime/gpu/fold_loop.h runtime/gpu/fold_int.h runtime/gpu/fold_kinds.h runtime/gpu/fold_ring.h runtime/gpu/atomic_kernel.h runtime/gpu/completion.h runtime/gpu/embed.py
 if WITH_NVCC
 gpu_images = $(gpu_kernels:.cu=.fatbin)
 $(gpu_images): $(gpu_kernel_headers)

@@ -5,10 +5,9 @@
  *
  * Memory order: as in completion.h, also where the blocks of the polling kernel notify each other
  * or the host. */
-#include "runtime/gpu/atomic.h"
+#include "runtime/gpu/atomic_kernel.h"
 #include "runtime/gpu/completion.h"
 #include "runtime/gpu/fold_ring.h"
-#include "runtime/gpu/kernel.h"
 #include "runtime/gpu/move_kernels.h"
 #include "runtime/gpu/ptx.h"
 #include <stddef.h>

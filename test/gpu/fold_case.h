@@ -4,7 +4,7 @@
 #ifndef TEST_GPU_FOLD_CASE_H
 #define TEST_GPU_FOLD_CASE_H
 
-#include "runtime/gpu/fold.h"
+#include "runtime/gpu/fold_kernels.h"
 #include "runtime/gpu/kernel.h"
 #include <math.h>
 #include <stdio.h>

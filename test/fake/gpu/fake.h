@@ -16,7 +16,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include "runtime/gpu/kernel.h"
+#include "runtime/gpu/move_kernels.h"
 #include "test/gpu/cuda_more.h"
 
 #define FAKE_DEVICES 16

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include "runtime/gpu/kernel.h"
+#include "runtime/gpu/move_kernels.h"
 #include "test/check.h"
 #include "test/gpu/cuda_more.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared by the reduction kernels and their host side, beside kernel.h: shapes of the launches.
  * Plain C and CUDA C++. */
-#ifndef RT_GPU_FOLD_H
-#define RT_GPU_FOLD_H
+#ifndef RT_GPU_FOLD_KERNELS_H
+#define RT_GPU_FOLD_KERNELS_H
 
 #define WEFT_FOLD_THREADS 256u
 /* Tuned on H200; on another device only the speed depends on them. */

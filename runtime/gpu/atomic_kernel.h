@@ -3,11 +3,11 @@
  * bytes and of doubles, replacement and compare-and-swap by the device's own instructions, all
  * others by a loop around compare-and-swap of 4 or 8 bytes.  Sums of floats use the loop, too: the
  * device's instruction treats subnormal numbers as zero, and the host does not. */
-#ifndef RT_GPU_ATOMIC_H
-#define RT_GPU_ATOMIC_H
+#ifndef RT_GPU_ATOMIC_KERNEL_H
+#define RT_GPU_ATOMIC_KERNEL_H
 
 #include "runtime/gpu/fold_kinds.h"
-#include "runtime/gpu/kernel.h"
+#include "runtime/gpu/move_kernels.h"
 #include "runtime/gpu/ptx.h"
 
 /* The unsigned integer whose atomic operations change a U. */
