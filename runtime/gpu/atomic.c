@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Atomic changes of elements by a device: a few by the polling kernel, more by a launch.  Under the
  * domain's lock. */
+#include "runtime/gpu/atomic.h"
 #include "runtime/base/cfg.h"
+#include "runtime/gpu/context.h"
 #include "runtime/gpu/copy.h"
+#include "runtime/gpu/flight.h"
+#include "runtime/gpu/fold.h"
 #include "runtime/gpu/fold_kernels.h"
+#include "runtime/gpu/linger.h"
+#include "runtime/gpu/move.h"
 
 /* The device of the memory at `at`; -1: it is no device's own memory, or not known. */
 static int ordinal_of(const void *at)

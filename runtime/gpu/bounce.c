@@ -6,7 +6,10 @@
  *
  * The driver sends a short copy from the host in one piece through the compute engine, where it
  * waits for its turn as well, but two rows by a copy engine. */
-#include "runtime/gpu/copy.h"
+#include "runtime/gpu/bounce.h"
+#include "runtime/gpu/context.h"
+#include "runtime/gpu/place.h"
+#include "runtime/gpu/stage.h"
 
 /* 64 KiB in one piece do not wait, 8 B do; lengths between were not measured. */
 #define SHORT (64u << 10)
@@ -65,32 +68,28 @@ static struct rt_gpu_stage *buffer_of(struct move_state *m, cu_stream s)
     return m->bounce[i];
 }
 
-/* Whether op is the only copy by engines.  Its flight contains it already. */
-static bool is_alone(const struct move_state *m, const struct rt_gpu_op *op)
-{
-    return !m->nlarge && op->link.next == op->link.prev && !move_is_busy(m, MOVE_ENGINE);
-}
-
 /* On a device that several processes use.  A copy alone takes 14 us and 40 us a MiB by the host,
  * 150 us in a turn.  While others wait, one turn carries several copies, 5.3 us each one way and
  * 15.4 both ways; by the host 32 KiB take 5.2 and 8.3, 128 KiB 7.4 and 13.1 (osu_bw and osu_bibw,
  * H200, driver 580).  With shorter turns both would be smaller. */
-static bool is_for_host(const struct move_state *m, const struct rt_gpu_op *op)
+static bool is_for_host(const struct move_state *m, size_t len, bool alone)
 {
     return m->no_kernels ||
-           (m->g->in_turns && op->len <= (is_alone(m, op) ? RT_GPU_BY_HOST_ALONE : RT_GPU_BY_HOST));
+           (m->g->in_turns && len <= (alone ? RT_GPU_BY_HOST_ALONE : RT_GPU_BY_HOST));
 }
 
 /* The stream orders the pieces, so one buffer is enough. */
-bool move_bounce(struct move_state *m, const struct rt_gpu_op *op, cu_stream s, cu_result *r)
+bool move_bounce(struct move_state *m, const struct rt_gpu_op *op, bool alone, cu_stream s,
+                 cu_result *r)
 {
     cu_ptr dst = (cu_ptr)(uintptr_t)op->dst, src = (cu_ptr)(uintptr_t)op->src;
 
-    if (rt_unlikely(m->g->in_turns) && op->len < SHORT && move_is_from_host(m, op)) {
+    if (rt_unlikely(m->g->in_turns) && op->len < SHORT && move_way(m, op) == MOVE_FROM_HOST) {
         *r = copy_half(src, 0, dst, op->len, FROM_HOST, s);
         return true;
     }
-    if (rt_likely(!is_for_host(m, op)) || move_link(m, op->dst, op->src) != RT_GPU_LINK_LOCAL)
+    if (rt_likely(!is_for_host(m, op->len, alone)) ||
+        move_link(m, op->dst, op->src) != RT_GPU_LINK_LOCAL)
         return false;
     const struct rt_gpu_stage *b = buffer_of(m, s);
     if (!b)

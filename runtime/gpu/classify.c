@@ -7,9 +7,13 @@
  * allocations are remembered, and the driver's ids for them are compared at each use.
  *
  * Nothing here loads the driver: an application that has memory of the driver has loaded it. */
-#include "runtime/gpu/gpu_int.h"
+#include "runtime/gpu/classify.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/gpu/context.h"
+#include "runtime/gpu/dev.h"
+#include "runtime/gpu/driver.h"
+#include "runtime/gpu/gpu_int.h"
 
 #include <errno.h>
 #include <link.h>

@@ -9,7 +9,15 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/base/ticks.h"
-#include "runtime/gpu/stream_ops.h"
+#include "runtime/gpu/context.h"
+#include "runtime/gpu/driver.h"
+#include "runtime/gpu/flight.h"
+#include "runtime/gpu/images.h"
+#include "runtime/gpu/launch.h"
+#include "runtime/gpu/linger.h"
+#include "runtime/gpu/move.h"
+#include "runtime/gpu/place.h"
+#include "runtime/gpu/recall.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,78 +58,7 @@ _Static_assert(sizeof(struct rt_gpu_desc) == 128 && offsetof(struct pinned, ring
 _Static_assert(offsetof(struct rt_gpu_desc, near) == WEFT_TASK_NEAR * sizeof(uint32_t),
                "where kernels look for it");
 
-struct waiting_launch { /* private to copy.c, until a flight is free */
-    struct rt_list link;
-    struct rt_gpu_op *op;
-    enum rt_gpu_kernel k;
-    unsigned grid, block;
-    size_t nbytes;
-    _Alignas(16) char params[];
-};
-
-int rt_gpu_nactive;
 static struct rt_list contexts = { &contexts, &contexts };
-static struct rt_list ended = { &ended, &ended }; /* operations whose done() is due */
-
-void move_end(struct move_state *m, struct rt_gpu_op *op, int err)
-{
-    rt_list_del(&op->link);
-    op->err = err;
-    rt_list_append(&ended, &op->link);
-    m->nactive--;
-}
-
-/* ---- failure ---- */
-
-bool move_is_dead(struct move_state *m, cu_result r)
-{
-    if (rt_gpu_check_lost(m->g, r))
-        return true;
-    /* After an error of a kernel, of any owner, every later call returns that error. */
-    enum rt_cuda_fault now = rt_cuda_fault(rt_cuda.stream_query(m->g->now));
-    return now == RT_CUDA_CALL || now == RT_CUDA_GONE;
-}
-
-static void end_list(struct move_state *m, struct rt_list *l)
-{
-    while (!rt_list_empty(l))
-        move_end(m, rt_container(l->next, struct rt_gpu_op, link), -RT_EGPU);
-}
-
-static void end_everything(struct move_state *m)
-{
-    m->broken = true;
-    m->busy = 0;
-    m->nevents = 0;
-    for (int i = 0; i < MOVE_FLIGHTS; i++)
-        end_list(m, &m->flights[i].ops);
-    end_list(m, &m->linger.ops);
-    m->linger.n = 0;
-    end_list(m, &m->small);
-    end_list(m, &m->large);
-    m->nsmall = m->nlarge = 0;
-    while (!rt_list_empty(&m->launches)) {
-        struct waiting_launch *w = rt_container(m->launches.next, struct waiting_launch, link);
-        rt_list_del(&w->link);
-        move_end(m, w->op, -RT_EGPU);
-        free(w);
-    }
-}
-
-void move_fail(struct move_state *m, cu_result r, const char *what)
-{
-    if (m->broken)
-        return;
-    if (r == CU_OK || r == CU_ERROR_NOT_READY)
-        log_error(GPU, "GPU %d: %s", m->g->info.ordinal, what);
-    else
-        rt_cuda_error(r, what);
-    log_error(GPU,
-              "GPU %d: %d copies and kernels of MPI fail, as will all later ones in this "
-              "context",
-              m->g->info.ordinal, m->nactive);
-    end_everything(m);
-}
 
 /* ---- starting what waits; the context is current ---- */
 
@@ -130,33 +67,6 @@ void move_fail(struct move_state *m, cu_result r, const char *what)
 static bool kernels_copy(const struct move_state *m)
 {
     return rt_gpu_has_kernels(m->g) && !m->g->shared && !m->no_kernels;
-}
-
-void move_kernels_look(struct move_state *m)
-{
-    struct move_linger *l = &m->linger;
-
-    if (l->recalled && rt_load_acquire(&l->words->left) == l->launch)
-        l->running = l->recalled = false;
-    m->no_kernels = cfg.gpu_engines || l->recalled || m->nrecalled;
-}
-
-void move_report_late(struct move_state *m)
-{
-    if (!m->reported_late)
-        log_info(GPU,
-                 "kernels of the application occupy GPU %d, so kernels of MPI do not start: short "
-                 "copies use the copy engines meanwhile",
-                 m->g->info.ordinal);
-    m->reported_late = true;
-    move_kernels_look(m);
-}
-
-void move_by_engine(struct move_state *m, struct rt_gpu_op *op)
-{
-    rt_list_del(&op->link);
-    rt_list_append(&m->large, &op->link);
-    m->nlarge++;
 }
 
 /* The ring's copies run one after another, so it is for the first few; many at once are faster in a
@@ -240,53 +150,24 @@ static void pump_large(struct move_state *m)
         ;
 }
 
-/* Removed from the list before the start: a start that finds the context dead ends everything in
- * the list. */
-static void pump_launches(struct move_state *m)
-{
-    while (!rt_list_empty(&m->launches) && move_has_free(m, MOVE_LAUNCH)) {
-        struct waiting_launch *w = rt_container(m->launches.next, struct waiting_launch, link);
-        rt_list_del(&w->link);
-        move_launch_start(m, w->k, w->grid, w->block, w->params, w->nbytes, w->op);
-        free(w);
-    }
-}
-
 static void pump(struct move_state *m)
 {
     if (!m->nsmall && !m->nlarge && rt_list_empty(&m->launches) && !move_linger_gone(m))
         return;
     int in = rt_gpu_enter(m->g);
     if (in < 0) {
-        end_everything(m);
+        move_end_everything(m);
         return;
     }
     if (move_linger_gone(m))
         move_linger_start(m);
     pump_small(m);
     pump_large(m);
-    pump_launches(m);
+    move_launches_start(m);
     rt_gpu_leave(in);
 }
 
 /* ---- what others call ---- */
-
-bool move_begin(struct rt_gpu *g, struct rt_gpu_op *op)
-{
-    struct move_state *m = g->move;
-
-    op->g = g;
-    op->err = 0;
-    rt_list_init(&op->link);
-    rt_gpu_nactive++;
-    if (m && !m->broken && !g->lost) {
-        m->nactive++;
-        return true;
-    }
-    op->err = -RT_EGPU;
-    rt_list_append(&ended, &op->link);
-    return false;
-}
 
 /* While others run, copies that are fastest in a batch wait for the next progress, so that all that
  * come until then start together; otherwise they start at once. */
@@ -400,51 +281,29 @@ bool rt_gpu_copy_behind(struct rt_gpu *g, void *dst, const void *src, size_t len
     return true;
 }
 
-static void launch_waits(struct move_state *m, const struct waiting_launch *what,
-                         const void *params)
-{
-    struct waiting_launch *w = malloc(sizeof *w + what->nbytes);
-
-    if (!w) {
-        log_error(GPU, "no memory for the parameters of a kernel");
-        move_end(m, what->op, -RT_ENOMEM);
-        return;
-    }
-    *w = *what;
-    memcpy(w->params, params, w->nbytes);
-    rt_list_append(&m->launches, &w->link);
-}
-
-void move_launch(struct move_state *m, enum rt_gpu_kernel k, unsigned grid, unsigned block,
-                 const void *params, size_t nbytes, struct rt_gpu_op *op)
-{
-    struct rt_gpu *g = m->g;
-
-    if (!g->fn[k]) {
-        log_error(GPU, "GPU %d has no kernel number %d", g->info.ordinal, (int)k);
-        move_end(m, op, -RT_EGPU);
-        return;
-    }
-    struct waiting_launch w = { .op = op, .k = k, .grid = grid, .block = block, .nbytes = nbytes };
-    if (!rt_list_empty(&m->launches) || !move_has_free(m, MOVE_LAUNCH)) {
-        launch_waits(m, &w, params);
-        return;
-    }
-    int in = rt_gpu_enter(g);
-    if (in < 0) {
-        move_end(m, op, -RT_EGPU);
-        end_everything(m);
-        return;
-    }
-    move_launch_start(m, k, grid, block, params, nbytes, op);
-    rt_gpu_leave(in);
-}
-
 void rt_gpu_launch(struct rt_gpu *g, enum rt_gpu_kernel k, unsigned grid, unsigned block,
                    const void *params, size_t nbytes, struct rt_gpu_op *op)
 {
     if (move_begin(g, op))
         move_launch(g->move, k, grid, block, params, nbytes, op);
+}
+
+/* ---- copies that are complete on return ---- */
+
+int rt_gpu_copy_now(struct rt_gpu *g, void *dst, const void *src, size_t len)
+{
+    if (len == 0)
+        return 0;
+    int in = rt_gpu_enter(g);
+    if (in < 0)
+        return g->lost ? rt_gpu_gone(g) : in;
+    cu_result r = rt_cuda.memcpy_async((cu_ptr)(uintptr_t)dst, (cu_ptr)(uintptr_t)src, len, g->now);
+    if (r == CU_OK)
+        r = rt_cuda.stream_synchronize(g->now);
+    rt_gpu_leave(in);
+    if (r == CU_OK)
+        return 0;
+    return rt_gpu_check_lost(g, r) ? rt_gpu_gone(g) : rt_cuda_error(r, "copying device memory");
 }
 
 /* ---- progress ---- */
@@ -458,7 +317,7 @@ static void look_for_errors(struct move_state *m)
     m->looked = now;
     int in = rt_gpu_enter(m->g);
     if (in < 0) {
-        end_everything(m);
+        move_end_everything(m);
         return;
     }
     int was = rt_gpu_capture_relax(); /* once for all queries */
@@ -473,7 +332,7 @@ static int poll_context(struct move_state *m)
     int n = 0;
 
     if (m->g->lost && !m->broken)
-        end_everything(m);
+        move_end_everything(m);
     if (m->broken)
         return 0;
     n += move_flights_poll(m);
@@ -482,16 +341,6 @@ static int poll_context(struct move_state *m)
         look_for_errors(m);
     pump(m);
     return n;
-}
-
-static void call_ended(void)
-{
-    while (!rt_list_empty(&ended)) {
-        struct rt_gpu_op *op = rt_container(ended.next, struct rt_gpu_op, link);
-        rt_list_del(&op->link);
-        rt_gpu_nactive--;
-        op->done(op, op->err);
-    }
 }
 
 int rt_gpu_progress_slow(void)
@@ -504,8 +353,8 @@ int rt_gpu_progress_slow(void)
         if (m->nactive)
             n += poll_context(m);
     }
-    n += !rt_list_empty(&ended);
-    call_ended();
+    n += move_has_ended();
+    move_call_ended();
     return n;
 }
 
@@ -619,14 +468,15 @@ void rt_gpu_move_fini(struct rt_gpu *g)
             move_linger_poll(m);
         }
     }
-    end_everything(m);
+    move_end_everything(m);
     g->move = NULL;
-    call_ended();
+    move_call_ended();
     if (!g->lost) {
         move_flights_fini(m);
         if (m->device)
             rt_cuda.mem_free(m->device);
     }
+    free(m->known);
     rt_gpu_pinned_give(&m->pinned, g->lost);
     rt_list_del(&m->link);
     free(m);

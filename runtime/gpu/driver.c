@@ -8,16 +8,18 @@
  * names, the functions of class FREE directly, and for the others functions of this file.  These
  * put the thread into relaxed capture mode for the length of the call (9 ns each way, H200), and
  * repeat a call that failed for lack of memory once deferred calls have freed some. */
-#include "runtime/gpu/gpu_int.h"
+#include "runtime/gpu/driver.h"
+#include "runtime/base/atomic.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-#include "runtime/gpu/stream_ops.h"
+#include "runtime/gpu/cu.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
 
 struct rt_cuda rt_cuda;
+bool (*rt_cuda_make_room)(void);
 static struct rt_cuda own; /* the driver's functions */
 
 /* ---- capture modes ---- */
@@ -46,7 +48,7 @@ void rt_gpu_capture_restore(int was)
 /* Makes the deferred calls if memory was short; true if that has freed some. */
 static bool deferred_was_in_the_way(cu_result r)
 {
-    return r == CU_ERROR_OUT_OF_MEMORY && rt_gpu_run_deferred();
+    return r == CU_ERROR_OUT_OF_MEMORY && rt_cuda_make_room && rt_cuda_make_room();
 }
 
 #define GUARD_FREE(field, params, args)

@@ -2,10 +2,19 @@
 /* Flights: copies and kernels that were handed to the driver together, and the words in pinned
  * memory that report their completion.  Nothing here waits for a device.  Under the domain's
  * lock. */
-#include "runtime/gpu/copy.h"
+#include "runtime/gpu/flight.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/gpu/bounce.h"
+#include "runtime/gpu/context.h"
+#include "runtime/gpu/driver.h"
+#include "runtime/gpu/images.h"
+#include "runtime/gpu/launch.h"
+#include "runtime/gpu/move.h"
+#include "runtime/gpu/place.h"
+#include "runtime/gpu/recall.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Blocks of a batch: enough to fill the link.  To another GPU (NVLink 4): 400 GB/s times 1.5 us are
@@ -40,50 +49,6 @@ HEAD_MATCHES(rt_gpu_batch);
 HEAD_MATCHES(rt_gpu_pack);
 HEAD_MATCHES(rt_gpu_fold_args);
 HEAD_MATCHES(rt_gpu_atomic_args);
-
-/* ---- which link ---- */
-
-enum { HERE, ELSEWHERE, HOST };
-
-static int ask_place(struct move_state *m, const void *p)
-{
-    int attributes[] = { CU_PTR_MEMORY_TYPE, CU_PTR_IS_MANAGED, CU_PTR_DEVICE_ORDINAL };
-    uint32_t type = 0, managed = 0;
-    int ordinal = -1;
-    void *values[] = { &type, &managed, &ordinal };
-    cu_result r = rt_cuda.pointer_get_attributes(3, attributes, values, (cu_ptr)(uintptr_t)p);
-    if (r != CU_OK || (type != CU_MEMORY_DEVICE && !managed))
-        return HOST;
-    return ordinal == m->g->info.ordinal ? HERE : ELSEWHERE;
-}
-
-/* An outdated answer only makes a copy slower, so the table is emptied every 65536 calls. */
-static int place(struct move_state *m, const void *p)
-{
-    uint64_t granule = (uint64_t)((uintptr_t)p >> 21) + 1;
-    struct move_seen *set = m->seen[granule % MOVE_SEEN];
-
-    if (++m->nseen % 65536 == 0)
-        memset(m->seen, 0, sizeof m->seen);
-    if (set[0].granule == granule)
-        return set[0].place;
-    if (set[1].granule == granule)
-        return set[1].place;
-    set[1] = set[0];
-    set[0] = (struct move_seen){ granule, (int8_t)ask_place(m, p) };
-    return set[0].place;
-}
-
-enum rt_gpu_link move_link(struct move_state *m, const void *dst, const void *src)
-{
-    int d = place(m, dst), s = place(m, src);
-
-    if (d == HOST || s == HOST)
-        return RT_GPU_LINK_HOST;
-    if (s == ELSEWHERE)
-        return RT_GPU_LINK_PEER;
-    return d == ELSEWHERE ? RT_GPU_LINK_PUT : RT_GPU_LINK_LOCAL;
-}
 
 /* ---- a flight's life ---- */
 
@@ -226,23 +191,6 @@ static void launch(struct move_state *m, struct move_flight *f, enum rt_gpu_kern
         move_recall_launched(&m->recall[i], f->value, grid);
 }
 
-bool move_launch_start(struct move_state *m, enum rt_gpu_kernel k, unsigned grid, unsigned block,
-                       const void *params, size_t nbytes, struct rt_gpu_op *op)
-{
-    struct move_flight *f = take(m, MOVE_LAUNCH);
-    _Alignas(16) char copy[LAUNCH_NBYTES];
-
-    if (!f)
-        return false;
-    if (nbytes > sizeof copy)
-        RT_BUG("a kernel with %zu bytes of parameters", nbytes);
-    memcpy(copy, params, nbytes);
-    rt_list_del(&op->link);
-    rt_list_append(&f->ops, &op->link);
-    launch(m, f, k, grid, block, copy);
-    return true;
-}
-
 bool move_batch_start(struct move_state *m, struct rt_list *from, unsigned *nwaiting)
 {
     struct move_flight *f = take(m, MOVE_BATCH);
@@ -274,44 +222,101 @@ bool move_batch_start(struct move_state *m, struct rt_list *from, unsigned *nwai
     return true;
 }
 
+/* ---- launches, some of which wait ---- */
+
+static void launch_start(struct move_state *m, enum rt_gpu_kernel k, unsigned grid, unsigned block,
+                         const void *params, size_t nbytes, struct rt_gpu_op *op)
+{
+    struct move_flight *f = take(m, MOVE_LAUNCH);
+    _Alignas(16) char copy[LAUNCH_NBYTES];
+
+    if (nbytes > sizeof copy)
+        RT_BUG("a kernel with %zu bytes of parameters", nbytes);
+    memcpy(copy, params, nbytes);
+    rt_list_del(&op->link);
+    rt_list_append(&f->ops, &op->link);
+    launch(m, f, k, grid, block, copy);
+}
+
+static void launch_waits(struct move_state *m, const struct move_launch *what, const void *params)
+{
+    struct move_launch *w = malloc(sizeof *w + what->nbytes);
+
+    if (!w) {
+        log_error(GPU, "no memory for the parameters of a kernel");
+        move_end(m, what->op, -RT_ENOMEM);
+        return;
+    }
+    *w = *what;
+    memcpy(w->params, params, w->nbytes);
+    rt_list_append(&m->launches, &w->link);
+}
+
+void move_launch(struct move_state *m, enum rt_gpu_kernel k, unsigned grid, unsigned block,
+                 const void *params, size_t nbytes, struct rt_gpu_op *op)
+{
+    struct rt_gpu *g = m->g;
+
+    if (!g->fn[k]) {
+        log_error(GPU, "GPU %d has no kernel number %d", g->info.ordinal, (int)k);
+        move_end(m, op, -RT_EGPU);
+        return;
+    }
+    struct move_launch w = { .op = op, .k = k, .grid = grid, .block = block, .nbytes = nbytes };
+    if (!rt_list_empty(&m->launches) || !move_has_free(m, MOVE_LAUNCH)) {
+        launch_waits(m, &w, params);
+        return;
+    }
+    int in = rt_gpu_enter(g);
+    if (in < 0) {
+        move_end(m, op, -RT_EGPU);
+        move_end_everything(m);
+        return;
+    }
+    launch_start(m, k, grid, block, params, nbytes, op);
+    rt_gpu_leave(in);
+}
+
+/* Removed from the list before the start: a start that finds the context dead ends everything in
+ * the list. */
+void move_launches_start(struct move_state *m)
+{
+    while (!rt_list_empty(&m->launches) && move_has_free(m, MOVE_LAUNCH)) {
+        struct move_launch *w = rt_container(m->launches.next, struct move_launch, link);
+        rt_list_del(&w->link);
+        launch_start(m, w->k, w->grid, w->block, w->params, w->nbytes, w->op);
+        free(w);
+    }
+}
+
 /* ---- copy engines ---- */
-
-/* Both directions over PCIe run at the same time only in different streams, so each direction has
- * half of the streams; copies between devices use all in turn. */
-enum way { TO_HOST, FROM_HOST, DEVICES, FROM_PEER };
-
-static enum way way_of(struct move_state *m, const struct rt_gpu_op *op)
-{
-    if (place(m, op->dst) == HOST)
-        return TO_HOST;
-    int src = place(m, op->src);
-    return src == HOST ? FROM_HOST : src == ELSEWHERE ? FROM_PEER : DEVICES;
-}
-
-bool move_is_from_host(struct move_state *m, const struct rt_gpu_op *op)
-{
-    return way_of(m, op) == FROM_HOST;
-}
 
 /* A stream's store of a word behind a copy from a peer makes the copy 6 us longer (H200, driver
  * 580); querying an event costs the host 1.5 us each time, where reading a word is free. */
-static void choose_end(const struct move_state *m, struct move_flight *f, enum way w)
+static void choose_end(const struct move_state *m, struct move_flight *f, enum move_way w)
 {
-    f->by_event = !m->g->stream_writes || w == FROM_PEER;
+    f->by_event = !m->g->stream_writes || w == MOVE_FROM_PEER;
 }
 
-static cu_stream next_stream(struct move_state *m, enum way w)
+/* Each direction over PCIe has half of the streams; copies between devices use all in turn. */
+static cu_stream next_stream(struct move_state *m, enum move_way w)
 {
-    unsigned n = w == TO_HOST || w == FROM_HOST ? RT_GPU_ENGINES / 2 : RT_GPU_ENGINES;
+    unsigned n = w == MOVE_TO_HOST || w == MOVE_FROM_HOST ? RT_GPU_ENGINES / 2 : RT_GPU_ENGINES;
 
-    return m->g->engine[m->next_engine++ % n + (w == FROM_HOST ? RT_GPU_ENGINES - n : 0)];
+    return m->g->engine[m->next_engine++ % n + (w == MOVE_FROM_HOST ? RT_GPU_ENGINES - n : 0)];
+}
+
+/* Whether op is the only copy by engines.  Its flight contains it already. */
+static bool is_alone(const struct move_state *m, const struct rt_gpu_op *op)
+{
+    return !m->nlarge && op->link.next == op->link.prev && !move_is_busy(m, MOVE_ENGINE);
 }
 
 static cu_result copy_async(struct move_state *m, const struct rt_gpu_op *op, cu_stream s)
 {
     cu_result r;
 
-    if (move_bounce(m, op, s, &r))
+    if (move_bounce(m, op, is_alone(m, op), s, &r))
         return r;
     return rt_cuda.memcpy_async((cu_ptr)(uintptr_t)op->dst, (cu_ptr)(uintptr_t)op->src, op->len, s);
 }
@@ -352,14 +357,14 @@ static void engine_unmarked(struct move_state *m, struct move_flight *f, cu_stre
 
 static void engine_group(struct move_state *m, struct move_flight *f, unsigned most)
 {
-    enum way w = way_of(m, rt_container(m->large.next, struct rt_gpu_op, link));
+    enum move_way w = move_way(m, rt_container(m->large.next, struct rt_gpu_op, link));
     cu_stream s = next_stream(m, w);
     size_t nbytes = 0;
 
     choose_end(m, f, w);
     for (unsigned n = 0; n < most && !rt_list_empty(&m->large); n++) {
         struct rt_gpu_op *op = rt_container(m->large.next, struct rt_gpu_op, link);
-        if (n && (nbytes + op->len > GROUP_NBYTES || way_of(m, op) != w))
+        if (n && (nbytes + op->len > GROUP_NBYTES || move_way(m, op) != w))
             break;
         nbytes += op->len;
         m->nlarge--;
@@ -411,7 +416,7 @@ void move_engine_behind(struct move_state *m, struct rt_gpu_op *op, const struct
     cu_stream s = flight_of(m, before)->stream;
     struct move_flight *f = take(m, MOVE_ENGINE);
 
-    choose_end(m, f, way_of(m, op));
+    choose_end(m, f, move_way(m, op));
     rt_list_append(&f->ops, &op->link);
     if (!engine_copy(m, op, s))
         return;

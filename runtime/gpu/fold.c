@@ -3,11 +3,19 @@
  * Reductions with equal bits are one case here, so that there are few kernels: a copy and the
  * bitwise operations work on bytes; a sum of complex numbers is a sum of twice as many reals.
  * Under the domain's lock. */
-#include "runtime/gpu/copy.h"
+#include "runtime/gpu/fold.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/gpu/context.h"
+#include "runtime/gpu/copy.h"
+#include "runtime/gpu/driver.h"
+#include "runtime/gpu/flight.h"
 #include "runtime/gpu/fold_kernels.h"
+#include "runtime/gpu/linger.h"
+#include "runtime/gpu/move.h"
+#include "runtime/gpu/place.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 _Static_assert(sizeof((struct rt_gpu_fold){ 0 }.src) == RT_GPU_FOLD_PLACES * sizeof(void *),
@@ -192,6 +200,15 @@ static struct move_fold plan(struct rt_gpu *g, const struct rt_gpu_fold *f, enum
     return p;
 }
 
+/* A reduction as requested, with what fold.c has found out for it: programs repeat reductions. */
+#define NKNOWN 8u /* reductions; another one in the same place replaces the first */
+struct move_known {
+    struct rt_gpu_fold asked; /* nsrc 0: none */
+    struct move_fold fold;
+    bool ring; /* it goes to the ring, as `desc` */
+    struct rt_gpu_desc desc;
+};
+
 static bool is_same(const struct rt_gpu_fold *a, const struct rt_gpu_fold *b)
 {
     return a->count == b->count && a->type == b->type && a->code == b->code && a->nsrc == b->nsrc &&
@@ -200,12 +217,15 @@ static bool is_same(const struct rt_gpu_fold *a, const struct rt_gpu_fold *b)
            !memcmp(a->dst, b->dst, a->ndst * sizeof *a->dst);
 }
 
-/* The links only affect speed, so the answer may be out of date. */
+/* The links only affect speed, so the answer may be out of date.  NULL: no memory. */
 static struct move_known *look_up(struct rt_gpu *g, const struct rt_gpu_fold *f)
 {
     uintptr_t x = (uintptr_t)f->dst[0] ^ (uintptr_t)f->src[0] ^ f->count;
-    struct move_known *k = &g->move->known[(x >> 3 ^ x >> 9 ^ x >> 20) % MOVE_KNOWN];
+    struct move_state *m = g->move;
 
+    if (rt_unlikely(!m->known) && !(m->known = calloc(NKNOWN, sizeof *m->known)))
+        return NULL;
+    struct move_known *k = &m->known[(x >> 3 ^ x >> 9 ^ x >> 20) % NKNOWN];
     if (rt_likely(is_same(&k->asked, f)))
         return k;
     enum rt_gpu_link link = link_of(g, f);
@@ -227,11 +247,16 @@ void rt_gpu_fold(struct rt_gpu *g, const struct rt_gpu_fold *f, struct rt_gpu_op
     op->len = 0;
     if (!move_begin(g, op))
         return;
-    if (k->ring && move_ring_is_idle(g->move) && move_linger_takes(g->move, k->fold.weight))
+    if (rt_unlikely(!k)) {
+        log_error(GPU, "no memory for the plan of a reduction");
+        move_end(g->move, op, -RT_ENOMEM);
+    } else if (k->ring && move_ring_is_idle(g->move) &&
+               move_linger_takes(g->move, k->fold.weight)) {
         move_linger_post_fold(g->move, &k->fold, &k->desc, op);
-    else
+    } else {
         move_launch(g->move, k->fold.k, k->fold.grid, WEFT_FOLD_THREADS, &k->fold.args,
                     sizeof k->fold.args, op);
+    }
 }
 
 int rt_gpu_fold_on(struct rt_gpu *g, void *stream, const struct rt_gpu_fold *f)

@@ -6,6 +6,7 @@
 #include "runtime/gpu/images.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/gpu/context.h"
 #include "runtime/gpu/gpu_int.h"
 #include <string.h>
 

@@ -11,8 +11,12 @@
  *
  * An import belongs to the context in which it was mapped and ends with that context.  Under the
  * domain's lock, like all of runtime/gpu. */
+#include "runtime/gpu/ipc.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/gpu/address.h"
+#include "runtime/gpu/context.h"
+#include "runtime/gpu/driver.h"
 #include "runtime/gpu/gpu_int.h"
 
 #include <fcntl.h>

@@ -1,11 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared by host code and kernels: what the kernels do, and their parameters; those of move.cu are
- * in move_kernels.h.  Included by C and by CUDA C; fixed-size types only.  A test's fake driver runs
- * the same contract on the CPU. */
+ * in move_kernels.h.  Included by C and by CUDA C; fixed-size types only.  A test's fake driver
+ * runs the same contract on the CPU. */
 #ifndef RT_GPU_KERNEL_H
 #define RT_GPU_KERNEL_H
 
 #include <stdint.h>
+
+/* The kernels; images.c knows where each one lies. */
+enum rt_gpu_kernel {
+    RT_GPU_BATCH,  /* move.cu: up to RT_GPU_BATCH_MAX copies at once */
+    RT_GPU_LINGER, /* move.cu: polls a ring of copies */
+    RT_GPU_PACK,   /* pack.cu */
+    RT_GPU_UNPACK,
+    RT_GPU_MEET,      /* meet.cu: stream_ops.c */
+    RT_GPU_FOLD_BITS, /* fold.cu: copies and bitwise operations, of bytes */
+    RT_GPU_FOLD_4,    /* integers and floats of 4 bytes, */
+    RT_GPU_FOLD_8,    /* of 8 bytes */
+    RT_GPU_FOLD_F16,
+    RT_GPU_FOLD_BF16,
+    RT_GPU_FOLD_1,     /* fold_rare.cu: integers of 1 byte, */
+    RT_GPU_FOLD_2,     /* of 2 bytes, */
+    RT_GPU_FOLD_WIDE8, /* products of complex numbers, and pairs */
+    RT_GPU_FOLD_WIDE16,
+    RT_GPU_ATOMIC, /* atomic.cu */
+    RT_GPU_KERNELS
+};
 
 /* weft_pack and weft_unpack: bytes [pos, pos + len) of the packed form of `count` elements at
  * `user` to or from `packed`.  An element is `ngroups` groups in packed order; the table lies in

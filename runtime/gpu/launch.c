@@ -6,9 +6,10 @@
  * Setting them does not affect launches that still run.  Drivers that do not have such graphs, or
  * refuse (older ones refuse a change of the function), launch by cuLaunchKernel.  Under the
  * domain's lock. */
-#include "runtime/gpu/copy.h"
+#include "runtime/gpu/launch.h"
 #include "runtime/base/log.h"
-#include "runtime/gpu/stream_ops.h"
+#include "runtime/gpu/driver.h"
+#include "runtime/gpu/images.h"
 
 _Static_assert(RT_GPU_KERNELS <= 32, "a bit each");
 

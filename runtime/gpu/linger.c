@@ -3,10 +3,16 @@
  * for a while.  It is launched when a small copy comes alone, leaves after cfg.gpu_linger_us, or
  * after IDLE_NS without work, and is launched again if it has left a descriptor undone.
  * Copies complete in the order in which they were posted.  Under the domain's lock. */
-#include "runtime/gpu/copy.h"
+#include "runtime/gpu/linger.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/log.h"
+#include "runtime/gpu/context.h"
+#include "runtime/gpu/driver.h"
+#include "runtime/gpu/flight.h"
 #include "runtime/gpu/fold_kernels.h"
+#include "runtime/gpu/launch.h"
+#include "runtime/gpu/move.h"
+#include "runtime/gpu/recall.h"
 
 #include <string.h>
 
@@ -26,7 +32,7 @@ static unsigned most_blocks(const struct move_state *m)
     return n < 1 ? 1 : n < WEFT_LINGER_MANY ? n : WEFT_LINGER_MANY;
 }
 
-bool move_linger_on(const struct move_state *m)
+static bool is_on(const struct move_state *m)
 {
     const struct rt_gpu *g = m->g;
 
@@ -48,7 +54,7 @@ bool move_linger_takes(struct move_state *m, size_t len)
 {
     if (rt_unlikely(m->no_kernels))
         move_kernels_look(m);
-    if (!move_linger_on(m))
+    if (!is_on(m))
         return false;
     if (len <= WEFT_LINGER_ONE)
         return true;

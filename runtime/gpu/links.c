@@ -4,6 +4,7 @@
  * library the driver is asked how the device is joined to each other device, which is not always
  * enough.  No machine with direct links has been measured: decisions for such machines rest on a
  * model (coll/gpu/plan_engine.c).  Under the domain's lock. */
+#include "runtime/gpu/links.h"
 #include "runtime/base/log.h"
 #include "runtime/gpu/gpu_int.h"
 

@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Kernels are built by nvcc, if configure has found one.
-rt_sources += runtime/gpu/gpu.h runtime/gpu/kernel.h runtime/gpu/driver.h runtime/gpu/gpu_int.h
-rt_sources += runtime/gpu/links.c runtime/gpu/driver.c runtime/gpu/classify.c runtime/gpu/dev.c runtime/gpu/stage.c runtime/gpu/pinned.c
-rt_sources += runtime/gpu/copy.c runtime/gpu/copy.h runtime/gpu/launch.c runtime/gpu/flight.c runtime/gpu/bounce.c runtime/gpu/linger.c runtime/gpu/recall.c runtime/gpu/ptx.h runtime/gpu/move_kernels.h runtime/gpu/model.c runtime/gpu/cost.def
-rt_sources += runtime/gpu/fold.c runtime/gpu/fold_kernels.h runtime/gpu/atomic.c
-rt_sources += runtime/gpu/images.h runtime/gpu/images.c runtime/gpu/pieces.h runtime/gpu/pieces.c
+rt_sources += runtime/gpu/cost.def runtime/gpu/address.h runtime/gpu/atomic.h runtime/gpu/bounce.h runtime/gpu/classify.h \
+	runtime/gpu/context.h runtime/gpu/copy.h runtime/gpu/cu.h runtime/gpu/cu_types.h runtime/gpu/dev.h runtime/gpu/devices.h \
+	runtime/gpu/driver.h runtime/gpu/flight.h runtime/gpu/fold.h runtime/gpu/fold_kernels.h runtime/gpu/gpu.h \
+	runtime/gpu/gpu_int.h runtime/gpu/images.h runtime/gpu/ipc.h runtime/gpu/kernel.h runtime/gpu/launch.h runtime/gpu/life.h \
+	runtime/gpu/linger.h runtime/gpu/links.h runtime/gpu/model.h runtime/gpu/move.h runtime/gpu/move_kernels.h runtime/gpu/move_state.h \
+	runtime/gpu/op.h runtime/gpu/pieces.h runtime/gpu/pinned.h runtime/gpu/place.h runtime/gpu/ptx.h runtime/gpu/rdma.h \
+	runtime/gpu/recall.h runtime/gpu/stage.h runtime/gpu/stream_ops.h runtime/gpu/atomic.c runtime/gpu/bounce.c \
+	runtime/gpu/classify.c runtime/gpu/context.c runtime/gpu/copy.c runtime/gpu/dev.c runtime/gpu/devices.c \
+	runtime/gpu/driver.c runtime/gpu/flight.c runtime/gpu/fold.c runtime/gpu/images.c runtime/gpu/ipc.c runtime/gpu/launch.c \
+	runtime/gpu/life.c runtime/gpu/linger.c runtime/gpu/links.c runtime/gpu/model.c runtime/gpu/move.c runtime/gpu/pieces.c \
+	runtime/gpu/pinned.c runtime/gpu/place.c runtime/gpu/rdma.c runtime/gpu/recall.c runtime/gpu/stage.c \
+	runtime/gpu/stream_ops.c
 
 # Kernels: each .cu file becomes an image (fatbin), and all images one C file of the build tree.
 gpu_kernels = runtime/gpu/pack.cu runtime/gpu/move.cu runtime/gpu/fold.cu runtime/gpu/fold_rare.cu \
@@ -26,4 +33,3 @@ SUFFIXES = .cu .fatbin
 	$(NVCC) $(NVCC_TARGET) -std=c++17 -O3 -I$(top_srcdir) $(NVCCFLAGS) --fatbin -o $@ $<
 runtime/gpu/embedded.c: runtime/gpu/embed.py $(gpu_images)
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(PYTHON) $(top_srcdir)/runtime/gpu/embed.py $@ $(gpu_images)
-rt_sources += runtime/gpu/rdma.c runtime/gpu/ipc.c runtime/gpu/stream_ops.h runtime/gpu/stream_ops.c

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The cost model of device copies: cost.def as functions.  Every choice between ways uses it;
  * weft_info --paths prints it.  Any thread; no state. */
-#include "runtime/gpu/copy.h"
+#include "runtime/gpu/model.h"
+#include "runtime/base/atomic.h"
 
 const char *const rt_gpu_way_names[RT_GPU_WAYS] = {
     [RT_GPU_WAY_LINGER] = "polling kernel",

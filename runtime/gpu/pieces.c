@@ -10,10 +10,12 @@
  * the gaps back as they were a moment ago, and a kernel of the application, another message or
  * another process may have written them since.  Under the domain's lock. */
 #include "runtime/gpu/pieces.h"
-#include "runtime/base/err.h"
 #include "runtime/base/log.h"
-#include "runtime/gpu/copy.h"
+#include "runtime/gpu/context.h"
+#include "runtime/gpu/driver.h"
 #include "runtime/gpu/gpu_int.h"
+#include "runtime/gpu/model.h"
+#include "runtime/gpu/stage.h"
 #include <string.h>
 
 #define PITCH_MAX INT32_MAX /* of all devices (CU_DEVICE_ATTRIBUTE_MAX_PITCH) */

@@ -3,8 +3,10 @@
 #ifndef RT_GPU_PIECES_H
 #define RT_GPU_PIECES_H
 
-#include "runtime/gpu/gpu.h"
+#include <stdbool.h>
 #include "runtime/gpu/kernel.h"
+
+struct rt_gpu;
 
 /* Does what the kernel k, RT_GPU_PACK or RT_GPU_UNPACK, would do with these parameters; the groups
  * are in host memory (p->table and p->unit are not used).  device: p->packed is device memory.

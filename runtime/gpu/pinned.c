@@ -5,7 +5,8 @@
  * process_vm_readv, which fails on memory that the driver allocates.  And the memory remains when
  * the application resets the device's context, so flags in it may be polled at any time.  If the
  * driver cannot pin memory of the process, the driver allocates. */
-#include "runtime/gpu/gpu_int.h"
+#include "runtime/gpu/pinned.h"
+#include "runtime/gpu/cu.h"
 
 #include <sys/mman.h>
 

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Device memory for RDMA adapters: its descriptors, and the order of the adapters' writes.  Under
  * the domain's lock, like all of runtime/gpu. */
+#include "runtime/gpu/rdma.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-#include "runtime/gpu/gpu_int.h"
+#include "runtime/gpu/classify.h"
+#include "runtime/gpu/context.h"
+#include "runtime/gpu/cu.h"
+#include "runtime/gpu/driver.h"
 
 #include <unistd.h>
 

@@ -3,8 +3,11 @@
  * recalled: struct rt_gpu_recall of kernel.h.  The host's two accesses to the device's word are
  * copies in a stream of their own, and a later look finds that they have ended; nothing waits.
  * Under the domain's lock, with the context current. */
-#include "runtime/gpu/copy.h"
+#include "runtime/gpu/recall.h"
+#include "runtime/base/cfg.h"
 #include "runtime/base/log.h"
+#include "runtime/gpu/driver.h"
+#include "runtime/gpu/move.h"
 
 #include <stddef.h>
 
@@ -54,4 +57,24 @@ bool move_recall_look(struct move_state *m, struct move_recall *r)
     else if (r->state == MOVE_ASKED && rt_cuda.stream_query(m->g->now) == CU_OK)
         r->state = r->pinned->seen.started == r->before ? MOVE_RECALLED : MOVE_KEPT;
     return r->state == MOVE_RECALLED;
+}
+
+void move_kernels_look(struct move_state *m)
+{
+    struct move_linger *l = &m->linger;
+
+    if (l->recalled && rt_load_acquire(&l->words->left) == l->launch)
+        l->running = l->recalled = false;
+    m->no_kernels = cfg.gpu_engines || l->recalled || m->nrecalled;
+}
+
+void move_report_late(struct move_state *m)
+{
+    if (!m->reported_late)
+        log_info(GPU,
+                 "kernels of the application occupy GPU %d, so kernels of MPI do not start: short "
+                 "copies use the copy engines meanwhile",
+                 m->g->info.ordinal);
+    m->reported_late = true;
+    move_kernels_look(m);
 }

@@ -8,9 +8,13 @@
  * beyond that the free of the block that has been idle for longest is deferred, and until then the
  * block may be used again.  All blocks end with their context: then only their descriptions are
  * freed.  Under the domain's lock. */
-#include "runtime/gpu/gpu_int.h"
+#include "runtime/gpu/stage.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/gpu/context.h"
+#include "runtime/gpu/driver.h"
+#include "runtime/gpu/gpu_int.h"
+#include "runtime/gpu/pinned.h"
 
 #include <stdlib.h>
 

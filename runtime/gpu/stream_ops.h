@@ -14,11 +14,6 @@
 int rt_gpu_stream_of(void *stream, struct rt_gpu **out);
 /* Whether g has the meeting kernel (meet.cu). */
 bool rt_gpu_can_meet(const struct rt_gpu *g);
-/* Between these two calls a capture forbids no driver call to this thread; nested pairs cost
- * nothing.  Each call of class GUARDED or WAITS (driver.h) has such a pair of its own, so this is
- * for a caller that makes several.  driver.c; any thread. */
-int rt_gpu_capture_relax(void);
-void rt_gpu_capture_restore(int was);
 /* 1: the stream is being captured, so what is put on it goes into a graph; 0; -RT_EGPU, logged. */
 int rt_gpu_stream_capturing(struct rt_gpu *g, void *stream);
 /* 1 when everything put on the stream has ended, 0, -RT_EGPU.  Not for a stream that is being

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include "runtime/gpu/driver.h"
+#include "runtime/gpu/cu.h"
 
 extern struct rt_cuda device_cu; /* the driver's functions, after device_open() */
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include "coll/select.h"
 #include "runtime/base/err.h"
+#include "runtime/gpu/gpu.h"
 #include "runtime/gpu/gpu_int.h"
 #include "test/check.h"
 #include "test/fake/coll_fake.h"

@@ -5,6 +5,7 @@
 #define TEST_FAKE_CUDA_PAIR_H
 
 #include "btl/btl.h"
+#include "runtime/gpu/gpu.h"
 #include "runtime/gpu/gpu_int.h"
 #include "test/gpu/cuda_more.h"
 

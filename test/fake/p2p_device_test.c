@@ -15,7 +15,7 @@
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-#include "runtime/gpu/driver.h"
+#include "runtime/gpu/cu.h"
 #include "test/check.h"
 #include "test/fake/btl_fake.h"
 #include "test/patience.h"

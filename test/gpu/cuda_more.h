@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Functions of the CUDA driver that tests call in addition to those of runtime/gpu/driver.h, in the
+/* Functions of the CUDA driver that tests call in addition to those of runtime/gpu/cu.h, in the
  * role of an application.  The fake driver defines them, the test programs look them up. */
 #ifndef TEST_GPU_CUDA_MORE_H
 #define TEST_GPU_CUDA_MORE_H
 
-#include "runtime/gpu/driver.h"
+#include "runtime/gpu/cu.h"
 
 #define CU_ERROR_INVALID_DEVICE 101
 #define CU_ERROR_INVALID_IMAGE 200

@@ -2,7 +2,6 @@
 /* The device of gpu_copy_test: gpu_copy_dev.h. */
 #include "test/unit/gpu_copy_dev.h"
 #include "runtime/base/cfg.h"
-#include "runtime/gpu/move_kernels.h"
 #include "test/check.h"
 
 enum what { COPY, WRITE, RECORD, BATCH, LINGER, PACK, FOLD, ATOMIC, SET };

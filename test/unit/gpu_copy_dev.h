@@ -4,7 +4,8 @@
 #ifndef TEST_UNIT_GPU_COPY_DEV_H
 #define TEST_UNIT_GPU_COPY_DEV_H
 
-#include "runtime/gpu/copy.h"
+#include "runtime/gpu/gpu.h"
+#include "runtime/gpu/move_state.h"
 
 struct dev {
     int nlaunch[RT_GPU_KERNELS];                               /* kernels launched, */

@@ -8,7 +8,6 @@
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-#include "runtime/gpu/move_kernels.h"
 
 struct job {
     struct rt_gpu_op op; /* first */

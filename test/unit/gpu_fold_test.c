@@ -7,7 +7,8 @@
 #include <time.h>
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
-#include "runtime/gpu/copy.h"
+#include "runtime/gpu/gpu.h"
+#include "runtime/gpu/move_state.h"
 #include "runtime/reduce/gpu_codes.h"
 #include "runtime/reduce/kernel.h"
 #include "test/check.h"

@@ -8,6 +8,7 @@
 #include "test/check.h"
 #include "test/gpu/cuda_more.h"
 #include "test/unit/capture.h"
+#include "runtime/gpu/gpu.h"
 #include "runtime/gpu/gpu_int.h"
 
 #include <dlfcn.h>

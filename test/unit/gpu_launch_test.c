@@ -6,7 +6,7 @@
 #include "test/check.h"
 #include "runtime/base/ticks.h"
 #include "runtime/base/cfg.h"
-#include "runtime/gpu/move_kernels.h"
+#include "runtime/gpu/place.h"
 
 static char *here, *there, *host; /* device memory, another device's, pinned */
 #define ROOM (8u << 20)

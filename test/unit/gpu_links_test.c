@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A device's links as reported by the management library, or without the library by the driver. */
-#include "runtime/gpu/driver.h"
+#include "runtime/gpu/cu.h"
 #include "runtime/gpu/gpu.h"
 #include "test/check.h"
 

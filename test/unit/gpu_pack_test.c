@@ -5,6 +5,7 @@
  * kernels.  Repeat a failure with the printed seed as first argument. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
+#include "runtime/gpu/gpu.h"
 #include "runtime/gpu/gpu_int.h"
 #include "runtime/layout/pack_gpu.h"
 #include "runtime/layout/gpu_table.h"

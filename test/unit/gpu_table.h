@@ -7,6 +7,7 @@
 #ifndef TEST_UNIT_GPU_TABLE_H
 #define TEST_UNIT_GPU_TABLE_H
 
+#include "runtime/gpu/gpu.h"
 #include "runtime/gpu/gpu_int.h"
 
 struct cu_ctx_st {

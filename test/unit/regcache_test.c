@@ -6,6 +6,7 @@
  * registration is right exactly if the addresses still lead to the same frames. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
+#include "runtime/gpu/gpu.h"
 #include "runtime/gpu/gpu_int.h"
 #include "runtime/mem/regcache.h"
 #include "runtime/mem/watch.h"

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Operations of a device: their beginning, their end, and what ends all of a context.  Under the
+ * domain's lock. */
+#include "runtime/gpu/move.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+#include "runtime/gpu/context.h"
+#include "runtime/gpu/driver.h"
+
+#include <stdlib.h>
+
+int rt_gpu_nactive;
+static struct rt_list ended = { &ended, &ended }; /* operations whose done() is due */
+
+bool move_begin(struct rt_gpu *g, struct rt_gpu_op *op)
+{
+    struct move_state *m = g->move;
+
+    op->g = g;
+    op->err = 0;
+    rt_list_init(&op->link);
+    rt_gpu_nactive++;
+    if (m && !m->broken && !g->lost) {
+        m->nactive++;
+        return true;
+    }
+    op->err = -RT_EGPU;
+    rt_list_append(&ended, &op->link);
+    return false;
+}
+
+void move_end(struct move_state *m, struct rt_gpu_op *op, int err)
+{
+    rt_list_del(&op->link);
+    op->err = err;
+    rt_list_append(&ended, &op->link);
+    m->nactive--;
+}
+
+void move_by_engine(struct move_state *m, struct rt_gpu_op *op)
+{
+    rt_list_del(&op->link);
+    rt_list_append(&m->large, &op->link);
+    m->nlarge++;
+}
+
+void move_call_ended(void)
+{
+    while (!rt_list_empty(&ended)) {
+        struct rt_gpu_op *op = rt_container(ended.next, struct rt_gpu_op, link);
+        rt_list_del(&op->link);
+        rt_gpu_nactive--;
+        op->done(op, op->err);
+    }
+}
+
+bool move_has_ended(void) { return !rt_list_empty(&ended); }
+
+/* ---- failure ---- */
+
+bool move_is_dead(struct move_state *m, cu_result r)
+{
+    if (rt_gpu_check_lost(m->g, r))
+        return true;
+    /* After an error of a kernel, of any owner, every later call returns that error. */
+    enum rt_cuda_fault now = rt_cuda_fault(rt_cuda.stream_query(m->g->now));
+    return now == RT_CUDA_CALL || now == RT_CUDA_GONE;
+}
+
+static void end_list(struct move_state *m, struct rt_list *l)
+{
+    while (!rt_list_empty(l))
+        move_end(m, rt_container(l->next, struct rt_gpu_op, link), -RT_EGPU);
+}
+
+void move_end_everything(struct move_state *m)
+{
+    m->broken = true;
+    m->busy = 0;
+    m->nevents = 0;
+    for (int i = 0; i < MOVE_FLIGHTS; i++)
+        end_list(m, &m->flights[i].ops);
+    end_list(m, &m->linger.ops);
+    m->linger.n = 0;
+    end_list(m, &m->small);
+    end_list(m, &m->large);
+    m->nsmall = m->nlarge = 0;
+    while (!rt_list_empty(&m->launches)) {
+        struct move_launch *w = rt_container(m->launches.next, struct move_launch, link);
+        rt_list_del(&w->link);
+        move_end(m, w->op, -RT_EGPU);
+        free(w);
+    }
+}
+
+void move_fail(struct move_state *m, cu_result r, const char *what)
+{
+    if (m->broken)
+        return;
+    if (r == CU_OK || r == CU_ERROR_NOT_READY)
+        log_error(GPU, "GPU %d: %s", m->g->info.ordinal, what);
+    else
+        rt_cuda_error(r, what);
+    log_error(GPU,
+              "GPU %d: %d copies and kernels of MPI fail, as will all later ones in this "
+              "context",
+              m->g->info.ordinal, m->nactive);
+    move_end_everything(m);
+}
