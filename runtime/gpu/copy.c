@@ -353,9 +353,7 @@ int rt_gpu_progress_slow(void)
         if (m->nactive)
             n += poll_context(m);
     }
-    n += move_has_ended();
-    move_call_ended();
-    return n;
+    return n + move_call_ended();
 }
 
 static void wait_done(struct rt_gpu_op *op, int err)

@@ -112,12 +112,6 @@ static int ordinal_of(cu_device device)
     return -1;
 }
 
-static bool has_stream_writes(cu_device d)
-{
-    int value = 0;
-    return rt_cuda.device_get_attribute(&value, CU_DEV_CAN_STREAM_MEM_OPS, d) == CU_OK && value;
-}
-
 /* g's context is current. */
 static int fill(struct rt_gpu *g)
 {
@@ -128,7 +122,8 @@ static int fill(struct rt_gpu *g)
     if (err)
         return err;
     g->near_fence = near_fence_is_enough(&g->info);
-    g->stream_writes = rt_cuda.stream_write_value32 && has_stream_writes(g->device);
+    g->stream_writes = rt_cuda.stream_write_value32 &&
+                       rt_gpu_attribute(g->device, CU_DEV_CAN_STREAM_MEM_OPS);
     if ((r = make_streams(g)) != CU_OK)
         return rt_cuda_error(r, "making streams");
     if ((r = make_mark(g)) != CU_OK)

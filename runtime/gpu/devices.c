@@ -32,7 +32,7 @@ bool rt_gpu_possible(void)
     return cfg.gpu == CFG_GPU_ON || (cfg.gpu != CFG_GPU_OFF && has_device_file());
 }
 
-static int attribute_of(cu_device d, int which)
+int rt_gpu_attribute(cu_device d, int which)
 {
     int value = 0;
     return rt_cuda.device_get_attribute(&value, which, d) == CU_OK ? value : 0;
@@ -53,12 +53,12 @@ int rt_gpu_describe_device(cu_device d, int ordinal, struct rt_gpu_info *out)
         memcpy(i.uuid, uuid.bytes, sizeof i.uuid);
     else
         memcpy(i.uuid, i.pci, sizeof i.uuid); /* distinguishes devices of one host */
-    i.major = attribute_of(d, CU_DEV_MAJOR);
-    i.minor = attribute_of(d, CU_DEV_MINOR);
-    i.nsm = attribute_of(d, CU_DEV_MULTIPROCESSORS);
-    i.unified_managed = attribute_of(d, CU_DEV_CONCURRENT_MANAGED) != 0;
-    i.exclusive = attribute_of(d, CU_DEV_COMPUTE_MODE) == CU_COMPUTE_EXCLUSIVE_PROCESS;
-    i.mps = attribute_of(d, CU_DEV_MPS) != 0;
+    i.major = rt_gpu_attribute(d, CU_DEV_MAJOR);
+    i.minor = rt_gpu_attribute(d, CU_DEV_MINOR);
+    i.nsm = rt_gpu_attribute(d, CU_DEV_MULTIPROCESSORS);
+    i.unified_managed = rt_gpu_attribute(d, CU_DEV_CONCURRENT_MANAGED) != 0;
+    i.exclusive = rt_gpu_attribute(d, CU_DEV_COMPUTE_MODE) == CU_COMPUTE_EXCLUSIVE_PROCESS;
+    i.mps = rt_gpu_attribute(d, CU_DEV_MPS) != 0;
     *out = i;
     return 0;
 }
@@ -73,8 +73,8 @@ bool rt_gpu_can_access(int ordinal, int peer)
            rt_cuda.device_can_access_peer(&can, d, other) == CU_OK && can;
 }
 
-/* Loads and initialises the driver.  The number of devices; if 0, why_not has the reason. */
-static int start(void)
+/* If the result is 0, why_not has the reason. */
+int rt_gpu_count(void)
 {
     const char *name = NULL, *text = NULL;
     int n = 0;
@@ -113,9 +113,7 @@ static int start(void)
     return 0;
 }
 
-int rt_gpu_count(void) { return start(); }
-
-const char *rt_gpu_why_not(void) { return start() > 0 ? NULL : why_not; }
+const char *rt_gpu_why_not(void) { return rt_gpu_count() > 0 ? NULL : why_not; }
 
 int rt_gpu_driver_version(void)
 {
@@ -128,7 +126,7 @@ int rt_gpu_driver_version(void)
 
 int rt_gpu_check_ordinal(int ordinal)
 {
-    int n = start();
+    int n = rt_gpu_count();
     if (ordinal >= 0 && ordinal < n)
         return 0;
     if (n == 0)

@@ -32,8 +32,11 @@ const char *rt_gpu_why_not(void); /* why there is no driver or no device, as tex
 /* Whether one device can access the memory of another; ordinals of this process. */
 bool rt_gpu_can_access(int ordinal, int peer);
 
-/* -RT_ENOENT, logged: no such device.  -RT_EGPU, logged; `d` is the device's cu_device. */
+/* -RT_ENOENT, logged: no such device. */
 int rt_gpu_check_ordinal(int ordinal);
+/* d: a cu_device.  -RT_EGPU, logged. */
 int rt_gpu_describe_device(int d, int ordinal, struct rt_gpu_info *out);
+/* 0: not known to the driver, too. */
+int rt_gpu_attribute(int d, int which);
 
 #endif

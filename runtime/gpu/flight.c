@@ -336,10 +336,16 @@ static bool engine_copy(struct move_state *m, struct rt_gpu_op *op, cu_stream s)
     return false;
 }
 
-/* The copies of f run in `s`, but no word or event can mark their end: the host waits for them, so
- * that the buffers are not used before; the next copies are tried again. */
-static void engine_unmarked(struct move_state *m, struct move_flight *f, cu_stream s, cu_result r)
+/* Marks the end of the copies of f, which run in `s`.  If no word or event can, the host waits for
+ * them, so that the buffers are not used before; the next copies are tried again. */
+static void engine_mark(struct move_state *m, struct move_flight *f, cu_stream s)
 {
+    cu_result r = mark(f, s);
+
+    if (r == CU_OK) {
+        set_busy(m, f);
+        return;
+    }
     if (move_is_dead(m, r)) {
         move_fail(m, r, "recording an event behind a copy");
         return;
@@ -374,13 +380,8 @@ static void engine_group(struct move_state *m, struct move_flight *f, unsigned m
         if (m->broken)
             return;
     }
-    if (rt_list_empty(&f->ops))
-        return;
-    cu_result r = mark(f, s);
-    if (r == CU_OK)
-        set_busy(m, f);
-    else
-        engine_unmarked(m, f, s, r);
+    if (!rt_list_empty(&f->ops))
+        engine_mark(m, f, s);
 }
 
 bool move_engine_start(struct move_state *m)
@@ -418,13 +419,8 @@ void move_engine_behind(struct move_state *m, struct rt_gpu_op *op, const struct
 
     choose_end(m, f, move_way(m, op));
     rt_list_append(&f->ops, &op->link);
-    if (!engine_copy(m, op, s))
-        return;
-    cu_result r = mark(f, s);
-    if (r == CU_OK)
-        set_busy(m, f);
-    else
-        engine_unmarked(m, f, s, r);
+    if (engine_copy(m, op, s))
+        engine_mark(m, f, s);
 }
 
 /* ---- ends ---- */

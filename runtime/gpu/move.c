@@ -44,17 +44,18 @@ void move_by_engine(struct move_state *m, struct rt_gpu_op *op)
     m->nlarge++;
 }
 
-void move_call_ended(void)
+bool move_call_ended(void)
 {
+    bool any = !rt_list_empty(&ended);
+
     while (!rt_list_empty(&ended)) {
         struct rt_gpu_op *op = rt_container(ended.next, struct rt_gpu_op, link);
         rt_list_del(&op->link);
         rt_gpu_nactive--;
         op->done(op, op->err);
     }
+    return any;
 }
-
-bool move_has_ended(void) { return !rt_list_empty(&ended); }
 
 /* ---- failure ---- */
 

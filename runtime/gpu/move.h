@@ -11,8 +11,7 @@ bool move_begin(struct rt_gpu *g, struct rt_gpu_op *op);
 void move_end(struct move_state *m, struct rt_gpu_op *op, int err);
 /* The context has failed: every operation ends with -RT_EGPU. */
 void move_end_everything(struct move_state *m);
-bool move_has_ended(void);  /* whether a done() is due */
-void move_call_ended(void); /* calls each done() that is due */
+bool move_call_ended(void); /* calls each done() that is due; whether there was one */
 /* A call for m has returned r: logged, and every operation of m ends with -RT_EGPU. */
 void move_fail(struct move_state *m, cu_result r, const char *what);
 /* A copy that was handed to a kernel, which will not do it: copy engines do it. */

@@ -7,30 +7,21 @@
 #include "runtime/gpu/classify.h"
 #include "runtime/gpu/context.h"
 #include "runtime/gpu/cu.h"
+#include "runtime/gpu/devices.h"
 #include "runtime/gpu/driver.h"
 
 #include <unistd.h>
-
-static int attribute(int ordinal, int what)
-{
-    cu_device d;
-    int value = 0;
-    if (rt_cuda.device_get(&d, ordinal) != CU_OK ||
-        rt_cuda.device_get_attribute(&value, what, d) != CU_OK)
-        return 0; /* drivers that do not know it */
-    return value;
-}
 
 bool rt_gpu_rdma_facts(int ordinal, struct rt_gpu_rdma *out)
 {
     cu_device d;
     if (rt_cuda_open(false) || rt_cuda.device_get(&d, ordinal) != CU_OK)
         return false;
-    int order = attribute(ordinal, CU_DEV_RDMA_ORDER);
-    int flush = attribute(ordinal, CU_DEV_RDMA_FLUSH);
+    int order = rt_gpu_attribute(d, CU_DEV_RDMA_ORDER);
+    int flush = rt_gpu_attribute(d, CU_DEV_RDMA_FLUSH);
     *out = (struct rt_gpu_rdma){
-        .rdma = attribute(ordinal, CU_DEV_RDMA) != 0,
-        .dmabuf = rt_cuda.mem_get_handle_for_address_range && attribute(ordinal, CU_DEV_DMABUF),
+        .rdma = rt_gpu_attribute(d, CU_DEV_RDMA) != 0,
+        .dmabuf = rt_cuda.mem_get_handle_for_address_range && rt_gpu_attribute(d, CU_DEV_DMABUF),
         .order = order >= CU_RDMA_ORDER_OWNER                                ? RT_GPU_ORDERED
                  : rt_cuda.flush_rdma_writes && (flush & CU_RDMA_FLUSH_HOST) ? RT_GPU_FLUSH
                                                                              : RT_GPU_READ_BACK,
