@@ -38,14 +38,14 @@ bool rt_gpu_is_there(struct rt_gpu *g)
     uint64_t now = rt_ticks(), id = 0;
     if (g->lost)
         return false;
-    if (now - g->looked < rt_ticks_in_ms(CONTEXT_CHECK_MS))
+    if (now - g->mark.looked < rt_ticks_in_ms(CONTEXT_CHECK_MS))
         return true;
     int attribute = CU_PTR_BUFFER_ID;
     void *value = &id;
-    cu_result r = rt_cuda.pointer_get_attributes(1, &attribute, &value, g->mark);
-    if (r == CU_OK && id != g->mark_id)
+    cu_result r = rt_cuda.pointer_get_attributes(1, &attribute, &value, g->mark.p);
+    if (r == CU_OK && id != g->mark.id)
         lose(g);
-    g->looked = now;
+    g->mark.looked = now;
     return !rt_gpu_check_lost(g, r);
 }
 
@@ -90,19 +90,20 @@ void rt_gpu_leave(int in)
 void rt_gpu_undefer(struct rt_gpu *g, struct rt_gpu_deferred *d)
 {
     rt_list_del(&d->link);
-    g->deferred_nbytes -= d->nbytes;
+    g->deferred.nbytes -= d->nbytes;
 }
 
 /* A call may defer another one: that is made, too. */
 void rt_gpu_make_deferred(struct rt_gpu *g)
 {
-    if (rt_list_empty(&g->deferred))
+    if (rt_list_empty(&g->deferred.calls))
         return;
     int in = rt_gpu_enter(g);
     if (in < 0 && !g->lost)
         return;
-    while (!rt_list_empty(&g->deferred)) {
-        struct rt_gpu_deferred *d = rt_container(g->deferred.next, struct rt_gpu_deferred, link);
+    while (!rt_list_empty(&g->deferred.calls)) {
+        struct rt_gpu_deferred *d = rt_container(g->deferred.calls.next, struct rt_gpu_deferred,
+                                                 link);
         rt_gpu_undefer(g, d);
         d->fn(d);
         rt_gpu_nmade++;
@@ -115,9 +116,9 @@ void rt_gpu_defer(struct rt_gpu *g, struct rt_gpu_deferred *d, size_t nbytes,
 {
     d->fn = fn;
     d->nbytes = nbytes;
-    rt_list_append(&g->deferred, &d->link);
-    g->deferred_nbytes += nbytes;
-    bool full = g->deferred_nbytes > g->info.mem_nbytes / DEFERRED_PART;
+    rt_list_append(&g->deferred.calls, &d->link);
+    g->deferred.nbytes += nbytes;
+    bool full = g->deferred.nbytes > g->info.mem_nbytes / DEFERRED_PART;
     if (g->lost || (full && !rt_gpu_must_not_wait()))
         rt_gpu_make_deferred(g);
 }

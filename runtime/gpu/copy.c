@@ -73,12 +73,12 @@ static bool kernels_copy(const struct move_state *m)
  * batch. */
 static bool is_for_ring(struct move_state *m)
 {
-    struct rt_gpu_op *op = rt_container(m->small.next, struct rt_gpu_op, link);
+    struct rt_gpu_op *op = rt_container(m->queue.small.next, struct rt_gpu_op, link);
 
-    return m->nsmall && m->nsmall + m->linger.n <= RING_COPIES && !move_is_busy(m, MOVE_BATCH) &&
-           move_linger_takes(m, op->len) &&
-           rt_gpu_choose_group(move_link(m, op->dst, op->src), op->len, m->nsmall + m->linger.n,
-                               true, true) == RT_GPU_WAY_LINGER;
+    return m->queue.nsmall && m->queue.nsmall + m->linger.n <= RING_COPIES &&
+           !move_is_busy(m, MOVE_BATCH) && move_linger_takes(m, op->len) &&
+           rt_gpu_choose_group(move_link(m, op->dst, op->src), op->len,
+                               m->queue.nsmall + m->linger.n, true, true) == RT_GPU_WAY_LINGER;
 }
 
 /* Whether a batch of the waiting copies should start now; `busy`: something runs whose end is worth
@@ -102,57 +102,59 @@ static bool has_gathered(const struct move_state *m, const struct rt_list *waiti
  * which costs no launch. */
 static bool ring_helps(struct move_state *m)
 {
-    struct rt_gpu_op *op = rt_container(m->small.next, struct rt_gpu_op, link);
+    struct rt_gpu_op *op = rt_container(m->queue.small.next, struct rt_gpu_op, link);
 
-    return m->nsmall && m->linger.n < RING_BESIDE && move_is_busy(m, MOVE_BATCH) &&
-           move_linger_takes(m, op->len) && !has_gathered(m, &m->small, m->nsmall, true) &&
+    return m->queue.nsmall && m->linger.n < RING_BESIDE && move_is_busy(m, MOVE_BATCH) &&
+           move_linger_takes(m, op->len) &&
+           !has_gathered(m, &m->queue.small, m->queue.nsmall, true) &&
            rt_gpu_choose(move_link(m, op->dst, op->src), op->len, true, true) == RT_GPU_WAY_LINGER;
 }
 
 static void pump_small(struct move_state *m)
 {
-    while (m->nsmall && !kernels_copy(m)) { /* they came before that was known */
-        m->nsmall--;
-        move_by_engine(m, rt_container(m->small.next, struct rt_gpu_op, link));
+    while (m->queue.nsmall && !kernels_copy(m)) { /* they came before that was known */
+        m->queue.nsmall--;
+        move_by_engine(m, rt_container(m->queue.small.next, struct rt_gpu_op, link));
     }
     bool ring = is_for_ring(m);
 
-    while (m->nsmall && (ring || ring_helps(m))) {
-        struct rt_gpu_op *op = rt_container(m->small.next, struct rt_gpu_op, link);
+    while (m->queue.nsmall && (ring || ring_helps(m))) {
+        struct rt_gpu_op *op = rt_container(m->queue.small.next, struct rt_gpu_op, link);
         if (!move_linger_takes(m, op->len))
             break;
-        m->nsmall--;
+        m->queue.nsmall--;
         rt_list_del(&op->link);
         move_linger_post(m, op);
     }
-    while (has_gathered(m, &m->small, m->nsmall, m->linger.n > 0))
-        move_batch_start(m, &m->small, &m->nsmall);
+    while (has_gathered(m, &m->queue.small, m->queue.nsmall, m->linger.n > 0))
+        move_batch_start(m, &m->queue.small, &m->queue.nsmall);
 }
 
 /* Many copies that would go to the engines one by one may be faster in a batch. */
 static bool crowd_is_for_batch(struct move_state *m)
 {
-    if (m->nlarge < 2 || !kernels_copy(m) || !move_has_free(m, MOVE_BATCH))
+    if (m->queue.nlarge < 2 || !kernels_copy(m) || !move_has_free(m, MOVE_BATCH))
         return false;
-    struct rt_gpu_op *op = rt_container(m->large.next, struct rt_gpu_op, link);
+    struct rt_gpu_op *op = rt_container(m->queue.large.next, struct rt_gpu_op, link);
     enum rt_gpu_link link = move_link(m, op->dst, op->src);
-    return rt_gpu_choose_group(link, op->len, m->nlarge, false, true) == RT_GPU_WAY_BATCH;
+    return rt_gpu_choose_group(link, op->len, m->queue.nlarge, false, true) == RT_GPU_WAY_BATCH;
 }
 
 static void pump_large(struct move_state *m)
 {
     while (crowd_is_for_batch(m)) { /* the ring may be busy for long with other, short copies */
-        if (!has_gathered(m, &m->large, m->nlarge, false))
+        if (!has_gathered(m, &m->queue.large, m->queue.nlarge, false))
             return;
-        move_batch_start(m, &m->large, &m->nlarge);
+        move_batch_start(m, &m->queue.large, &m->queue.nlarge);
     }
-    while (m->nlarge && move_engine_start(m))
+    while (m->queue.nlarge && move_engine_start(m))
         ;
 }
 
 static void pump(struct move_state *m)
 {
-    if (!m->nsmall && !m->nlarge && rt_list_empty(&m->launches) && !move_linger_gone(m))
+    if (!m->queue.nsmall && !m->queue.nlarge && rt_list_empty(&m->queue.launches) &&
+        !move_linger_gone(m))
         return;
     int in = rt_gpu_enter(m->g);
     if (in < 0) {
@@ -198,12 +200,12 @@ static inline enum rt_gpu_way way_for(struct move_state *m, enum rt_gpu_link lin
 /* Nothing small waits or runs: the choice that was made for one copy is still valid. */
 static bool is_alone(const struct move_state *m)
 {
-    return !m->nsmall && !m->linger.n && !move_is_busy(m, MOVE_BATCH);
+    return !m->queue.nsmall && !m->linger.n && !move_is_busy(m, MOVE_BATCH);
 }
 
 bool move_ring_is_idle(const struct move_state *m)
 {
-    return !m->nsmall && m->linger.n < RING_COPIES && !move_is_busy(m, MOVE_BATCH);
+    return !m->queue.nsmall && m->linger.n < RING_COPIES && !move_is_busy(m, MOVE_BATCH);
 }
 
 static void copy(struct rt_gpu *g, void *dst, const void *src, size_t len, struct rt_gpu_op *op)
@@ -226,14 +228,14 @@ static void copy(struct rt_gpu *g, void *dst, const void *src, size_t len, struc
         return;
     }
     if (way != RT_GPU_WAY_ENGINE) {
-        rt_list_append(&m->small, &op->link);
-        m->nsmall++;
+        rt_list_append(&m->queue.small, &op->link);
+        m->queue.nsmall++;
         if (is_for_ring(m) || (!m->linger.n && !move_is_busy(m, MOVE_BATCH)))
             pump(m);
         return;
     }
-    rt_list_append(&m->large, &op->link);
-    m->nlarge++;
+    rt_list_append(&m->queue.large, &op->link);
+    m->queue.nlarge++;
     if (starts_now(m, link, len))
         pump(m);
 }
@@ -255,7 +257,7 @@ void rt_gpu_copies_more(struct rt_gpu *g)
 {
     struct move_state *m = g->move;
 
-    if (m && m->nsmall && has_gathered(m, &m->small, m->nsmall, true))
+    if (m && m->queue.nsmall && has_gathered(m, &m->queue.small, m->queue.nsmall, true))
         pump(m);
 }
 
@@ -312,9 +314,9 @@ static void look_for_errors(struct move_state *m)
 {
     uint64_t now = rt_ticks();
 
-    if (now - m->looked < rt_ticks_in_ms(LOOK_MS))
+    if (now - m->look.ticks < rt_ticks_in_ms(LOOK_MS))
         return;
-    m->looked = now;
+    m->look.ticks = now;
     int in = rt_gpu_enter(m->g);
     if (in < 0) {
         move_end_everything(m);
@@ -337,7 +339,7 @@ static int poll_context(struct move_state *m)
         return 0;
     n += move_flights_poll(m);
     n += move_linger_poll(m);
-    if (++m->polls % LOOK_POLLS == 0 && m->nactive)
+    if (++m->look.npolls % LOOK_POLLS == 0 && m->nactive)
         look_for_errors(m);
     pump(m);
     return n;
@@ -378,19 +380,19 @@ int rt_gpu_wait(struct rt_gpu_wait *w)
 
 static cu_result memory_take(struct move_state *m)
 {
-    cu_result r = rt_gpu_pinned_take(&m->pinned, sizeof(struct pinned));
+    cu_result r = rt_gpu_pinned_take(&m->memory.pinned, sizeof(struct pinned));
     if (r != CU_OK)
         return r;
-    r = rt_cuda.mem_alloc(&m->device, DEVICE_NBYTES);
+    r = rt_cuda.mem_alloc(&m->memory.device, DEVICE_NBYTES);
     if (r == CU_ERROR_OUT_OF_MEMORY) {
         log_warn(GPU, "GPU %d has no %zu bytes left for MPI: its copies go without kernels, slower",
                  m->g->info.ordinal, (size_t)DEVICE_NBYTES);
-        m->device = 0;
+        m->memory.device = 0;
         rt_gpu_images_unload(m->g);
         return CU_OK;
     }
     if (r == CU_OK)
-        r = rt_cuda.memset_d8_async(m->device, 0, DEVICE_NBYTES, m->g->kernels);
+        r = rt_cuda.memset_d8_async(m->memory.device, 0, DEVICE_NBYTES, m->g->kernels);
     if (r == CU_OK) /* once, at the start: kernels of other streams use this memory */
         r = rt_cuda.stream_synchronize(m->g->kernels);
     return r;
@@ -398,10 +400,10 @@ static cu_result memory_take(struct move_state *m)
 
 static void recalls_init(struct move_state *m, struct pinned *p)
 {
-    cu_ptr first = m->device + offsetof(struct rt_gpu_line, recall);
+    cu_ptr first = m->memory.device + offsetof(struct rt_gpu_line, recall);
 
     for (unsigned i = 0; i < MOVE_BATCHES; i++)
-        move_recall_init(&m->recall[i], &p->recall[i], first + i * sizeof(struct rt_gpu_line));
+        move_recall_init(&m->late.batch[i], &p->recall[i], first + i * sizeof(struct rt_gpu_line));
     move_recall_init(&m->linger.recall, &p->recall[LINGER_LINE],
                      first + LINGER_LINE * sizeof(struct rt_gpu_line));
 }
@@ -416,9 +418,9 @@ int rt_gpu_move_init(struct rt_gpu *g)
     }
     m->g = g;
     g->move = m;
-    rt_list_init(&m->small);
-    rt_list_init(&m->large);
-    rt_list_init(&m->launches);
+    rt_list_init(&m->queue.small);
+    rt_list_init(&m->queue.large);
+    rt_list_init(&m->queue.launches);
     rt_list_init(&m->linger.ops);
     for (int i = 0; i < MOVE_FLIGHTS; i++)
         rt_list_init(&m->flights[i].ops);
@@ -427,13 +429,13 @@ int rt_gpu_move_init(struct rt_gpu *g)
     cu_result r = memory_take(m);
     if (r != CU_OK)
         return rt_cuda_error(r, "memory for copies");
-    struct pinned *p = m->pinned.p;
+    struct pinned *p = m->memory.pinned.p;
     memset(p, 0, sizeof *p);
     for (int i = 0; i < MOVE_FLIGHTS; i++)
         m->flights[i].line = &p->lines[i];
     m->linger.ring = p->ring;
     m->linger.words = &p->words;
-    m->linger.work = m->device + NLINES * sizeof(struct rt_gpu_line);
+    m->linger.work = m->memory.device + NLINES * sizeof(struct rt_gpu_line);
     recalls_init(m, p);
     return move_flights_init(m);
 }
@@ -461,7 +463,7 @@ void rt_gpu_move_fini(struct rt_gpu *g)
         return;
     if (!g->lost) {
         wait_for_streams(m);
-        if (!m->broken && m->pinned.p) {
+        if (!m->broken && m->memory.pinned.p) {
             move_flights_poll(m);
             move_linger_poll(m);
         }
@@ -471,11 +473,11 @@ void rt_gpu_move_fini(struct rt_gpu *g)
     move_call_ended();
     if (!g->lost) {
         move_flights_fini(m);
-        if (m->device)
-            rt_cuda.mem_free(m->device);
+        if (m->memory.device)
+            rt_cuda.mem_free(m->memory.device);
     }
     free(m->known);
-    rt_gpu_pinned_give(&m->pinned, g->lost);
+    rt_gpu_pinned_give(&m->memory.pinned, g->lost);
     rt_list_del(&m->link);
     free(m);
 }

@@ -75,15 +75,15 @@ static cu_result make_streams(struct rt_gpu *g)
 static cu_result make_mark(struct rt_gpu *g)
 {
     int attribute = CU_PTR_BUFFER_ID;
-    void *value = &g->mark_id, *host;
-    cu_result r = rt_cuda.mem_alloc(&g->mark, MARK_NBYTES);
+    void *value = &g->mark.id, *host;
+    cu_result r = rt_cuda.mem_alloc(&g->mark.p, MARK_NBYTES);
     if (r == CU_ERROR_OUT_OF_MEMORY) {
         r = rt_cuda.mem_host_alloc(&host, MARK_NBYTES, CU_HOST_PORTABLE | CU_HOST_DEVICEMAP);
-        g->mark = r == CU_OK ? (cu_ptr)(uintptr_t)host : 0;
-        g->mark_host = r == CU_OK;
+        g->mark.p = r == CU_OK ? (cu_ptr)(uintptr_t)host : 0;
+        g->mark.host = r == CU_OK;
     }
     if (r == CU_OK)
-        r = rt_cuda.pointer_get_attributes(1, &attribute, &value, g->mark);
+        r = rt_cuda.pointer_get_attributes(1, &attribute, &value, g->mark.p);
     return r;
 }
 
@@ -136,7 +136,7 @@ static int fill(struct rt_gpu *g)
 /* Frees everything that fill() has made, in any state, in reverse order. */
 static void empty(struct rt_gpu *g)
 {
-    g->looked = 0;
+    g->mark.looked = 0;
     int in = rt_gpu_is_there(g) ? rt_gpu_enter(g) : -RT_EGPU;
     g->lost = in < 0;
     rt_gpu_move_fini(g);
@@ -148,10 +148,10 @@ static void empty(struct rt_gpu *g)
         for (int i = 0; i < NSTREAMS; i++)
             if (*stream(g, i))
                 rt_cuda.stream_destroy(*stream(g, i));
-        if (g->mark_host)
-            rt_cuda.mem_free_host((void *)(uintptr_t)g->mark);
-        else if (g->mark)
-            rt_cuda.mem_free(g->mark);
+        if (g->mark.host)
+            rt_cuda.mem_free_host((void *)(uintptr_t)g->mark.p);
+        else if (g->mark.p)
+            rt_cuda.mem_free(g->mark.p);
     }
     rt_gpu_leave(in);
     if (g->retained && !g->lost)
@@ -168,8 +168,8 @@ static int make(cu_ctx ctx, struct rt_gpu **out)
         return -RT_ENOMEM;
     }
     g->ctx = ctx;
-    g->looked = rt_ticks();
-    rt_list_init(&g->deferred);
+    g->mark.looked = rt_ticks();
+    rt_list_init(&g->deferred.calls);
     rt_gpu_stage_init(g);
     int in = rt_gpu_enter(g);
     int err = in < 0 ? in : fill(g);

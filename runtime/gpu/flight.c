@@ -129,7 +129,7 @@ static void set_free(struct move_state *m, struct move_flight *f)
 {
     m->busy &= ~(1u << index_of(m, f));
     m->nevents -= f->by_event;
-    m->nrecalled -= f->recalled;
+    m->late.nbatches -= f->recalled;
     f->recalled = false;
 }
 
@@ -150,7 +150,7 @@ static void all_by_engine(struct move_state *m, struct move_flight *f)
 static void recall(struct move_state *m, struct move_flight *f)
 {
     f->recalled = true;
-    m->nrecalled++;
+    m->late.nbatches++;
     move_report_late(m);
     all_by_engine(m, f);
 }
@@ -176,7 +176,7 @@ static void launch(struct move_state *m, struct move_flight *f, enum rt_gpu_kern
                    unsigned block, void *params)
 {
     unsigned i = index_of(m, f), stream = i < MOVE_BATCHES ? i : MOVE_BATCHES;
-    struct launch_head head = { word_of(f), m->device + stream * sizeof(struct rt_gpu_line),
+    struct launch_head head = { word_of(f), m->memory.device + stream * sizeof(struct rt_gpu_line),
                                 f->value };
 
     f->stream = i < MOVE_BATCHES ? m->batch[i] : m->g->kernels;
@@ -188,7 +188,7 @@ static void launch(struct move_state *m, struct move_flight *f, enum rt_gpu_kern
     }
     set_busy(m, f);
     if (i < MOVE_BATCHES)
-        move_recall_launched(&m->recall[i], f->value, grid);
+        move_recall_launched(&m->late.batch[i], f->value, grid);
 }
 
 bool move_batch_start(struct move_state *m, struct rt_list *from, unsigned *nwaiting)
@@ -249,7 +249,7 @@ static void launch_waits(struct move_state *m, const struct move_launch *what, c
     }
     *w = *what;
     memcpy(w->params, params, w->nbytes);
-    rt_list_append(&m->launches, &w->link);
+    rt_list_append(&m->queue.launches, &w->link);
 }
 
 void move_launch(struct move_state *m, enum rt_gpu_kernel k, unsigned grid, unsigned block,
@@ -263,7 +263,7 @@ void move_launch(struct move_state *m, enum rt_gpu_kernel k, unsigned grid, unsi
         return;
     }
     struct move_launch w = { .op = op, .k = k, .grid = grid, .block = block, .nbytes = nbytes };
-    if (!rt_list_empty(&m->launches) || !move_has_free(m, MOVE_LAUNCH)) {
+    if (!rt_list_empty(&m->queue.launches) || !move_has_free(m, MOVE_LAUNCH)) {
         launch_waits(m, &w, params);
         return;
     }
@@ -281,8 +281,8 @@ void move_launch(struct move_state *m, enum rt_gpu_kernel k, unsigned grid, unsi
  * the list. */
 void move_launches_start(struct move_state *m)
 {
-    while (!rt_list_empty(&m->launches) && move_has_free(m, MOVE_LAUNCH)) {
-        struct move_launch *w = rt_container(m->launches.next, struct move_launch, link);
+    while (!rt_list_empty(&m->queue.launches) && move_has_free(m, MOVE_LAUNCH)) {
+        struct move_launch *w = rt_container(m->queue.launches.next, struct move_launch, link);
         rt_list_del(&w->link);
         launch_start(m, w->k, w->grid, w->block, w->params, w->nbytes, w->op);
         free(w);
@@ -309,7 +309,7 @@ static cu_stream next_stream(struct move_state *m, enum move_way w)
 /* Whether op is the only copy by engines.  Its flight contains it already. */
 static bool is_alone(const struct move_state *m, const struct rt_gpu_op *op)
 {
-    return !m->nlarge && op->link.next == op->link.prev && !move_is_busy(m, MOVE_ENGINE);
+    return !m->queue.nlarge && op->link.next == op->link.prev && !move_is_busy(m, MOVE_ENGINE);
 }
 
 static cu_result copy_async(struct move_state *m, const struct rt_gpu_op *op, cu_stream s)
@@ -363,17 +363,17 @@ static void engine_mark(struct move_state *m, struct move_flight *f, cu_stream s
 
 static void engine_group(struct move_state *m, struct move_flight *f, unsigned most)
 {
-    enum move_way w = move_way(m, rt_container(m->large.next, struct rt_gpu_op, link));
+    enum move_way w = move_way(m, rt_container(m->queue.large.next, struct rt_gpu_op, link));
     cu_stream s = next_stream(m, w);
     size_t nbytes = 0;
 
     choose_end(m, f, w);
-    for (unsigned n = 0; n < most && !rt_list_empty(&m->large); n++) {
-        struct rt_gpu_op *op = rt_container(m->large.next, struct rt_gpu_op, link);
+    for (unsigned n = 0; n < most && !rt_list_empty(&m->queue.large); n++) {
+        struct rt_gpu_op *op = rt_container(m->queue.large.next, struct rt_gpu_op, link);
         if (n && (nbytes + op->len > GROUP_NBYTES || move_way(m, op) != w))
             break;
         nbytes += op->len;
-        m->nlarge--;
+        m->queue.nlarge--;
         rt_list_del(&op->link);
         rt_list_append(&f->ops, &op->link);
         engine_copy(m, op, s);
@@ -391,7 +391,7 @@ bool move_engine_start(struct move_state *m)
     if (!f)
         return false;
     unsigned nfree = (unsigned)__builtin_popcount(free_mask(m, MOVE_ENGINE));
-    unsigned share = (m->nlarge + nfree - 1) / nfree;
+    unsigned share = (m->queue.nlarge + nfree - 1) / nfree;
     engine_group(m, f, share < GROUP_COPIES ? share : GROUP_COPIES);
     return true;
 }
@@ -490,7 +490,7 @@ void move_flights_look(struct move_state *m)
         struct move_flight *f = &m->flights[__builtin_ctz(left)];
         cu_result r = rt_cuda.stream_query(f->stream);
         unsigned i = index_of(m, f);
-        if (i < MOVE_BATCHES && !f->recalled && move_recall_look(m, &m->recall[i]))
+        if (i < MOVE_BATCHES && !f->recalled && move_recall_look(m, &m->late.batch[i]))
             recall(m, f);
         if (r == CU_OK)
             r = ask(f);

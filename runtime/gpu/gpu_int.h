@@ -45,16 +45,16 @@ struct rt_gpu {
     bool shared;        /* other processes use the device: no polling kernel, */
     bool in_turns;      /* and its compute engine works for one process at a time */
     bool stream_writes; /* cuStreamWriteValue32 works here */
-    bool links_asked;   /* links.c's */
-    enum rt_gpu_links links;
     bool near_fence; /* a copy or reduction that is `near` may end with a fence of device scope */
 
     /* A small allocation of the library.  The context is unchanged as long as the driver knows this
      * address by this id. */
-    cu_ptr mark;
-    bool mark_host; /* is pinned host memory */
-    uint64_t mark_id;
-    uint64_t looked; /* time of the last check, in rt_ticks() */
+    struct {
+        cu_ptr p;
+        bool host; /* is pinned host memory */
+        uint64_t id;
+        uint64_t looked; /* time of the last check, in rt_ticks() */
+    } mark;
 
     /* All non-blocking and of the highest priority. */
     cu_stream kernels;                /* rt_gpu_launch(), batches, the polling kernel */
@@ -66,8 +66,14 @@ struct rt_gpu {
     cu_function fn[RT_GPU_KERNELS];
 
     struct rt_gpu_pool host, dev; /* stage.c's; host memory ends with its context, too */
-    struct rt_list deferred;      /* rt_gpu_defer(), */
-    size_t deferred_nbytes;       /* and the bytes that they hold */
+    struct {                      /* rt_gpu_defer() */
+        struct rt_list calls;
+        size_t nbytes; /* that they hold */
+    } deferred;
+    struct {
+        bool asked;
+        enum rt_gpu_links kind;
+    } links; /* links.c's */
 };
 
 #endif

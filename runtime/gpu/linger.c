@@ -103,7 +103,7 @@ static void give_up(struct move_state *m, cu_result r)
              "the polling kernel on GPU %d cannot be launched: each short copy launches a "
              "kernel from now on",
              m->g->info.ordinal);
-    other_ways(m, &m->small, &m->nsmall);
+    other_ways(m, &m->queue.small, &m->queue.nsmall);
 }
 
 /* Copies that it has done and that only have to be noticed need no kernel. */
@@ -315,7 +315,7 @@ static void recall(struct move_state *m)
     move_report_late(m);
     l->reaped = l->posted;
     rt_store_release(&l->words->done, l->posted);
-    other_ways(m, &m->large, &m->nlarge);
+    other_ways(m, &m->queue.large, &m->queue.nlarge);
 }
 
 void move_linger_look(struct move_state *m)

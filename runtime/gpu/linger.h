@@ -9,7 +9,7 @@
  * runs has one block. */
 bool move_linger_takes(struct move_state *m, size_t len);
 /* Posts op and launches the kernel if it does not run.  If the launch fails, everything posted
- * waits in m->small again, or is launched, and the kernel is off. */
+ * waits in the queue again, or is launched, and the kernel is off. */
 void move_linger_post(struct move_state *m, struct rt_gpu_op *op);
 /* The descriptor of a reduction, except its sequence number; false: the ring does not support this
  * reduction, or a launch is better. */

@@ -101,12 +101,12 @@ enum rt_gpu_links rt_gpu_links_at(const struct rt_gpu_info *device)
 
 enum rt_gpu_links rt_gpu_links(struct rt_gpu *g)
 {
-    if (!g->links_asked) {
-        g->links_asked = true;
-        g->links = rt_gpu_links_at(&g->info);
-        log_info(GPU, "NVLinks of GPU %d: %s", g->info.ordinal, rt_gpu_links_names[g->links]);
+    if (!g->links.asked) {
+        g->links.asked = true;
+        g->links.kind = rt_gpu_links_at(&g->info);
+        log_info(GPU, "NVLinks of GPU %d: %s", g->info.ordinal, rt_gpu_links_names[g->links.kind]);
     }
-    return g->links;
+    return g->links.kind;
 }
 
 bool rt_gpu_links_direct(struct rt_gpu *g) { return rt_gpu_links_are_direct(rt_gpu_links(g)); }

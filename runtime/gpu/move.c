@@ -40,8 +40,8 @@ void move_end(struct move_state *m, struct rt_gpu_op *op, int err)
 void move_by_engine(struct move_state *m, struct rt_gpu_op *op)
 {
     rt_list_del(&op->link);
-    rt_list_append(&m->large, &op->link);
-    m->nlarge++;
+    rt_list_append(&m->queue.large, &op->link);
+    m->queue.nlarge++;
 }
 
 bool move_call_ended(void)
@@ -83,11 +83,11 @@ void move_end_everything(struct move_state *m)
         end_list(m, &m->flights[i].ops);
     end_list(m, &m->linger.ops);
     m->linger.n = 0;
-    end_list(m, &m->small);
-    end_list(m, &m->large);
-    m->nsmall = m->nlarge = 0;
-    while (!rt_list_empty(&m->launches)) {
-        struct move_launch *w = rt_container(m->launches.next, struct move_launch, link);
+    end_list(m, &m->queue.small);
+    end_list(m, &m->queue.large);
+    m->queue.nsmall = m->queue.nlarge = 0;
+    while (!rt_list_empty(&m->queue.launches)) {
+        struct move_launch *w = rt_container(m->queue.launches.next, struct move_launch, link);
         rt_list_del(&w->link);
         move_end(m, w->op, -RT_EGPU);
         free(w);

@@ -113,45 +113,60 @@ struct move_known;
 #define MOVE_SEEN 32u /* sets of two granules remembered; others are classified again */
 struct move_state {
     struct rt_gpu *g;
-    struct rt_list link;     /* in the list of all */
-    int nactive;             /* operations that have not ended */
-    bool broken;             /* the context has failed: every operation ends with -RT_EGPU */
-    struct rt_list small;    /* waiting copies for which a kernel is best, */
-    struct rt_list large;    /* for which the copy engine is best, */
-    struct rt_list launches; /* and launches */
-    unsigned nsmall, nlarge;
+    struct rt_list link; /* in the list of all */
+    int nactive;         /* operations that have not ended */
+    bool broken;         /* the context has failed: every operation ends with -RT_EGPU */
+    bool no_kernels; /* copy engines do all copies: a kernel is recalled, or gpu_engines is set */
+    struct {         /* what waits */
+        struct rt_list small;    /* copies for which a kernel is best, */
+        struct rt_list large;    /* for which the copy engine is best, */
+        struct rt_list launches; /* and launches */
+        unsigned nsmall, nlarge;
+    } queue;
+
+    /* flight.c's */
     uint32_t busy; /* a bit for each flight */
     struct move_flight flights[MOVE_FLIGHTS];
     cu_stream batch[MOVE_BATCHES];
-    struct move_recall recall[MOVE_BATCHES];
     unsigned next_engine; /* streams take turns */
-    /* of the engine streams, for copies within the device; bounce.c */
-    struct rt_gpu_stage *bounce[RT_GPU_ENGINES];
     uint64_t norders;
-    unsigned nevents;   /* running flights that end with an event */
-    unsigned nrecalled; /* recalled batches that have not ended */
-    bool reported_late; /* reported that kernels do not start */
-    bool no_kernels; /* copy engines do all copies: a kernel is recalled, or gpu_engines is set */
-    cu_stream asked; /* stream of the last event that was queried */
+    unsigned nevents; /* running flights that end with an event */
+    cu_stream asked;  /* stream of the last event that was queried */
+
+    struct { /* recall.c's */
+        struct move_recall batch[MOVE_BATCHES];
+        unsigned nbatches; /* recalled batches that have not ended */
+        bool reported;     /* reported that kernels do not start */
+    } late;
+    struct rt_gpu_stage
+        *bounce[RT_GPU_ENGINES]; /* of the engine streams, for copies within the device */
     struct move_linger linger;
     struct move_graphs graphs;
-    struct rt_gpu_pinned pinned; /* lines, ring, words */
-    cu_ptr device;               /* struct rt_gpu_line[], work */
-    uint64_t looked;             /* when the streams were last queried for errors, rt_ticks() */
-    unsigned polls;
-    /* What lies in a granule of 2 MiB; only speed depends on it, so it may be out of date.  Both
-     * ends of a repeated copy are remembered, also if they belong to one set. */
-    struct move_seen {
-        uint64_t granule;
-        int8_t place;
-    } seen[MOVE_SEEN][2];
-    unsigned nseen;
+    struct move_known *known; /* fold.c's; NULL before the first reduction */
+    /* place.c's: what lies in a granule of 2 MiB; only speed depends on it, so it may be out of
+     * date.  Both ends of a repeated copy are remembered, also if they belong to one set. */
+    struct {
+        struct move_seen {
+            uint64_t granule;
+            int8_t place;
+        } sets[MOVE_SEEN][2];
+        unsigned nlooks;
+    } seen;
+
+    /* copy.c's */
+    struct {
+        struct rt_gpu_pinned pinned; /* lines, ring, words */
+        cu_ptr device;               /* struct rt_gpu_line[], work */
+    } memory;
+    struct {
+        uint64_t ticks; /* when the streams were last queried for errors */
+        unsigned npolls;
+    } look;
     struct { /* of the last copy, of `len` > 0 bytes */
         size_t len;
         unsigned key;
         enum rt_gpu_way way;
     } chosen;
-    struct move_known *known; /* fold.c's; NULL before the first reduction */
 };
 
 #endif

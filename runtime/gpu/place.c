@@ -23,10 +23,10 @@ static int ask_place(struct move_state *m, const void *p)
 static int place(struct move_state *m, const void *p)
 {
     uint64_t granule = (uint64_t)((uintptr_t)p >> 21) + 1;
-    struct move_seen *set = m->seen[granule % MOVE_SEEN];
+    struct move_seen *set = m->seen.sets[granule % MOVE_SEEN];
 
-    if (++m->nseen % 65536 == 0)
-        memset(m->seen, 0, sizeof m->seen);
+    if (++m->seen.nlooks % 65536 == 0)
+        memset(m->seen.sets, 0, sizeof m->seen.sets);
     if (set[0].granule == granule)
         return set[0].place;
     if (set[1].granule == granule)

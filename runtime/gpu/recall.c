@@ -65,16 +65,16 @@ void move_kernels_look(struct move_state *m)
 
     if (l->recalled && rt_load_acquire(&l->words->left) == l->launch)
         l->running = l->recalled = false;
-    m->no_kernels = cfg.gpu_engines || l->recalled || m->nrecalled;
+    m->no_kernels = cfg.gpu_engines || l->recalled || m->late.nbatches;
 }
 
 void move_report_late(struct move_state *m)
 {
-    if (!m->reported_late)
+    if (!m->late.reported)
         log_info(GPU,
                  "kernels of the application occupy GPU %d, so kernels of MPI do not start: short "
                  "copies use the copy engines meanwhile",
                  m->g->info.ordinal);
-    m->reported_late = true;
+    m->late.reported = true;
     move_kernels_look(m);
 }

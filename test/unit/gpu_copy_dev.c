@@ -686,7 +686,7 @@ struct rt_gpu *dev_open(bool kernels, bool writes)
     for (int k = 0; kernels && k < RT_GPU_KERNELS; k++)
         fns[k].k = (enum rt_gpu_kernel)k, gpu.fn[k] = &fns[k];
     rt_gpu_stage_init(&gpu);
-    rt_list_init(&gpu.deferred);
+    rt_list_init(&gpu.deferred.calls);
     gpu.info.mem_nbytes = (size_t)1 << 40;
     gpu.module[0] = kernels ? (cu_module)(void *)&dummy : NULL;
     CHECK_EQ(rt_gpu_move_init(&gpu), 0);

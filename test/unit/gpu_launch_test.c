@@ -454,7 +454,7 @@ static void page_start(struct rt_gpu *g, unsigned i)
 /* The host recalls a kernel, sees that it has started, and continues as before. */
 static void recall_late(struct rt_gpu *g)
 {
-    struct move_recall *r = &g->move->recall[random_below(MOVE_BATCHES)];
+    struct move_recall *r = &g->move->late.batch[random_below(MOVE_BATCHES)];
     struct move_linger *l = &g->move->linger;
     if (random_below(2) && l->running && !l->recalled)
         word_of(&l->recall)->recalled = l->launch;

@@ -126,17 +126,17 @@ static void lengths_share_the_limit(void)
     CHECK(all < 64 * MIB);
     rt_gpu_stage_give(s[4]); /* 69 MiB: the small buffers' block and the longest are freed */
     CHECK_EQ(g->host.nidle, 36 * MIB);
-    CHECK_EQ(g->deferred_nbytes, all + 16 * MIB - 36 * MIB);
+    CHECK_EQ(g->deferred.nbytes, all + 16 * MIB - 36 * MIB);
     CHECK_EQ(table.nhost, 5);
     CHECK_EQ(rt_gpu_stage_take(g, true, 17 * MIB, &again), 0); /* the longest */
-    CHECK_EQ(g->deferred_nbytes, all - 52 * MIB);
+    CHECK_EQ(g->deferred.nbytes, all - 52 * MIB);
     CHECK_EQ(table.nhost, 5);
     rt_gpu_stage_give(again);
     CHECK_EQ(table.nhost, 5);
     CHECK_EQ(rt_gpu_stage_take(g, true, 128 * MIB, &again), 0);
     rt_gpu_stage_give(again); /* longer than the limit: the others stay */
     CHECK(g->host.nidle > 32 * MIB);
-    CHECK_EQ(g->deferred_nbytes, 0);
+    CHECK_EQ(g->deferred.nbytes, 0);
     rt_gpu_fini();
     CHECK_EQ(table.nhost + table.nalloc, 0);
 }
