@@ -171,6 +171,22 @@ static void pump(struct move_state *m)
 
 /* ---- what others call ---- */
 
+bool move_begin(struct rt_gpu *g, struct rt_gpu_op *op)
+{
+    struct move_state *m = g->move;
+
+    op->g = g;
+    op->err = 0;
+    rt_list_init(&op->link);
+    rt_gpu_nactive++;
+    if (m && !m->broken && !g->lost) {
+        m->nactive++;
+        return true;
+    }
+    move_refuse(op);
+    return false;
+}
+
 /* While others run, copies that are fastest in a batch wait for the next progress, so that all that
  * come until then start together; otherwise they start at once. */
 static bool starts_now(const struct move_state *m, enum rt_gpu_link link, size_t len)

@@ -49,6 +49,8 @@ static inline int rt_gpu_progress(void)
     return rt_unlikely(rt_gpu_nactive) ? rt_gpu_progress_slow() : 0;
 }
 
+/* The first step of each operation.  False: it has ended already. */
+bool move_begin(struct rt_gpu *g, struct rt_gpu_op *op);
 /* Many copies at once are faster in a batch or in launches: whether the ring is best for one more
  * that has just come. */
 bool move_ring_is_idle(const struct move_state *m);

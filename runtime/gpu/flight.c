@@ -52,27 +52,14 @@ HEAD_MATCHES(rt_gpu_atomic_args);
 
 /* ---- a flight's life ---- */
 
-static const struct {
-    unsigned first, n;
-} kinds[] = {
-    [MOVE_BATCH] = { 0, MOVE_BATCHES },
-    [MOVE_LAUNCH] = { MOVE_BATCHES, MOVE_LAUNCHES },
-    [MOVE_ENGINE] = { MOVE_BATCHES + MOVE_LAUNCHES, MOVE_ENGINES },
-};
-
-static uint32_t mask_of(enum move_kind kind)
-{
-    return ((1u << kinds[kind].n) - 1) << kinds[kind].first;
-}
-
 static uint32_t free_mask(const struct move_state *m, enum move_kind kind)
 {
-    return ~m->busy & mask_of(kind);
+    return ~m->busy & (uint32_t)kind;
 }
 
 bool move_is_busy(const struct move_state *m, enum move_kind kind)
 {
-    return (m->busy & mask_of(kind)) != 0;
+    return (m->busy & (uint32_t)kind) != 0;
 }
 
 bool move_has_free(const struct move_state *m, enum move_kind kind)
@@ -398,7 +385,7 @@ bool move_engine_start(struct move_state *m)
 
 static const struct move_flight *flight_of(const struct move_state *m, const struct rt_gpu_op *op)
 {
-    for (uint32_t left = m->busy & mask_of(MOVE_ENGINE); left; left &= left - 1) {
+    for (uint32_t left = m->busy & MOVE_ENGINE; left; left &= left - 1) {
         const struct move_flight *f = &m->flights[__builtin_ctz(left)];
         for (const struct rt_list *l = f->ops.next; l != &f->ops; l = l->next)
             if (l == &op->link)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations of a device: their beginning, their end, and what ends all of a context.  Under the
- * domain's lock. */
+/* The end of operations: of one, or of all of a context that has failed.  Under the domain's lock.
+ */
 #include "runtime/gpu/move.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -12,21 +12,10 @@
 int rt_gpu_nactive;
 static struct rt_list ended = { &ended, &ended }; /* operations whose done() is due */
 
-bool move_begin(struct rt_gpu *g, struct rt_gpu_op *op)
+void move_refuse(struct rt_gpu_op *op)
 {
-    struct move_state *m = g->move;
-
-    op->g = g;
-    op->err = 0;
-    rt_list_init(&op->link);
-    rt_gpu_nactive++;
-    if (m && !m->broken && !g->lost) {
-        m->nactive++;
-        return true;
-    }
     op->err = -RT_EGPU;
     rt_list_append(&ended, &op->link);
-    return false;
 }
 
 void move_end(struct move_state *m, struct rt_gpu_op *op, int err)

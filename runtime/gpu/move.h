@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Beginning and end of operations. */
+/* The end of operations. */
 #ifndef RT_GPU_MOVE_H
 #define RT_GPU_MOVE_H
 
 #include "runtime/gpu/move_state.h"
 
-/* The first step of each operation.  False: it has ended already. */
-bool move_begin(struct rt_gpu *g, struct rt_gpu_op *op);
+/* Ends an operation that cannot begin, because its context has failed. */
+void move_refuse(struct rt_gpu_op *op);
 /* Removes op from its list; the next progress call calls done(err). */
 void move_end(struct move_state *m, struct rt_gpu_op *op, int err);
 /* The context has failed: every operation ends with -RT_EGPU. */

@@ -49,7 +49,11 @@ struct move_recall {
 #define MOVE_LAUNCHES 6
 #define MOVE_ENGINES 8
 #define MOVE_FLIGHTS (MOVE_BATCHES + MOVE_LAUNCHES + MOVE_ENGINES)
-enum move_kind { MOVE_BATCH, MOVE_LAUNCH, MOVE_ENGINE };
+enum move_kind { /* a bit for each flight, as in move_state.busy */
+                 MOVE_BATCH = (1 << MOVE_BATCHES) - 1,
+                 MOVE_LAUNCH = ((1 << MOVE_LAUNCHES) - 1) << MOVE_BATCHES,
+                 MOVE_ENGINE = ((1 << MOVE_ENGINES) - 1) << (MOVE_BATCHES + MOVE_LAUNCHES)
+};
 
 /* Runs in `stream` and has ended when the flag of its line is `value`.  Where streams cannot store,
  * or a store would delay a copy from a peer, an event replaces the word.  A batch that has not
