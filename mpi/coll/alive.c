@@ -6,6 +6,7 @@
 #include "mpi/coll/call.h"
 #include "mpi/p2p/describe.h"
 #include "mpi/p2p/domain.h"
+#include "mpi/p2p/ended.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"

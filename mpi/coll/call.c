@@ -11,10 +11,9 @@
 #include <string.h>
 #include "mpi/op/op.h"
 #include "mpi/p2p/describe.h"
-#include "mpi/p2p/device.h"
-#include "mpi/p2p/flow.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/base/event.h"
+#include "mpi/p2p/progress.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/wait.h"
 #include "runtime/base/err.h"

@@ -14,6 +14,7 @@
 #include "mpi/coll/check_note.h"
 #include "mpi/coll/exch.h"
 #include "mpi/p2p/engine.h"
+#include "mpi/p2p/progress.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"

@@ -10,6 +10,7 @@
 #include "mpi/core/life.h"
 #include "mpi/core/session.h"
 #include "mpi/p2p/domain.h"
+#include "mpi/p2p/progress.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/mem/segment.h"

@@ -13,6 +13,7 @@
 #include "mpi/core/ctx.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/datatype/type.h"
+#include "mpi/p2p/progress.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"

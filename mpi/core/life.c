@@ -18,6 +18,7 @@
 #include "mpi/datatype/f90.h"
 #include "mpi/datatype/type.h"
 #include "mpi/op/op.h"
+#include "mpi/p2p/create.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/p2p/request.h"
 #include "runtime/base/cfg.h"

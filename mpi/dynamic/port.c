@@ -13,6 +13,7 @@
 #include "mpi/base/err.h"
 #include "mpi/dynamic/link.h"
 #include "mpi/p2p/domain.h"
+#include "mpi/p2p/progress.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/clock.h"

@@ -4,7 +4,6 @@
 #include "mpi/io/convert.h"
 #include "mpi/api/bodies.h"
 #include "mpi/io/datarep.h"
-#include "mpi/p2p/device.h"
 #include "mpi/p2p/pack_any.h"
 #include "runtime/base/log.h"
 #include <limits.h>

@@ -5,7 +5,6 @@
  * rest.  The domain's lock is held only during calls for the device. */
 #include "mpi/io/device.h"
 #include "mpi/base/comm.h"
-#include "mpi/p2p/device.h"
 #include "mpi/p2p/pack_any.h"
 #include "mpi/p2p/pipe.h"
 

@@ -12,6 +12,7 @@
  * Locks are on from the first such operation on.  The thread ends when the library goes to rest. */
 #include "mpi/io/helper.h"
 #include "mpi/core/life.h"
+#include "mpi/p2p/progress.h"
 #include "mpi/p2p/wait.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"

@@ -7,7 +7,7 @@
  *
  * No state but buffers; job threads run this beside the program. */
 #include "mpi/io/iop.h"
-#include "mpi/p2p/device.h"
+#include "mpi/p2p/pack_any.h"
 
 #define RUNS 64 /* listed at a time */
 

@@ -17,7 +17,7 @@
 #include "mpi/io/shared.h"
 #include "mpi/io/twophase.h"
 #include "mpi/p2p/api_wait.h"
-#include "mpi/p2p/device.h"
+#include "mpi/p2p/progress.h"
 #include "mpi/p2p/request.h"
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/describe.h"
 #include "mpi/p2p/api_wait.h"
-#include "mpi/p2p/device.h"
+#include "mpi/p2p/progress.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"

@@ -5,8 +5,8 @@
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/api_wait.h"
 #include "mpi/p2p/buffered.h"
-#include "mpi/p2p/device.h"
 #include "mpi/p2p/flow.h"
+#include "mpi/p2p/progress.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"
 

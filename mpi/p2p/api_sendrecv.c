@@ -8,7 +8,6 @@
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/api_wait.h"
 #include "mpi/p2p/pack_any.h"
-#include "mpi/p2p/device.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"

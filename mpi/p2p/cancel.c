@@ -9,11 +9,11 @@
  * A target in MPI_Finalize posts no more receives, but may not answer either: after a while the
  * send is cancelled without an answer.  Called under the domain's lock. */
 #include "mpi/p2p/cancel.h"
-#include "mpi/p2p/device.h"
+#include "mpi/p2p/control.h"
+#include "mpi/p2p/progress.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
-#include "mpi/p2p/rndv.h"
-#include "mpi/p2p/send.h"
+#include "mpi/p2p/transfer.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/reserve.h"
@@ -45,12 +45,43 @@ static bool take_back(struct wm_preq *q)
     return true;
 }
 
-void wm_cancel_forgive(struct wm_preq *q, const struct wm_peer *peer)
+/* Whether sends to this peer have been asked back; with `now`, cancels them. */
+static bool end_those_of(struct wm_peer *p, bool now)
 {
-    if (q->r.err != -RT_EPEER || !peer || !wm_peer_is_last(peer))
-        return;
-    q->r.err = 0;
-    q->r.status.cancelled = true;
+    struct rt_list *l, *tmp;
+    bool found = false;
+    rt_list_each_safe (l, tmp, &p->rndv) {
+        struct wm_preq *q = rt_container(l, struct wm_preq, link);
+        if (q->state != WM_RECALLED)
+            continue;
+        found = true;
+        if (now)
+            end_recalled(q);
+    }
+    return found;
+}
+
+/* Cancels sends whose target is in MPI_Finalize and does not answer. */
+static void look(struct wm_domain *d)
+{
+    uint64_t now = rt_now_ns();
+    bool over = d->cancel_ns && now - d->cancel_ns > LAST_NS, any = false, last = false;
+    for (int i = 0; i < WM_PEER_BUCKETS; i++)
+        for (struct wm_peer *p = d->peers[i]; p; p = p->next) {
+            if (!end_those_of(p, false))
+                continue;
+            any = true;
+            if (!wm_peer_is_last(p))
+                continue;
+            last = true;
+            if (over)
+                end_those_of(p, true);
+        }
+    d->look_cancelled = any ? look : NULL;
+    if (!last || over)
+        d->cancel_ns = 0;
+    else if (!d->cancel_ns)
+        d->cancel_ns = now;
 }
 
 static bool is_open(const struct wm_preq *q, uint32_t handle)
@@ -74,13 +105,13 @@ int wm_cancel_send(struct wm_preq *q)
     struct wm_domain *d = q->dom;
     struct wm_fin f = { .req = q->r.obj.handle };
     if (rt_req_done(&q->r)) {
-        wm_cancel_forgive(q, q->peer);
+        wm_req_forgive(q, q->peer);
         return 0;
     }
     if (take_back(q) || q->state != WM_ANNOUNCED)
         return 0;
     wm_rndv_enter(q, WM_RECALLED);
-    d->cancels = true;
+    d->look_cancelled = look;
     wm_progress(d);
     if (!is_open(q, f.req))
         return 0;
@@ -131,44 +162,6 @@ void wm_on_cancelled(const struct wm_fin *f)
     struct wm_preq *q = wm_preq_named(f->req);
     if (q && q->state == WM_RECALLED) /* else the peer was declared lost in between */
         end_recalled(q);
-}
-
-/* Whether sends to this peer have been asked back; with `now`, cancels them. */
-static bool end_those_of(struct wm_peer *p, bool now)
-{
-    struct rt_list *l, *tmp;
-    bool found = false;
-    rt_list_each_safe (l, tmp, &p->rndv) {
-        struct wm_preq *q = rt_container(l, struct wm_preq, link);
-        if (q->state != WM_RECALLED)
-            continue;
-        found = true;
-        if (now)
-            end_recalled(q);
-    }
-    return found;
-}
-
-void wm_cancel_look(struct wm_domain *d)
-{
-    uint64_t now = rt_now_ns();
-    bool over = d->cancel_ns && now - d->cancel_ns > LAST_NS, any = false, last = false;
-    for (int i = 0; i < WM_PEER_BUCKETS; i++)
-        for (struct wm_peer *p = d->peers[i]; p; p = p->next) {
-            if (!end_those_of(p, false))
-                continue;
-            any = true;
-            if (!wm_peer_is_last(p))
-                continue;
-            last = true;
-            if (over)
-                end_those_of(p, true);
-        }
-    d->cancels = any;
-    if (!last || over)
-        d->cancel_ns = 0;
-    else if (!d->cancel_ns)
-        d->cancel_ns = now;
 }
 
 void wm_cancel_left(struct wm_peer *p) { end_those_of(p, true); }

@@ -20,7 +20,7 @@
 #include "mpi/p2p/pieces.h"
 #include "mpi/p2p/malformed.h"
 #include "mpi/p2p/request.h"
-#include "mpi/p2p/rndv.h"
+#include "mpi/p2p/transfer.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 

@@ -4,7 +4,6 @@
 #include "runtime/base/req.h"
 #include <stdio.h>
 #include <string.h>
-#include "mpi/p2p/recv.h"
 
 static int32_t world_rank(const struct wm_comm *c, int peer)
 {

@@ -18,14 +18,13 @@
  * The buffer is resolved once, when the request is made (resolve.h).  Called under the domain's
  * lock. */
 #include "mpi/p2p/device.h"
-#include "mpi/p2p/describe.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include "mpi/api/bodies.h"
+#include "mpi/p2p/pack_any.h"
 #include "mpi/p2p/pieces.h"
 #include "mpi/p2p/request.h"
-#include "mpi/p2p/rndv.h"
-#include "mpi/p2p/wait.h"
+#include "mpi/p2p/transfer.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/layout/pack_gpu.h"
@@ -33,53 +32,6 @@
 /* Back-off: messages to skip after a way between two processes has failed.  An attempt costs them a
  * message in each direction; with 255, less than one percent. */
 #define TRY_AGAIN 255
-
-/* ---- buffers ---- */
-
-int wm_dev_open(struct wm_preq *q, const struct wm_mem *mem)
-{
-    struct wm_domain *d = q->dom;
-    struct wm_dev *v = d->spare_dev;
-    if (mem->kind == WM_MEMORY_UNRESOLVED)
-        return mem->err;
-    if (v)
-        d->spare_dev = v->next;
-    else if (!(v = malloc(sizeof *v)))
-        return -RT_ENOMEM;
-    v->scattered = mem->kind == WM_MEMORY_SCATTERED;
-    v->at = v->scattered ? (struct rt_gpu_ptr){ 0 } : mem->at;
-    v->stage = NULL;
-    v->q = q;
-    v->exported = v->has_key = false;
-    v->fail = 0;
-    q->dev = v;
-    q->r.flags |= RT_REQ_DEVICE;
-    return 0;
-}
-
-void wm_dev_close(struct wm_preq *q)
-{
-    q->dev->next = q->dom->spare_dev;
-    q->dom->spare_dev = q->dev;
-    q->dev = NULL;
-}
-
-int wm_dev_move_now(struct rt_gpu *g, const struct wm_packing *p)
-{
-    char *user = p->user + p->pos;
-    if (p->l->contig)
-        return rt_gpu_copy_now(g, p->pack ? p->packed : user, p->pack ? user : p->packed,
-                               (size_t)p->len);
-    int err = p->pack
-                  ? rt_layout_gpu_pack_now(g, p->l, p->count, p->user, p->pos, p->packed, p->len)
-                  : rt_layout_gpu_unpack_now(g, p->l, p->count, p->user, p->pos, p->packed, p->len);
-    return err == -RT_ENOMEM ? wm_scattered_copy(p) : err; /* slow, but needs no memory */
-}
-
-int wm_dev_move(const struct wm_mem *mem, const struct wm_packing *p)
-{
-    return mem->kind == WM_MEMORY_SCATTERED ? wm_scattered_copy(p) : wm_dev_move_now(mem->at.g, p);
-}
 
 static void count_message(struct wm_preq *q, int64_t nbytes)
 {
@@ -98,7 +50,8 @@ int wm_dev_send(struct wm_preq *q)
         rts.flags |= WM_RTS_STAGES;
     if (is_self)
         memcpy(rts.key, &q, sizeof q);
-    if (q->layout->contig && (is_self || (by && wm_rndv_dev_key(q, by, rts.key) >= 0))) {
+    if (q->layout->contig &&
+        (is_self || (by && wm_rndv_key(q, by, &q->dev->at, 0, q->nbytes, rts.key) >= 0))) {
         rts.flags |= WM_RTS_KEY | (net ? WM_RTS_NET : 0);
         q->dev->exported = true;
     }
@@ -283,48 +236,6 @@ void wm_dev_deliver(struct wm_preq *q, const struct wm_key *k, const void *data,
         wm_preq_finish(q, q->dev->fail);
 }
 
-/* ---- waiting ---- */
-
-/* Polls between two passes over everything: a wait polls only what most often completes a message
- * or moves it on.  A pass takes twice as long as such a poll. */
-#define LOOKS 4
-
-/* Polls the copies of this process, if there are any, else the messages of the peer.  True: the
- * request is complete. */
-static bool ends(const struct wm_preq *q, const struct wm_peer *peer, struct rt_idle *idle)
-{
-    for (int i = 0; i < LOOKS; i++) {
-        int n = 0;
-        if (rt_gpu_nactive)
-            n = wm_progress_copies(q->dom);
-        else if (peer && peer->poll)
-            n = peer->poll(peer->eager);
-        else
-            return false;
-        if (rt_req_done(&q->r))
-            return true;
-        if (n)
-            *idle = (struct rt_idle){ 0 };
-        rt_relax();
-    }
-    return false;
-}
-
-void wm_dev_wait(struct wm_preq *q)
-{
-    const struct wm_peer *peer = q->peer_rank >= 0 ? q->comm->peers[q->peer_rank] : NULL;
-    struct wm_wait wait = WM_WAIT_REQ(&q->r, ((struct wm_what){ wm_describe_preq, q }));
-    while (!rt_req_done(&q->r)) {
-        if (ends(q, peer, &wait.idle))
-            break;
-        if (wm_progress(q->dom) > 0)
-            wait.idle = (struct rt_idle){ 0 };
-        else if (!rt_req_done(&q->r))
-            wm_domain_idle(q->dom, &wait);
-    }
-    wm_domain_left(q->dom, &wait);
-}
-
 /* ---- the end ---- */
 
 /* MPI_Finalize has left messages unfinished: later messages for them find no device. */
@@ -351,13 +262,4 @@ void wm_dev_rest(struct wm_domain *d)
             wm_domain_drop_dev(p);
             p->dev_far = p->no_dev_put = 0;
         }
-}
-
-void wm_dev_fini(struct wm_domain *d)
-{
-    for (struct wm_dev *v = d->spare_dev, *next; v; v = next) {
-        next = v->next;
-        free(v);
-    }
-    d->spare_dev = NULL;
 }

@@ -20,6 +20,7 @@
 #define WM_BTL_MAX 8
 
 struct wm_comm;
+struct wm_msg;
 struct wm_preq;
 struct wm_sleeper;
 
@@ -101,6 +102,7 @@ struct wm_domain {
     _Alignas(RT_CACHE_LINE) struct wm_stats stats;
     struct btl *btl[WM_BTL_MAX];
     int nbtl;
+    int32_t budget;  /* a whole one: flow.h */
     bool has_fds;    /* some transports' events make descriptors readable */
     uint32_t napart; /* of rt_node, when transports to other hosts were last opened for it */
     struct rt_list sleepers;    /* threads that are asleep in a wait: wait.c */
@@ -129,8 +131,15 @@ struct wm_domain {
     bool staged_room;      /* one of these may continue */
     struct wm_bbuf *bbuf;  /* buffer of MPI_Buffer_attach: buffered.c; NULL = none */
     struct rt_list part_sends; /* all partitioned sends of this process */
-    bool cancels; /* there may be sends that targets have been asked to give back (cancel.c) */
+    /* Progress calls it when it finds no event; NULL unless targets have been asked to give sends
+     * back (cancel.c). */
+    void (*look_cancelled)(struct wm_domain *d);
     uint64_t cancel_ns; /* time since which one of these targets posts no more receives; 0: none */
+    /* Set by create.c, for files before send.c and recv.c: the upcalls of transports, also for a
+     * loss that the engine finds out; a message, or the receive of one; MPI_Cancel of a send. */
+    struct btl_up up;
+    int (*start_message)(const struct wm_msg *m, bool send, struct rt_req **out);
+    int (*cancel_send)(struct wm_preq *q);
     /* Set by mpi/rma for its windows: a message of WM_RMA_MESSAGE has arrived; a process is
      * lost. */
     void (*rma)(struct wm_domain *d, struct wm_peer *from, const struct btl_hdr *h,
@@ -139,40 +148,23 @@ struct wm_domain {
     bool flow_due; /* collectives have used up a peer's budget: poll before the next one */
 };
 
-/* Opens the transports of cfg.btl.  0 or -RT_E...; -RT_EUNREACH when none opens. */
-int wm_domain_create(struct wm_domain **out);
-/* The same over the caller's own table of transports, for tests. */
-int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **out);
-/* Opens the transports that reach processes of other jobs, where they are not open yet, and
- * publishes their addresses.  -RT_EUNREACH, logged: cfg.btl excludes them. */
-int wm_domain_open_jobs(struct wm_domain *d);
-void wm_domain_destroy(struct wm_domain *d);
 /* The one domain of the library; NULL until MPI is first used. */
 extern struct wm_domain *wm_main_domain;
-/* Called after MPI_Finalize or the last session's end: finishes what other processes still wait for
- * and frees what is cached.  Connections stay as they are.  wm_domain_resume() comes before the
- * next use; 0 or -RT_ENOMEM.  Both without the lock. */
-void wm_domain_rest(struct wm_domain *d);
-int wm_domain_resume(struct wm_domain *d);
 
-/* One pass over transports, retries and tasks; returns the number of events.  Called under the
- * lock. */
-int wm_progress(struct wm_domain *d);
-/* Asks the launcher whether processes have ended with which there was no communication, and fails
- * the operations that wait for them.  Under the lock, which is released meanwhile. */
-void wm_domain_look_for_ended(struct wm_domain *d);
-/* Notifies process `to` that another one has died. */
-void wm_domain_report_died(struct wm_domain *d, struct rt_proc to, struct rt_proc dead);
-/* Another process has found that this one has died.  Fails the operations that wait for it, if
- * there was no communication with it: else this process notices the death itself. */
-void wm_domain_died(struct wm_domain *d, struct rt_proc proc);
-/* Progress of copies of device memory alone, where some are under way; returns the number of
- * events. */
-int wm_progress_copies(struct wm_domain *d);
+/* Opens the transports of the table that cfg.btl names, and publishes their addresses.  0 or
+ * -RT_E...; -RT_EUNREACH when none opens. */
+int wm_domain_open(struct wm_domain *d, const struct btl_ops *const *all);
+/* The same for transports that reach processes of other jobs, where they are not open yet.
+ * -RT_EUNREACH, logged: cfg.btl excludes them. */
+int wm_domain_open_jobs(struct wm_domain *d);
+/* The same after ranks of this host have turned out not to share memory with this one: they are
+ * reached like those of other hosts. */
+void wm_domain_open_apart(struct wm_domain *d);
+/* Before this process stops polling: looks for such ranks, which may wait for its addresses. */
+void wm_domain_seek_apart(struct wm_domain *d);
+
 /* The engine's view of a rank, or -RT_E...; fills comm->peers. */
 int wm_comm_peer(struct wm_comm *c, int rank, struct wm_peer **out);
-/* Adds a started collective task; progress advances it until it is done. */
-void wm_domain_add_task(struct wm_domain *d, struct coll_task *k);
 /* Finds or makes the peer; -RT_EUNREACH when no transport reaches it (logged once, with the
  * transports that were tried). */
 int wm_domain_peer(struct wm_domain *d, struct rt_proc proc, struct wm_peer **out);
@@ -190,11 +182,17 @@ static inline struct btl_peer *wm_domain_dev(struct wm_domain *d, struct wm_peer
 }
 /* Device memory moves like host memory; after wm_domain_dev(). */
 static inline bool wm_dev_by_net(const struct wm_peer *p) { return p->dev && p->dev == p->eager; }
-bool wm_peer_is_last(const struct wm_peer *p); /* it posts no more receives */
 /* The transport for device memory is set up again when next needed. */
 void wm_domain_drop_dev(struct wm_peer *p);
 /* The same for all processes of a job, which is no longer connected.  False: not for all, because
  * some have unfinished messages. */
 bool wm_domain_part(struct wm_domain *d, uint32_t ns);
+
+bool wm_peer_shares_memory(const struct wm_peer *p); /* it publishes its end there */
+bool wm_peer_is_leaving(const struct wm_peer *p);    /* it has published that */
+bool wm_peer_is_last(const struct wm_peer *p);       /* it posts no more receives */
+/* Whether there is a connection to the process, or a message waits for one.  A receive or a probe
+ * alone makes none, so this process does not notice the end of such a process. */
+bool wm_peer_has_spoken(const struct wm_peer *p);
 
 #endif

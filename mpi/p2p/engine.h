@@ -126,7 +126,7 @@ enum wm_preq_kind {
     WM_PREQ_ON_STACK /* blocking receive that lives in its caller's frame: no handle */
 };
 
-/* How far a message has come; rndv.c has the transitions and the events that cause them. */
+/* How far a message has come; transfer.c has the transitions and the events that cause them. */
 enum wm_preq_state {
     WM_IDLE,   /* unused, complete, or an eager send that waits for room */
     WM_POSTED, /* receive: waits for its message, may be cancelled */
@@ -217,6 +217,14 @@ struct wm_stored {
     struct wm_stored *next_free;
     _Alignas(16) char data[];
 };
+
+/* Bytes of the message. */
+static inline int64_t wm_stored_len(const struct wm_stored *s)
+{
+    if (s->kind == WM_RTS)
+        return ((const struct wm_rts *)(const void *)s->data)->len;
+    return (int64_t)s->len - (s->kind == WM_EAGER_SYNC ? (int64_t)sizeof(uint64_t) : 0);
+}
 
 struct wm_message { /* MPI_Message */
     struct rt_obj obj;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See flow.h.  Called under the domain's lock. */
 #include "mpi/p2p/flow.h"
+#include "mpi/p2p/control.h"
 #include "mpi/p2p/malformed.h"
-#include "mpi/p2p/send.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -94,7 +94,7 @@ void wm_flow_on(struct wm_domain *d, struct wm_peer *from, int what)
 {
     if (what == WM_FLOW_STOP) {
         from->stopped |= WM_STOPPED_TOLD;
-        wm_flow_hold(from);
+        wm_peer_hold(from);
     } else if (what == WM_FLOW_GO) {
         from->stopped &= (uint8_t)~WM_STOPPED_TOLD;
     } else if (what == WM_FLOW_MARK) {

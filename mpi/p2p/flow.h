@@ -57,13 +57,6 @@ static inline void wm_flow_sent(struct wm_peer *p, int64_t nbytes)
     p->budget -= (int32_t)nbytes + WM_FLOW_EACH;
 }
 
-/* From here on sends take the slow path. */
-static inline void wm_flow_hold(struct wm_peer *p)
-{
-    if (p->budget > 0)
-        p->held_budget = p->budget;
-    p->budget = 0;
-}
 int32_t wm_flow_budget(void); /* a whole one */
 
 /* Renews a budget that is used up.  A user's send polls the peer, which only code outside of
@@ -74,14 +67,6 @@ static inline void wm_flow_before_send(struct wm_domain *d, struct wm_peer *p, b
 {
     if (rt_unlikely(p->budget <= 0))
         wm_flow_renew(d, p, coll);
-}
-/* At the start of a collective call, outside of progress. */
-static inline void wm_flow_before_coll(struct wm_domain *d)
-{
-    if (rt_unlikely(d->flow_due)) {
-        d->flow_due = false;
-        wm_progress(d);
-    }
 }
 
 /* Receiver: an unexpected message of `len` bytes has been stored; its memory is given back. */

@@ -78,6 +78,13 @@ static inline bool wm_key_equal(const struct wm_key *a, const struct wm_key *b)
     return a->tag == b->tag && a->src == b->src && a->ctx == b->ctx;
 }
 
+/* Whether a receive with the key `want` takes a message with the exact key k. */
+static inline bool wm_key_matches(const struct wm_key *want, const struct wm_key *k)
+{
+    return want->ctx == k->ctx && (want->src == k->src || want->src == WM_MATCH_ANY) &&
+           (want->tag == k->tag || want->tag == WM_MATCH_ANY);
+}
+
 static inline int wm_key_form(const struct wm_key *k)
 {
     return (k->src == WM_MATCH_ANY ? WM_FORM_ANY_SRC : 0) |

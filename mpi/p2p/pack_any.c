@@ -4,8 +4,27 @@
  * pairs go through a host buffer. */
 #include "mpi/p2p/pack_any.h"
 #include <stdlib.h>
-#include "mpi/p2p/device.h"
+#include "mpi/base/err.h"
+#include "mpi/p2p/domain.h"
 #include "runtime/base/err.h"
+#include "runtime/layout/pack_gpu.h"
+
+int wm_dev_move_now(struct rt_gpu *g, const struct wm_packing *p)
+{
+    char *user = p->user + p->pos;
+    if (p->l->contig)
+        return rt_gpu_copy_now(g, p->pack ? p->packed : user, p->pack ? user : p->packed,
+                               (size_t)p->len);
+    int err = p->pack
+                  ? rt_layout_gpu_pack_now(g, p->l, p->count, p->user, p->pos, p->packed, p->len)
+                  : rt_layout_gpu_unpack_now(g, p->l, p->count, p->user, p->pos, p->packed, p->len);
+    return err == -RT_ENOMEM ? wm_scattered_copy(p) : err; /* slow, but needs no memory */
+}
+
+int wm_dev_move(const struct wm_mem *mem, const struct wm_packing *p)
+{
+    return mem->kind == WM_MEMORY_SCATTERED ? wm_scattered_copy(p) : wm_dev_move_now(mem->at.g, p);
+}
 
 static const struct rt_layout bytes = {
     .size = 1, .extent = 1, .true_extent = 1, .contig = true, .elem = RT_ELEM_BYTE

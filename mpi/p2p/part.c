@@ -18,8 +18,9 @@
 #include "mpi/p2p/part.h"
 #include <stdlib.h>
 #include "mpi/datatype/type.h"
-#include "mpi/p2p/device.h"
+#include "mpi/p2p/control.h"
 #include "mpi/p2p/malformed.h"
+#include "mpi/p2p/pack_any.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"

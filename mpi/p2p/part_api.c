@@ -4,6 +4,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/part.h"
+#include "mpi/p2p/progress.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"
 #include "mpi/p2p/wait.h"

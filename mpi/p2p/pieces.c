@@ -17,11 +17,9 @@
  * holds memory meanwhile.  Called under the domain's lock. */
 #include "mpi/p2p/pieces.h"
 #include <stdlib.h>
-#include "mpi/p2p/device.h"
-#include "mpi/p2p/recv.h"
+#include "mpi/p2p/control.h"
 #include "mpi/p2p/request.h"
-#include "mpi/p2p/rndv.h"
-#include "mpi/p2p/send.h"
+#include "mpi/p2p/transfer.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/layout/pack_gpu.h"
@@ -48,22 +46,6 @@ struct wm_pieces {
 static const struct rt_layout bytes = {
     .size = 1, .extent = 1, .true_extent = 1, .contig = true, .elem = RT_ELEM_BYTE
 };
-
-int wm_packed_take(struct wm_preq *q, int64_t nbytes)
-{
-    q->packed = wm_host_take(q->dom, nbytes, &q->packed_pooled);
-    if (q->packed)
-        return 0;
-    log_error(MPI, "out of memory: %lld bytes to pack a non-contiguous message", (long long)nbytes);
-    return -RT_ENOMEM;
-}
-
-void wm_packed_drop(struct wm_preq *q)
-{
-    if (q->packed)
-        wm_host_give(q->dom, q->packed, q->packed_pooled);
-    q->packed = NULL;
-}
 
 void wm_pieces_fini(struct wm_domain *d)
 {
@@ -184,12 +166,12 @@ static int move(struct wm_pipe *p, struct wm_slot *t)
                         .tag = (int)~(send ? q->remote : q->r.obj.handle),
                         .coll = true,
                         .prompt = true };
-    int err = send ? wm_p2p_isend(&m, WM_STANDARD, &sub) : wm_p2p_irecv(&m, &sub);
+    int err = q->dom->start_message(&m, send, &sub);
     if (err < 0 && err != -RT_ENOMEM && !send) { /* the sender waits for a receive of the piece */
         wm_pipe_fail(p, err);
         m.buf = NULL;
         m.count = 0;
-        err = wm_p2p_irecv(&m, &sub);
+        err = q->dom->start_message(&m, send, &sub);
     }
     if (err == -RT_ENOMEM)
         rt_boot_abort(1, "out of memory for a piece of a message");
@@ -215,6 +197,17 @@ static const struct wm_pipe_ops pipe_ops = { next_piece, move, moved };
 
 /* ---- all of them ---- */
 
+static void drop(struct wm_preq *q)
+{
+    struct wm_pieces *s = q->pieces;
+    if (s->counted) {
+        q->peer->nstaged--;
+        q->dom->staged_room = true;
+    }
+    q->pieces = NULL;
+    destroy(s);
+}
+
 int wm_pieces_step(struct wm_preq *q)
 {
     struct wm_pieces *s = q->pieces;
@@ -224,6 +217,7 @@ int wm_pieces_step(struct wm_preq *q)
     int err = s->pipe.err;
     if (is_send(s) && s->moved < s->len && !q->peer->err) /* the receiver waits for the others */
         wm_rndv_send_fin(q, WM_FIN_PUT, err);
+    drop(q);
     wm_rndv_step(q, WM_STEP_OP, err);
     return n + 1;
 }
@@ -265,19 +259,6 @@ int wm_pieces_send(struct wm_preq *q, const struct wm_cts *cts)
         log_error(MPI, "out of memory for the pieces of a message of %lld bytes to rank %u",
                   (long long)cts->len, q->peer->proc.rank);
     return err;
-}
-
-void wm_pieces_drop(struct wm_preq *q)
-{
-    struct wm_pieces *s = q->pieces;
-    if (!s)
-        return;
-    if (s->counted) {
-        q->peer->nstaged--;
-        q->dom->staged_room = true;
-    }
-    q->pieces = NULL;
-    destroy(s);
 }
 
 /* ---- asking ---- */

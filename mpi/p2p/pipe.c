@@ -3,7 +3,7 @@
  * elsewhere they are done at once.  One call of wm_pipe_step() begins each room at most once, which
  * bounds how long it holds the domain's lock. */
 #include "mpi/p2p/pipe.h"
-#include "mpi/p2p/device.h"
+#include "mpi/p2p/pack_any.h"
 #include "runtime/layout/pack_gpu.h"
 
 static void packed(struct rt_gpu_op *op, int err)

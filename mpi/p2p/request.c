@@ -2,11 +2,9 @@
 /* Requests as objects: the slab of handles, the spare list of point-to-point requests, completion
  * and release. Called under the domain's lock. */
 #include "mpi/p2p/request.h"
-#include <string.h>
+#include <stdlib.h>
 #include "mpi/datatype/type.h"
-#include "mpi/p2p/cancel.h"
 #include "mpi/p2p/describe.h"
-#include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
 
 _Static_assert(sizeof(struct wm_preq) <= WM_REQ_MAX, "point-to-point request fits a slab slot");
@@ -27,13 +25,21 @@ void *wm_req_alloc(const struct rt_req_ops *ops)
     return r;
 }
 
+void wm_req_forgive(struct wm_preq *q, const struct wm_peer *peer)
+{
+    if (q->r.err != -RT_EPEER || !peer || !wm_peer_is_last(peer))
+        return;
+    q->r.err = 0;
+    q->r.status.cancelled = true;
+}
+
 static int preq_cancel(struct rt_req *r)
 {
     struct wm_preq *q = (struct wm_preq *)r;
     if (q->kind == WM_PREQ_SEND)
-        return wm_cancel_send(q);
+        return q->dom->cancel_send(q);
     if (rt_req_done(r) && q->peer_rank >= 0)
-        wm_cancel_forgive(q, q->comm->peers[q->peer_rank]);
+        wm_req_forgive(q, q->comm->peers[q->peer_rank]);
     if (q->state != WM_POSTED)
         return 0; /* matched: it completes normally (MPI-5.0 section 3.8.4) */
     wm_match_unpost(&q->dom->match, &q->posted);
@@ -41,6 +47,34 @@ static int preq_cancel(struct rt_req *r)
     r->status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG, .cancelled = true };
     wm_preq_finish(q, 0);
     return 0;
+}
+
+int wm_dev_open(struct wm_preq *q, const struct wm_mem *mem)
+{
+    struct wm_domain *d = q->dom;
+    struct wm_dev *v = d->spare_dev;
+    if (mem->kind == WM_MEMORY_UNRESOLVED)
+        return mem->err;
+    if (v)
+        d->spare_dev = v->next;
+    else if (!(v = malloc(sizeof *v)))
+        return -RT_ENOMEM;
+    v->scattered = mem->kind == WM_MEMORY_SCATTERED;
+    v->at = v->scattered ? (struct rt_gpu_ptr){ 0 } : mem->at;
+    v->stage = NULL;
+    v->q = q;
+    v->exported = v->has_key = false;
+    v->fail = 0;
+    q->dev = v;
+    q->r.flags |= RT_REQ_DEVICE;
+    return 0;
+}
+
+static void close_dev(struct wm_preq *q)
+{
+    q->dev->next = q->dom->spare_dev;
+    q->dom->spare_dev = q->dev;
+    q->dev = NULL;
 }
 
 /* Spare requests keep their slab slot; only the generation of the handle changes, so stale handles
@@ -54,7 +88,7 @@ void wm_preq_release(struct rt_req *r)
         q->type = NULL;
     }
     if (rt_unlikely(r->flags & RT_REQ_DEVICE))
-        wm_dev_close(q);
+        close_dev(q);
     if (rt_unlikely(q->peer)) { /* it took part in a rendezvous, or waited for room */
         q->peer = NULL;
         q->fail = 0;

@@ -5,6 +5,7 @@
 
 #include "mpi/base/caller.h"
 #include "mpi/p2p/engine.h"
+#include "mpi/p2p/resolve.h"
 
 extern struct rt_slab wm_request_slab;
 
@@ -57,8 +58,30 @@ static inline struct wm_preq *wm_preq_new(struct wm_domain *d, enum wm_preq_kind
     return q;
 }
 void wm_preq_release(struct rt_req *r);
+/* A request that has failed because its peer has gone counts as cancelled, if the peer had
+ * published before that it sends and receives no more.  peer may be NULL. */
+void wm_req_forgive(struct wm_preq *q, const struct wm_peer *peer);
 /* The request whose handle a peer has sent; NULL: there is none, or one of another kind. */
 struct wm_preq *wm_preq_named(uint32_t handle);
 static inline void wm_preq_finish(struct wm_preq *q, int err) { wm_req_end(&q->r, err); }
+
+/* The extra state of a request with a device buffer; from a free list. */
+struct wm_dev {
+    struct rt_gpu_ptr at; /* location of the buffer */
+    struct rt_gpu_op op;  /* the copy of an eager message, or between buffers of this process */
+    struct rt_gpu_stage *stage; /* holds an eager message until it is copied */
+    struct wm_preq *q;
+    bool scattered; /* data in several allocations: works only as pieces of packed host memory */
+    bool exported;  /* send: the key in the RTS names the buffer */
+    bool has_key;   /* receive: `key` is set */
+    char key[BTL_KEY_MAX]; /* receive: key of the sender's buffer, kept for the case that the sender
+                              cannot write */
+    int fail;              /* an eager message was too long */
+    struct wm_dev *next;   /* link in the list of spare ones */
+};
+
+/* Gives q the struct wm_dev of its buffer, which is not host memory, and marks q.  0, -RT_ENOMEM,
+ * or the error of mem. */
+int wm_dev_open(struct wm_preq *q, const struct wm_mem *mem);
 
 #endif

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sending side: eager messages, the queue behind a full ring, and the start of a rendezvous.
- * Called under the domain's lock.
- *
- * Order: messages to one peer leave in the order of the calls.  Once something is queued for a peer
- * (peer->blocked), all that follows is queued behind it. */
+/* The sending side: eager messages, the messages that waited for room, and the start of a
+ * rendezvous.  Called under the domain's lock. */
 #include "mpi/p2p/send.h"
+#include "mpi/p2p/control.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/flow.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/rndv.h"
+#include "mpi/p2p/transfer.h"
 #include "runtime/base/err.h"
-#include "runtime/base/log.h"
 #include "runtime/base/reserve.h"
 
 int64_t wm_nbytes(int64_t count, const struct rt_layout *l)
@@ -19,65 +17,6 @@ int64_t wm_nbytes(int64_t count, const struct rt_layout *l)
     if (__builtin_mul_overflow(count, l->size, &n))
         return -RT_EINVAL;
     return n;
-}
-
-static void enqueue(struct wm_domain *d, struct wm_peer *p, struct wm_pend *w)
-{
-    rt_list_append(&p->pending, &w->link);
-    p->blocked = true;
-    wm_flow_hold(p);
-    wm_stat_add(&d->stats.retries, 1);
-    if (rt_list_empty(&p->retry))
-        rt_list_append(&d->retry, &p->retry);
-}
-
-static int pend(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, const void *data,
-                uint32_t len, struct wm_preq *q)
-{
-    struct wm_pend *w = rt_reserve_alloc(sizeof *w + len);
-    if (!w) {
-        log_error(MPI, "out of memory: %u bytes for a message to rank %u", len, p->proc.rank);
-        return -RT_ENOMEM;
-    }
-    w->hdr = hdr;
-    w->len = len;
-    w->req = q;
-    if (len)
-        memcpy(w->data, data, len);
-    if (q)
-        q->pend = w;
-    enqueue(d, p, w);
-    return 0;
-}
-
-int wm_try_ctl(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, const void *data,
-               uint32_t len)
-{
-    if (p->err)
-        return p->err;
-    if (!p->blocked) {
-        int err = p->send(p->eager, &hdr, data, len);
-        if (err != -RT_EAGAIN)
-            return err;
-    }
-    return pend(d, p, hdr, data, len, NULL);
-}
-
-/* Ends the job, because the peer would wait forever for the message.  A lost peer does not wait. */
-static void ctl_failed(const struct wm_peer *p, int err)
-{
-    if (err == -RT_EPEER)
-        return;
-    log_error(MPI, "control message to rank %u: %s", p->proc.rank, rt_err_text(err));
-    rt_boot_abort(1, "a control message could not be sent");
-}
-
-void wm_send_ctl(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, const void *data,
-                 uint32_t len)
-{
-    int err = wm_try_ctl(d, p, hdr, data, len);
-    if (err < 0)
-        ctl_failed(p, err);
 }
 
 #define PACK_ON_STACK (17u << 10) /* the longest eager message of btl/shm, with room */
@@ -174,7 +113,7 @@ static int retry_one(struct wm_domain *d, struct wm_peer *p, struct wm_pend *w)
     rt_reserve_free(w);
     if (!q) {
         if (err < 0)
-            ctl_failed(p, err);
+            wm_ctl_failed(p, err);
         return 1;
     }
     q->pend = NULL;
@@ -185,12 +124,6 @@ static int retry_one(struct wm_domain *d, struct wm_peer *p, struct wm_pend *w)
     else if (!rma)
         eager_sent(q);
     return 1;
-}
-
-void wm_pend_rma(struct wm_preq *q)
-{
-    if (pend(q->dom, q->peer, wm_hdr(WM_CTS, 0, 0, 0), NULL, 0, q) < 0)
-        q->op.done(&q->op, -RT_ENOMEM);
 }
 
 void wm_pend_drop(struct wm_peer *p, int err)
@@ -240,7 +173,7 @@ static int start_eager(struct wm_preq *q, struct btl_hdr hdr)
         if (err != -RT_EAGAIN)
             return err;
     }
-    return pend(q->dom, q->peer, hdr, NULL, 0, q);
+    return wm_pend(q->dom, q->peer, hdr, NULL, 0, q);
 }
 
 static struct wm_preq *send_request(const struct wm_msg *m, enum wm_mode mode, struct wm_peer *p,

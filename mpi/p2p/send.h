@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sending: eager messages, control messages, and messages that wait for room.  Under the domain's
- * lock. */
+/* Sending: eager messages, and messages that wait for room.  Under the domain's lock. */
 #ifndef WM_P2P_SEND_H
 #define WM_P2P_SEND_H
 
@@ -16,16 +15,8 @@ int wm_p2p_send_poison(const struct wm_msg *m);
 /* Bytes of count elements, or -RT_EINVAL on overflow. */
 int64_t wm_nbytes(int64_t count, const struct rt_layout *l);
 
-/* Control messages.  Both queue a message that meets -RT_EAGAIN.  If it cannot be sent at all,
- * wm_send_ctl ends the job and wm_try_ctl returns the error. */
-void wm_send_ctl(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, const void *data,
-                 uint32_t len);
-int wm_try_ctl(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, const void *data,
-               uint32_t len);
 /* Sends what is queued, as far as there is room; returns the number of messages. */
 int wm_retry(struct wm_domain *d);
-/* Queues a put or get that met -RT_EAGAIN. */
-void wm_pend_rma(struct wm_preq *q);
 void wm_pend_drop(struct wm_peer *p, int err); /* the peer is lost */
 /* The acknowledgement of a synchronous eager message has arrived, at the sender. */
 void wm_on_sync_ack(struct wm_domain *d, const struct wm_fin *f);

@@ -20,6 +20,8 @@
 #include <time.h>
 #include "mpi/p2p/describe.h"
 #include "mpi/p2p/domain.h"
+#include "mpi/p2p/ended.h"
+#include "mpi/p2p/progress.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/frames.h"

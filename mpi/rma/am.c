@@ -4,7 +4,7 @@
  * engine's rendezvous moves them; longer accumulates are cut.  The target executes messages in the
  * order in which they were sent, which is the order of accumulates that the standard requires. */
 #include "mpi/rma/am.h"
-#include "mpi/p2p/device.h"
+#include "mpi/p2p/control.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"

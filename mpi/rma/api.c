@@ -5,7 +5,6 @@
 #include "mpi/rma/api.h"
 #include "mpi/api/bodies.h"
 #include "mpi/op/op.h"
-#include "mpi/p2p/device.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/pack_any.h"
 #include "mpi/p2p/request.h"

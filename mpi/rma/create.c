@@ -16,7 +16,6 @@
 #include "mpi/core/ctx.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/info.h"
-#include "mpi/p2p/device.h"
 #include "mpi/p2p/pack_any.h"
 #include "mpi/rma/epoch.h"
 #include "mpi/rma/flush.h"

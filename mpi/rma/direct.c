@@ -3,7 +3,7 @@
  * process by process_vm_readv and process_vm_writev.  The origin's buffers may be device memory.
  * Operations are complete on return. */
 #include "mpi/rma/direct.h"
-#include "mpi/p2p/device.h"
+#include "mpi/p2p/pack_any.h"
 #include "mpi/rma/acc.h"
 #include "mpi/rma/cma.h"
 #include "mpi/rma/element.h"

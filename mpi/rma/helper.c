@@ -12,6 +12,7 @@
 #include "mpi/rma/helper.h"
 #include "mpi/core/info.h"
 #include "mpi/core/life.h"
+#include "mpi/p2p/progress.h"
 #include "mpi/p2p/wait.h"
 #include "mpi/rma/progress.h"
 #include "runtime/base/cfg.h"

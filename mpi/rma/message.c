@@ -2,8 +2,8 @@
 /* Messages of one-sided communication: how one is sent, and how long it may be.  The format is in
  * format.h; am.c and serve.c send those with data. */
 #include "mpi/rma/message.h"
+#include "mpi/p2p/control.h"
 #include "mpi/p2p/engine.h"
-#include "mpi/p2p/send.h"
 #include "mpi/rma/format.h"
 #include "mpi/rma/target.h"
 #include <stdlib.h>

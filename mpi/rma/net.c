@@ -6,8 +6,8 @@
  *
  * The transport borrows the operation until it calls done(), also after the target has gone. */
 #include "mpi/rma/net.h"
+#include "mpi/p2p/control.h"
 #include "mpi/p2p/engine.h"
-#include "mpi/p2p/send.h"
 #include "mpi/rma/format.h"
 #include "mpi/rma/message.h"
 #include "mpi/rma/op.h"

@@ -5,6 +5,7 @@
  * target does.  MPI procedures: mpi/api/notify.c. */
 #include "mpi/rma/notify.h"
 #include "mpi/p2p/engine.h"
+#include "mpi/p2p/progress.h"
 #include "mpi/p2p/wait.h"
 #include "mpi/rma/progress.h"
 #include "mpi/rma/target.h"

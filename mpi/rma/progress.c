@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include "mpi/p2p/describe.h"
 #include "mpi/p2p/engine.h"
-#include "mpi/p2p/send.h"
+#include "mpi/p2p/progress.h"
 #include "mpi/p2p/wait.h"
 #include "mpi/rma/epoch.h"
 #include "mpi/rma/quick.h"

@@ -3,7 +3,7 @@
  * this process's memory or control blocks.  Called from the transports' upcall, so nothing here
  * waits for another process; a stripe is held for microseconds. */
 #include "mpi/rma/serve.h"
-#include "mpi/p2p/device.h"
+#include "mpi/p2p/control.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/malformed.h"
 #include "mpi/p2p/recv.h"

@@ -6,7 +6,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/coll/call.h"
 #include "mpi/core/group.h"
-#include "mpi/p2p/flow.h"
+#include "mpi/p2p/progress.h"
 #include "mpi/p2p/wait.h"
 #include "mpi/rma/epoch.h"
 #include "mpi/rma/flush.h"

@@ -5,8 +5,8 @@
  * bounded and the target never has to refuse.  Messages arrive in order, so an operation finds the
  * layout that was in its slot when the operation was sent. */
 #include "mpi/rma/type.h"
+#include "mpi/p2p/control.h"
 #include "mpi/p2p/engine.h"
-#include "mpi/p2p/send.h"
 #include "mpi/rma/format.h"
 #include "mpi/rma/message.h"
 #include "mpi/rma/target.h"

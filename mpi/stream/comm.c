@@ -10,6 +10,7 @@
 #include "mpi/core/life.h"
 #include "mpi/p2p/describe.h"
 #include "mpi/p2p/p2p.h"
+#include "mpi/p2p/progress.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"

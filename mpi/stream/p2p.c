@@ -19,8 +19,8 @@
 #include <string.h>
 #include "mpi/base/status.h"
 #include "mpi/p2p/api_wait.h"
-#include "mpi/p2p/device.h"
 #include "mpi/p2p/p2p.h"
+#include "mpi/p2p/pack_any.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"

@@ -36,6 +36,7 @@
 #include "mpi/op/op.h"
 #include "mpi/p2p/api_wait.h"
 #include "mpi/p2p/p2p.h"
+#include "mpi/p2p/progress.h"
 #include "mpi/p2p/request.h"
 #include "mpi/stream/stream.h"
 #include "runtime/base/clock.h"

@@ -9,6 +9,7 @@
  * get, an earlier turn.  This cannot deadlock: a process that has proposed has seen a note of every
  * process, so all processes are in the call and will propose.  Under the domain's lock. */
 #include "mpi/p2p/domain.h"
+#include "mpi/p2p/progress.h"
 #include "mpi/stream/stream.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/idle.h"

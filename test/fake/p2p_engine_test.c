@@ -7,6 +7,7 @@
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/choose.h"
 #include "mpi/p2p/part.h"
+#include "mpi/p2p/progress.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"

@@ -2,12 +2,14 @@
 /* Messages that no engine sends, as faulty memory or a faulty network make them: each is dropped,
  * or ends the process with a message that names the sender.  No case may crash, or blame this
  * library.  Each case runs in a process of its own, with a send and a receive under way. */
+#include "mpi/p2p/arrive.h"
 #include "test/fake/p2p_world.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "mpi/p2p/part.h"
+#include "mpi/p2p/progress.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "test/fake/p2p_world.h"
 #include <stdlib.h>
+#include "mpi/p2p/create.h"
+#include "mpi/p2p/progress.h"
 #include "test/check.h"
 
 struct wm_domain *dom[N];

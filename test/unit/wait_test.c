@@ -4,7 +4,9 @@
  * is about to sleep. */
 #include "btl/self/self.h"
 #include "mpi/base/comm.h"
+#include "mpi/p2p/create.h"
 #include "mpi/p2p/engine.h"
+#include "mpi/p2p/progress.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"

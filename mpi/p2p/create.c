@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The domain as a whole: creation, the loss of a peer, leaving MPI and coming back, the end.  While
+ * create, destroy, rest and resume run, no other thread is inside the library. */
+#include "mpi/p2p/create.h"
+#include <stdlib.h>
+#include "btl/all/all.h"
+#include "mpi/base/event.h"
+#include "mpi/p2p/arrive.h"
+#include "mpi/p2p/cancel.h"
+#include "mpi/p2p/control.h"
+#include "mpi/p2p/device.h"
+#include "mpi/p2p/flow.h"
+#include "mpi/p2p/part.h"
+#include "mpi/p2p/pieces.h"
+#include "mpi/p2p/progress.h"
+#include "mpi/p2p/recv.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/rndv.h"
+#include "mpi/p2p/send.h"
+#include "mpi/p2p/wait.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+#include "runtime/base/reserve.h"
+#include "runtime/boot/jobs.h"
+#include "runtime/mem/segment.h"
+
+/* How long MPI_Finalize waits without any event for messages that no process receives: far longer
+ * than a rank is late in its last calls on any machine.  Only an incorrect program waits so
+ * long. */
+#define DRAIN_NS 5000000000u
+
+static void on_down(void *arg, struct btl_peer *bp, int err)
+{
+    struct wm_peer *p = bp->up;
+    if (!p || p->err)
+        return;
+    if (wm_peer_is_last(p))
+        wm_cancel_left(p);
+    /* A process that has published its end may leave.  Requests that wait for it then report their
+     * error themselves, unless the program still cancels them. */
+    bool leaving = wm_peer_is_leaving(p), normal = err == 0;
+    bool idle = rt_list_empty(&p->pending) && rt_list_empty(&p->rndv);
+    bool ended = idle ? leaving || normal : leaving && normal;
+    err = normal ? -RT_EPEER : err;
+    log_at(MPI, ended ? RT_LOG_INFO : RT_LOG_ERROR,
+           "lost contact with rank %u%s: %s; operations with it fail from now on", p->proc.rank,
+           rt_boot_of_job(p->proc.ns), rt_err_text(err));
+    p->err = err;
+    p->is_last = ended || leaving;
+    p->blocked = true;
+    wm_peer_hold(p);
+    if (rt_unlikely(!normal && wm_event_wanted(WM_EVENT_PEER_LOST)))
+        wm_event_raise(WM_EVENT_PEER_LOST,
+                       &(struct wm_event_data){ { (int)p->proc.rank, (int)p->proc.ns, 0 }, 0 });
+    wm_pend_drop(p, err);
+    wm_rndv_fail_peer(p, err);
+    wm_recv_fail_peer(arg, p, err);
+    wm_part_fail_peer(arg, p, err);
+    struct wm_domain *d = arg;
+    if (d->rma_down)
+        d->rma_down(d, p);
+}
+
+static int start_message(const struct wm_msg *m, bool send, struct rt_req **out)
+{
+    return send ? wm_p2p_isend(m, WM_STANDARD, out) : wm_p2p_irecv(m, out);
+}
+
+int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **out)
+{
+    struct wm_domain *d = aligned_alloc(RT_CACHE_LINE, sizeof *d); /* the type is aligned alike */
+    if (!d)
+        return -RT_ENOMEM;
+    memset(d, 0, sizeof *d);
+    rt_lock_init(&d->lock);
+    rt_list_init(&d->tasks);
+    rt_list_init(&d->retry);
+    rt_list_init(&d->streams);
+    rt_list_init(&d->staged);
+    rt_list_init(&d->part_recvs);
+    rt_list_init(&d->part_inits);
+    rt_list_init(&d->part_sends);
+    rt_list_init(&d->sleepers);
+    d->up = (struct btl_up){ .recv = wm_on_recv, .down = on_down, .arg = d };
+    d->start_message = start_message;
+    d->cancel_send = wm_cancel_send;
+    d->budget = wm_flow_budget();
+    int err = wm_req_init();
+    if (!err)
+        err = wm_match_init(&d->match);
+    if (!err)
+        err = wm_domain_open(d, all);
+    if (err) {
+        wm_domain_destroy(d);
+        return err;
+    }
+    *out = d;
+    return 0;
+}
+
+int wm_domain_create(struct wm_domain **out) { return wm_domain_create_over(btl_all, out); }
+
+/* A process with which something is unfinished, preferably one that may still do its part: queued
+ * messages, started rendezvous, and receives whose requests were freed. */
+static const struct wm_peer *unfinished(const struct wm_domain *d)
+{
+    const struct wm_peer *found = NULL;
+    for (int i = 0; i < WM_PEER_BUCKETS; i++)
+        for (const struct wm_peer *p = d->peers[i]; p; p = p->next) {
+            if (p->err || (rt_list_empty(&p->pending) && rt_list_empty(&p->rndv)))
+                continue;
+            if (!wm_peer_is_last(p))
+                return p;
+            found = p;
+        }
+    const struct wm_peer *sender = wm_recv_freed(d);
+    return sender ? sender : found;
+}
+
+/* Publishes that this process is in MPI_Finalize, or uses MPI again: on this host in the segment,
+ * to other hosts by a message to each process with which there was communication. */
+static void publish_leaving(struct wm_domain *d, bool leaving)
+{
+    struct wm_last msg = { leaving };
+    if (leaving)
+        rt_node_publish_leaving();
+    for (int i = 0; i < WM_PEER_BUCKETS; i++)
+        for (struct wm_peer *p = d->peers[i]; p; p = p->next)
+            if (!p->err && !p->is_self && !wm_peer_shares_memory(p) && wm_peer_has_spoken(p))
+                wm_try_ctl(d, p, wm_hdr(WM_LAST, 0, 0, 0), &msg, sizeof msg);
+}
+
+/* A correct program has completed its requests, so only control messages and freed requests are
+ * left here; the peers do their part at their next MPI calls, however late.  An incorrect program
+ * must not hang: a peer that is in MPI_Finalize itself, or has gone, takes nothing more after
+ * DRAIN_NS without an event. */
+static void drain(struct wm_domain *d)
+{
+    struct wm_wait wait = { 0 };
+    uint64_t last = rt_now_ns();
+    const struct wm_peer *p;
+    publish_leaving(d, true);
+    wm_progress(d); /* delivers what this process has sent to itself */
+    while ((p = unfinished(d))) {
+        if (wm_progress(d)) {
+            wait.idle = (struct rt_idle){ 0 };
+            last = rt_now_ns();
+        } else if (rt_now_ns() - last > DRAIN_NS && wm_peer_is_last(p)) {
+            log_warn(
+                MPI,
+                "MPI_Finalize leaves a message to or from rank %u unfinished: a send or a freed "
+                "receive without its match, or a request that was never completed",
+                p->proc.rank);
+            break;
+        } else {
+            wm_domain_idle(d, &wait);
+        }
+    }
+    wm_domain_left(d, &wait);
+}
+
+static bool may_leave(const struct wm_domain *d)
+{
+    bool may = true;
+    for (int i = 0; i < d->nbtl; i++)
+        if (d->btl[i]->ops->leave && d->btl[i]->ops->leave(d->btl[i]) < 0)
+            may = false;
+    return may;
+}
+
+/* Waits until every transport may close.  No event wakes a process when its last message is
+ * acknowledged. */
+static void see_off(struct wm_domain *d)
+{
+    struct rt_idle idle = { 0 };
+    while (!may_leave(d)) {
+        if (wm_progress(d))
+            continue;
+        rt_unlock(&d->lock);
+        rt_idle_pause(&idle, 1);
+        rt_lock(&d->lock);
+    }
+}
+
+static void peer_destroy(struct wm_peer *p)
+{
+    wm_domain_drop_dev(p);
+    struct rt_list *l, *tmp;
+    rt_list_each_safe (l, tmp, &p->pending)
+        rt_reserve_free(rt_container(l, struct wm_pend, link));
+    if (p->eager)
+        p->eager->btl->ops->del_peer(p->eager);
+    free(p);
+}
+
+static void spare_fini(struct wm_domain *d)
+{
+    for (int kind = 0; kind < 2; kind++)
+        for (struct wm_preq *q = d->spare[kind], *next; q; q = next) {
+            next = q->r.arg;
+            q->r.obj.handle = (uint32_t)q->r.err;
+            rt_slab_free(&wm_request_slab, q);
+        }
+    for (struct wm_stored *s = d->free_stored, *next; s; s = next) {
+        next = s->next_free;
+        rt_reserve_free(s);
+    }
+    for (struct wm_dev *v = d->spare_dev, *next; v; v = next) {
+        next = v->next;
+        free(v);
+    }
+    d->spare[0] = d->spare[1] = NULL;
+    d->free_stored = NULL;
+    d->spare_dev = NULL;
+}
+
+void wm_domain_rest(struct wm_domain *d)
+{
+    rt_lock(&d->lock);
+    wm_domain_seek_apart(d);
+    drain(d);
+    see_off(d);
+    wm_dev_rest(d);
+    spare_fini(d);
+    wm_req_fini();
+    rt_unlock(&d->lock);
+}
+
+int wm_domain_resume(struct wm_domain *d)
+{
+    int err = wm_req_init();
+    if (err)
+        wm_req_fini();
+    rt_lock(&d->lock);
+    if (!err)
+        publish_leaving(d, false);
+    rt_unlock(&d->lock);
+    return err;
+}
+
+/* Messages that were not received: from lost peers, or of an incorrect program. */
+static void unexpected_fini(struct wm_domain *d)
+{
+    for (uint32_t i = 0; d->match.posted && i < d->match.nbuckets; i++) {
+        struct rt_list *l, *tmp;
+        rt_list_each_safe (l, tmp, &d->match.unex[0][i])
+            rt_reserve_free(rt_container(l, struct wm_stored, unex.link[0]));
+    }
+}
+
+void wm_domain_destroy(struct wm_domain *d)
+{
+    rt_lock(&d->lock);
+    drain(d);
+    rt_unlock(&d->lock);
+    for (int i = 0; i < WM_PEER_BUCKETS; i++)
+        for (struct wm_peer *p = d->peers[i], *next; p; p = next) {
+            next = p->next;
+            peer_destroy(p);
+        }
+    for (int i = d->nbtl - 1; i >= 0; i--)
+        d->btl[i]->ops->close(d->btl[i]);
+    spare_fini(d);
+    wm_pieces_fini(d);
+    wm_part_fini(d);
+    wm_req_fini();
+    unexpected_fini(d);
+    if (d->match.posted)
+        wm_match_fini(&d->match);
+    rt_lock_fini(&d->lock);
+    free(d);
+}
