@@ -48,13 +48,13 @@ static void arm(long ns)
     timerfd_settime(helper.timer, 0, &t, NULL);
 }
 
-static bool is_served(const struct wm_domain *d) { return d->nawake || d->watcher; }
+static bool is_served(const struct wm_domain *d) { return d->wait.nawake || d->wait.watcher; }
 
 /* The end of a wait, as wait.h wants it: the thread itself is asleep then. */
 static bool is_needless(void *domain)
 {
     const struct wm_domain *d = domain;
-    return helper.stop || !helper.nops || d->nawake;
+    return helper.stop || !helper.nops || d->wait.nawake;
 }
 
 static void serve(struct wm_domain *d)

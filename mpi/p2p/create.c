@@ -77,11 +77,11 @@ int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **o
     rt_list_init(&d->tasks);
     rt_list_init(&d->retry);
     rt_list_init(&d->streams);
-    rt_list_init(&d->staged);
-    rt_list_init(&d->part_recvs);
-    rt_list_init(&d->part_inits);
-    rt_list_init(&d->part_sends);
-    rt_list_init(&d->sleepers);
+    rt_list_init(&d->staging.queue);
+    rt_list_init(&d->part.recvs);
+    rt_list_init(&d->part.inits);
+    rt_list_init(&d->part.sends);
+    rt_list_init(&d->wait.sleepers);
     d->up = (struct btl_up){ .recv = wm_on_recv, .down = on_down, .arg = d };
     d->start_message = start_message;
     d->cancel_send = wm_cancel_send;
@@ -197,22 +197,22 @@ static void peer_destroy(struct wm_peer *p)
 static void spare_fini(struct wm_domain *d)
 {
     for (int kind = 0; kind < 2; kind++)
-        for (struct wm_preq *q = d->spare[kind], *next; q; q = next) {
+        for (struct wm_preq *q = d->spare.preq[kind], *next; q; q = next) {
             next = q->r.arg;
             q->r.obj.handle = (uint32_t)q->r.err;
             rt_slab_free(&wm_request_slab, q);
         }
-    for (struct wm_stored *s = d->free_stored, *next; s; s = next) {
+    for (struct wm_stored *s = d->spare.stored, *next; s; s = next) {
         next = s->next_free;
         rt_reserve_free(s);
     }
-    for (struct wm_dev *v = d->spare_dev, *next; v; v = next) {
+    for (struct wm_dev *v = d->spare.dev, *next; v; v = next) {
         next = v->next;
         free(v);
     }
-    d->spare[0] = d->spare[1] = NULL;
-    d->free_stored = NULL;
-    d->spare_dev = NULL;
+    d->spare.preq[0] = d->spare.preq[1] = NULL;
+    d->spare.stored = NULL;
+    d->spare.dev = NULL;
 }
 
 void wm_domain_rest(struct wm_domain *d)

@@ -105,32 +105,41 @@ struct wm_domain {
     int32_t budget;  /* a whole one: flow.h */
     bool has_fds;    /* some transports' events make descriptors readable */
     uint32_t napart; /* of rt_node, when transports to other hosts were last opened for it */
-    struct rt_list sleepers;    /* threads that are asleep in a wait: wait.c */
-    struct wm_sleeper *watcher; /* the waiting thread that sleeps on the bell; NULL: none */
-    int nawake;                 /* threads in waits that are awake */
+    struct {
+        struct rt_list sleepers;    /* threads that are asleep in a wait: wait.c */
+        struct wm_sleeper *watcher; /* the waiting thread that sleeps on the bell; NULL: none */
+        int nawake;                 /* threads in waits that are awake */
+    } wait;
     struct wm_choice choice;
     struct rt_list tasks;   /* collective tasks to advance (struct coll_task.link) */
     struct rt_list retry;   /* peers with pending messages */
     struct rt_list streams; /* sends under way chunk by chunk (struct wm_preq.posted.link) */
     struct wm_peer *peers[WM_PEER_BUCKETS];
-    struct wm_preq *spare[2]; /* by kind, WM_PREQ_SEND and _RECV: kept out of the slab, so that none
-                                 is cleared twice */
-    struct wm_stored *free_stored;         /* spare nodes for short unexpected messages */
-    struct rt_list part_recvs, part_inits; /* partitioned receives and sends without a match */
-    int part_tag;                          /* next internal tag of partitioned sends */
-    void *heap; /* idle buffers of pieces.c, linked by their first words */
-    int nheap;
-    struct wm_pieces *spare_pieces;
-    struct wm_dev *spare_dev;
+    struct {
+        struct wm_preq *preq[2];  /* by kind, WM_PREQ_SEND and _RECV: kept out of the slab, so that
+                                     none is cleared twice */
+        struct wm_stored *stored; /* nodes for short unexpected messages */
+        struct wm_pieces *pieces;
+        struct wm_dev *dev;
+    } spare;
+    struct {
+        struct rt_list recvs, inits; /* partitioned receives and sends without a match */
+        struct rt_list sends;        /* all partitioned sends of this process */
+        int tag;                     /* the next internal tag of these */
+    } part;
+    struct {
+        void *heap; /* idle buffers of staging.c, linked by their first words */
+        int nheap;
+        struct rt_list queue; /* receives that wait for memory (struct wm_preq.posted.link) */
+        bool room;            /* one of these may continue */
+    } staging;
+    struct {         /* FIN_GET messages that become one FIN_GETS */
+        bool gather; /* wm_progress() is in rt_gpu_progress() and will then send it */
+        struct wm_peer *to;
+        uint32_t n, req[WM_FINS_MAX]; /* requests */
+    } fins;
     unsigned ndev_started; /* nonblocking messages of device memory */
-    bool gathers_fins; /* wm_progress() is in rt_gpu_progress() and will then send one FIN_GETS */
-    struct wm_peer *fins_to;    /* to this peer: */
-    uint32_t nfins;             /* number of requests, */
-    uint32_t fins[WM_FINS_MAX]; /* which these are */
-    struct rt_list staged; /* receives that wait for staging memory (struct wm_preq.posted.link) */
-    bool staged_room;      /* one of these may continue */
     struct wm_bbuf *bbuf;  /* buffer of MPI_Buffer_attach: buffered.c; NULL = none */
-    struct rt_list part_sends; /* all partitioned sends of this process */
     /* Progress calls it when it finds no event; NULL unless targets have been asked to give sends
      * back (cancel.c). */
     void (*look_cancelled)(struct wm_domain *d);

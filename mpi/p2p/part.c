@@ -213,7 +213,7 @@ void wm_on_part_init(struct wm_domain *d, const struct btl_peer *from, const str
     if (init.partitions < 0 || init.nbytes < 0)
         wm_malformed(&from->proc, "%d partitions of %lld bytes", (int)init.partitions,
                      (long long)init.nbytes);
-    rt_list_each (l, &d->part_recvs) {
+    rt_list_each (l, &d->part.recvs) {
         struct wm_part *p = rt_container(l, struct wm_part, link);
         if (wm_key_equal(&p->key, k)) {
             match(p, &init);
@@ -224,7 +224,7 @@ void wm_on_part_init(struct wm_domain *d, const struct btl_peer *from, const str
     if (!e)
         rt_boot_abort(1, "out of memory for the start of a partitioned communication");
     *e = (struct wm_part_early){ .key = *k, .init = init };
-    rt_list_append(&d->part_inits, &e->link);
+    rt_list_append(&d->part.inits, &e->link);
 }
 
 /* ---- sending ---- */
@@ -253,7 +253,7 @@ void wm_part_send(struct wm_part *p, int i)
 static const struct wm_part *holder(const struct wm_domain *d, int tag, int n)
 {
     struct rt_list *l;
-    rt_list_each (l, &d->part_sends) {
+    rt_list_each (l, &d->part.sends) {
         const struct wm_part *p = rt_container(l, struct wm_part, link);
         if (p->tag < tag + n && tag < p->tag + p->partitions)
             return p;
@@ -266,14 +266,14 @@ static int take_tags(struct wm_domain *d, int n)
 {
     for (int rounds = 0; rounds < 2;) {
         const struct wm_part *p;
-        if (n > TAGS - d->part_tag) {
-            d->part_tag = 0;
+        if (n > TAGS - d->part.tag) {
+            d->part.tag = 0;
             rounds++;
-        } else if ((p = holder(d, WM_TAG_PART + d->part_tag, n)) != NULL) {
-            d->part_tag = p->tag + p->partitions - WM_TAG_PART;
+        } else if ((p = holder(d, WM_TAG_PART + d->part.tag, n)) != NULL) {
+            d->part.tag = p->tag + p->partitions - WM_TAG_PART;
         } else {
-            d->part_tag += n;
-            return WM_TAG_PART + d->part_tag - n;
+            d->part.tag += n;
+            return WM_TAG_PART + d->part.tag - n;
         }
     }
     return -RT_ENOSPC;
@@ -297,7 +297,7 @@ static int open_send(struct wm_part *p)
     p->tag = take_tags(d, p->partitions);
     if (p->tag < 0)
         return p->tag;
-    rt_list_append(&d->part_sends, &p->link);
+    rt_list_append(&d->part.sends, &p->link);
     struct wm_part_init init = { p->nbytes, p->partitions, p->tag };
     struct btl_hdr hdr = wm_hdr(WM_PART_INIT, p->key.ctx, p->key.tag, p->key.src);
     err = wm_try_ctl(d, peer, hdr, &init, sizeof init);
@@ -319,7 +319,7 @@ static int open_recv(struct wm_part *p)
     if (peer->err)
         return peer->err;
     struct rt_list *l;
-    rt_list_each (l, &d->part_inits) {
+    rt_list_each (l, &d->part.inits) {
         struct wm_part_early *e = rt_container(l, struct wm_part_early, link);
         if (!wm_key_equal(&p->key, &e->key))
             continue;
@@ -328,7 +328,7 @@ static int open_recv(struct wm_part *p)
         free(e);
         return p->r.err;
     }
-    rt_list_append(&d->part_recvs, &p->link);
+    rt_list_append(&d->part.recvs, &p->link);
     return 0;
 }
 
@@ -397,7 +397,7 @@ const struct rt_req_ops wm_precv_ops = { .name = "partitioned receive",
 void wm_part_fail_peer(struct wm_domain *d, const struct wm_peer *peer, int err)
 {
     struct rt_list *l, *tmp;
-    rt_list_each_safe (l, tmp, &d->part_recvs) {
+    rt_list_each_safe (l, tmp, &d->part.recvs) {
         struct wm_part *p = rt_container(l, struct wm_part, link);
         if (p->comm && p->comm->peers[p->peer_rank] == peer && is_active(p))
             fail_unmatched(p, err);
@@ -407,9 +407,9 @@ void wm_part_fail_peer(struct wm_domain *d, const struct wm_peer *peer, int err)
 void wm_part_fini(struct wm_domain *d)
 {
     struct rt_list *l, *tmp;
-    rt_list_each_safe (l, tmp, &d->part_inits)
+    rt_list_each_safe (l, tmp, &d->part.inits)
         free(rt_container(l, struct wm_part_early, link));
-    rt_list_each_safe (l, tmp, &d->part_recvs) {
+    rt_list_each_safe (l, tmp, &d->part.recvs) {
         struct wm_part *p = rt_container(l, struct wm_part, link);
         if (!p->comm)
             destroy(p);

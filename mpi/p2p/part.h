@@ -15,7 +15,7 @@ struct wm_piece {
 
 struct wm_part {          /* request of MPI_Psend_init or MPI_Precv_init */
     struct rt_req r;      /* first member */
-    struct rt_list link;  /* receive: wm_domain.part_recvs until it is matched; send: part_sends */
+    struct rt_list link;  /* receive: wm_domain.part.recvs until it is matched; send: part.sends */
     struct wm_key key;    /* communicator's context, source and tag, by which sides are matched */
     struct wm_comm *comm; /* referenced; NULL in a receive that was freed before it was matched */
     struct wm_type *type; /* referenced, or NULL (predefined) */
@@ -48,7 +48,7 @@ struct wm_part_init {
 
 /* A partitioned send that has found no receive yet. */
 struct wm_part_early {
-    struct rt_list link; /* wm_domain.part_inits, in order of arrival */
+    struct rt_list link; /* wm_domain.part.inits, in order of arrival */
     struct wm_key key;
     struct wm_part_init init;
 };

@@ -50,11 +50,11 @@ static const struct rt_layout bytes = {
 void wm_pieces_fini(struct wm_domain *d)
 {
     wm_host_fini(d);
-    for (struct wm_pieces *s = d->spare_pieces, *next; s; s = next) {
+    for (struct wm_pieces *s = d->spare.pieces, *next; s; s = next) {
         next = s->next;
         free(s);
     }
-    d->spare_pieces = NULL;
+    d->spare.pieces = NULL;
 }
 
 /* ---- where pieces lie ---- */
@@ -96,9 +96,9 @@ static int find_rooms(struct wm_pieces *s, bool on_device)
 static struct wm_pieces *make(struct wm_preq *q, int64_t len, int64_t step)
 {
     struct wm_domain *d = q->dom;
-    struct wm_pieces *s = d->spare_pieces;
+    struct wm_pieces *s = d->spare.pieces;
     if (s)
-        d->spare_pieces = s->next;
+        d->spare.pieces = s->next;
     else if (!(s = malloc(sizeof *s)))
         return NULL;
     *s = (struct wm_pieces){
@@ -111,8 +111,8 @@ static void destroy(struct wm_pieces *s)
 {
     struct wm_domain *d = s->q->dom;
     wm_staging_give(&s->pipe.rooms);
-    s->next = d->spare_pieces;
-    d->spare_pieces = s;
+    s->next = d->spare.pieces;
+    d->spare.pieces = s;
 }
 
 /* ---- one piece ---- */
@@ -202,7 +202,7 @@ static void drop(struct wm_preq *q)
     struct wm_pieces *s = q->pieces;
     if (s->counted) {
         q->peer->nstaged--;
-        q->dom->staged_room = true;
+        q->dom->staging.room = true;
     }
     q->pieces = NULL;
     destroy(s);
@@ -311,7 +311,7 @@ void wm_pieces_ask(struct wm_preq *q, bool on_device)
     q->stream = on_device ? WM_STREAM_PIECES_DEVICE : WM_STREAM_PIECES;
     if (counted && q->peer->nstaged >= STAGED_MAX) {
         wm_rndv_enter(q, WM_QUEUED);
-        rt_list_append(&q->dom->staged, &q->posted.link);
+        rt_list_append(&q->dom->staging.queue, &q->posted.link);
     } else {
         ask(q, counted);
     }
@@ -320,8 +320,8 @@ void wm_pieces_ask(struct wm_preq *q, bool on_device)
 void wm_pieces_resume(struct wm_domain *d)
 {
     struct rt_list *l, *tmp;
-    d->staged_room = false;
-    rt_list_each_safe (l, tmp, &d->staged) {
+    d->staging.room = false;
+    rt_list_each_safe (l, tmp, &d->staging.queue) {
         struct wm_preq *q = rt_container(l, struct wm_preq, posted.link);
         if (q->peer->nstaged >= STAGED_MAX)
             continue;

@@ -26,10 +26,10 @@ static int advance_tasks(struct wm_domain *d)
 
 int wm_progress_copies(struct wm_domain *d)
 {
-    d->gathers_fins = true;
+    d->fins.gather = true;
     int n = rt_gpu_progress();
-    d->gathers_fins = false;
-    if (d->nfins)
+    d->fins.gather = false;
+    if (d->fins.n)
         wm_fins_flush(d);
     return n;
 }
@@ -43,7 +43,7 @@ int wm_progress(struct wm_domain *d)
         n += wm_retry(d);
     if (rt_unlikely(!rt_list_empty(&d->streams)))
         n += wm_stream_progress(d);
-    if (rt_unlikely(d->staged_room))
+    if (rt_unlikely(d->staging.room))
         wm_pieces_resume(d);
     if (!rt_list_empty(&d->tasks))
         n += advance_tasks(d);

@@ -16,9 +16,9 @@
 
 static struct wm_stored *stored_new(struct wm_domain *d, size_t len)
 {
-    struct wm_stored *s = d->free_stored;
+    struct wm_stored *s = d->spare.stored;
     if (len <= STORED_SMALL && s) {
-        d->free_stored = s->next_free;
+        d->spare.stored = s->next_free;
         return s;
     }
     size_t room = len <= STORED_SMALL ? STORED_SMALL : len;
@@ -38,8 +38,8 @@ void wm_stored_free(struct wm_domain *d, struct wm_stored *s)
         rt_reserve_free(s);
         return;
     }
-    s->next_free = d->free_stored;
-    d->free_stored = s;
+    s->next_free = d->spare.stored;
+    d->spare.stored = s;
 }
 
 /* Out of memory ends the job: the message would be lost, because the sender's buffer may be in use

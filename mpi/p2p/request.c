@@ -52,11 +52,11 @@ static int preq_cancel(struct rt_req *r)
 int wm_dev_open(struct wm_preq *q, const struct wm_mem *mem)
 {
     struct wm_domain *d = q->dom;
-    struct wm_dev *v = d->spare_dev;
+    struct wm_dev *v = d->spare.dev;
     if (mem->kind == WM_MEMORY_UNRESOLVED)
         return mem->err;
     if (v)
-        d->spare_dev = v->next;
+        d->spare.dev = v->next;
     else if (!(v = malloc(sizeof *v)))
         return -RT_ENOMEM;
     v->scattered = mem->kind == WM_MEMORY_SCATTERED;
@@ -72,8 +72,8 @@ int wm_dev_open(struct wm_preq *q, const struct wm_mem *mem)
 
 static void close_dev(struct wm_preq *q)
 {
-    q->dev->next = q->dom->spare_dev;
-    q->dom->spare_dev = q->dev;
+    q->dev->next = q->dom->spare.dev;
+    q->dom->spare.dev = q->dev;
     q->dev = NULL;
 }
 
@@ -97,8 +97,8 @@ void wm_preq_release(struct rt_req *r)
     uint32_t h = r->obj.handle, gen = 0x7fu << RT_SLAB_GEN_SHIFT;
     r->obj.handle = 0;
     r->err = (int)((h & ~gen) | ((h + (1u << RT_SLAB_GEN_SHIFT)) & gen));
-    r->arg = d->spare[q->kind];
-    d->spare[q->kind] = q;
+    r->arg = d->spare.preq[q->kind];
+    d->spare.preq[q->kind] = q;
 }
 
 static void *preq_owner(const struct rt_req *r) { return ((const struct wm_preq *)r)->comm; }

@@ -46,10 +46,10 @@ struct wm_preq *wm_preq_make(struct wm_domain *d,
                              enum wm_preq_kind kind); /* used when no spare request is left */
 static inline struct wm_preq *wm_preq_new(struct wm_domain *d, enum wm_preq_kind kind)
 {
-    struct wm_preq *q = d->spare[kind];
+    struct wm_preq *q = d->spare.preq[kind];
     if (rt_unlikely(!q))
         return wm_preq_make(d, kind);
-    d->spare[kind] = q->r.arg;
+    d->spare.preq[kind] = q->r.arg;
     q->r.obj.handle = (uint32_t)q->r.err;
     q->r.err = 0;
     q->r.done = 0;

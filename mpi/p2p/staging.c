@@ -16,11 +16,11 @@
 
 static void *pool_take(struct wm_domain *d)
 {
-    void *p = d->heap;
+    void *p = d->staging.heap;
     if (!p)
         return aligned_alloc(4096, (size_t)POOL_NBYTES);
-    memcpy(&d->heap, p, sizeof d->heap);
-    d->nheap--;
+    memcpy(&d->staging.heap, p, sizeof d->staging.heap);
+    d->staging.nheap--;
     return p;
 }
 
@@ -32,18 +32,18 @@ void *wm_host_take(struct wm_domain *d, int64_t nbytes, bool *pooled)
 
 void wm_host_give(struct wm_domain *d, void *p, bool pooled)
 {
-    if (!p || !pooled || d->nheap == POOL_MAX) {
+    if (!p || !pooled || d->staging.nheap == POOL_MAX) {
         free(p);
         return;
     }
-    memcpy(p, &d->heap, sizeof d->heap);
-    d->heap = p;
-    d->nheap++;
+    memcpy(p, &d->staging.heap, sizeof d->staging.heap);
+    d->staging.heap = p;
+    d->staging.nheap++;
 }
 
 void wm_host_fini(struct wm_domain *d)
 {
-    while (d->nheap)
+    while (d->staging.nheap)
         free(pool_take(d));
 }
 

@@ -272,10 +272,10 @@ void wm_rndv_send_fin(struct wm_preq *q, enum wm_kind kind, int err)
 
 void wm_fins_flush(struct wm_domain *d)
 {
-    struct wm_fins f = { .n = d->nfins };
-    memcpy(f.req, d->fins, sizeof f.req);
-    d->nfins = 0;
-    wm_send_ctl(d, d->fins_to, wm_hdr(WM_FIN_GETS, 0, 0, 0), &f,
+    struct wm_fins f = { .n = d->fins.n };
+    memcpy(f.req, d->fins.req, sizeof f.req);
+    d->fins.n = 0;
+    wm_send_ctl(d, d->fins.to, wm_hdr(WM_FIN_GETS, 0, 0, 0), &f,
                 (uint32_t)(offsetof(struct wm_fins, req) + f.n * sizeof f.req[0]));
 }
 
@@ -283,10 +283,10 @@ void wm_fins_flush(struct wm_domain *d)
 static void gather_fin(struct wm_preq *q)
 {
     struct wm_domain *d = q->dom;
-    if (d->nfins == WM_FINS_MAX || (d->nfins && d->fins_to != q->peer))
+    if (d->fins.n == WM_FINS_MAX || (d->fins.n && d->fins.to != q->peer))
         wm_fins_flush(d);
-    d->fins_to = q->peer;
-    d->fins[d->nfins++] = q->remote;
+    d->fins.to = q->peer;
+    d->fins.req[d->fins.n++] = q->remote;
 }
 
 static void filled(struct btl_op *op, int err)
@@ -343,7 +343,7 @@ void wm_rndv_got(struct wm_preq *q, int err)
         return;
     }
     q->peer->get_ok = q->peer->get_ok || (!err && !q->dev);
-    if (q->dom->gathers_fins && q->dev && !err)
+    if (q->dom->fins.gather && q->dev && !err)
         gather_fin(q);
     else
         wm_rndv_send_fin(q, WM_FIN_GET, err);

@@ -44,7 +44,7 @@
 #define LOOK_POLLS 256
 
 struct wm_sleeper {          /* on the stack of a thread that is asleep, or about to be */
-    struct rt_list link;     /* in domain->sleepers */
+    struct rt_list link;     /* in domain->wait.sleepers */
     const struct wm_wait *w; /* what it waits for */
     bool asleep;
     pthread_cond_t wake; /* not used by the watcher */
@@ -69,16 +69,16 @@ static int exhaust(struct wm_domain *d)
 static void set_awake(struct wm_domain *d, struct wm_sleeper *s)
 {
     s->asleep = false;
-    d->nawake++;
+    d->wait.nawake++;
     rt_list_del(&s->link);
-    if (rt_list_empty(&d->sleepers))
+    if (rt_list_empty(&d->wait.sleepers))
         d->lock.on_release = NULL;
 }
 
 static void wake(struct wm_domain *d, struct wm_sleeper *s)
 {
     set_awake(d, s);
-    if (s == d->watcher)
+    if (s == d->wait.watcher)
         rt_bell_ring_self();
     else
         pthread_cond_signal(&s->wake);
@@ -87,7 +87,7 @@ static void wake(struct wm_domain *d, struct wm_sleeper *s)
 static void wake_ended(struct wm_domain *d)
 {
     struct rt_list *pos, *next;
-    rt_list_each_safe (pos, next, &d->sleepers) {
+    rt_list_each_safe (pos, next, &d->wait.sleepers) {
         struct wm_sleeper *s = rt_container(pos, struct wm_sleeper, link);
         if (ended(s->w))
             wake(d, s);
@@ -97,19 +97,20 @@ static void wake_ended(struct wm_domain *d)
 static void on_release(struct rt_lock *l)
 {
     struct wm_domain *d = rt_container(l, struct wm_domain, lock);
-    bool more = !d->nawake;
+    bool more = !d->wait.nawake;
     for (int i = 0; more && i < LOOKS; i++)
         more = exhaust(d) > 0;
     wake_ended(d);
-    if (!d->nawake && (more || !d->watcher))
-        wake(d, d->watcher ? d->watcher : rt_container(d->sleepers.next, struct wm_sleeper, link));
+    if (!d->wait.nawake && (more || !d->wait.watcher))
+        wake(d, d->wait.watcher ? d->wait.watcher
+                                : rt_container(d->wait.sleepers.next, struct wm_sleeper, link));
 }
 
 static void fall_asleep(struct wm_domain *d, struct wm_sleeper *s)
 {
     s->asleep = true;
-    d->nawake--;
-    rt_list_append(&d->sleepers, &s->link);
+    d->wait.nawake--;
+    rt_list_append(&d->wait.sleepers, &s->link);
     d->lock.on_release = on_release;
     wake_ended(d); /* the last pass may have ended waits, this one, too */
 }
@@ -195,7 +196,7 @@ static void watch(struct wm_domain *d, struct wm_wait *w)
     struct wm_sleeper s = { .w = w };
     int fds[WM_BTL_MAX], limit_us = publish_if_old(d, w);
     bool is_short = limit_us < NET_US;
-    d->watcher = &s;
+    d->wait.watcher = &s;
     rt_unlock_plain(&d->lock);
     uint32_t armed = rt_bell_arm(d->has_fds);
     rt_lock(&d->lock);
@@ -220,7 +221,7 @@ static void watch(struct wm_domain *d, struct wm_wait *w)
             set_awake(d, &s);
     }
     rt_bell_disarm();
-    d->watcher = NULL;
+    d->wait.watcher = NULL;
     if (rung) /* else the thread sleeps again at once */
         w->idle = (struct rt_idle){ 0 };
     else
@@ -258,20 +259,20 @@ static void follow(struct wm_domain *d, struct wm_wait *w)
         w->idle = (struct rt_idle){ 0 };
         return;
     }
-    if (limit_us == NET_US && (ended(w) || (!d->nawake && !d->watcher)))
+    if (limit_us == NET_US && (ended(w) || (!d->wait.nawake && !d->wait.watcher)))
         wm_stat_add(&d->stats.rescues, 1);
     set_awake(d, &s);
 }
 
 static void count(struct wm_domain *d, struct wm_wait *w)
 {
-    d->nawake += !w->counted;
+    d->wait.nawake += !w->counted;
     w->counted = true;
 }
 
 static void sleep_once(struct wm_domain *d, struct wm_wait *w)
 {
-    if (d->watcher)
+    if (d->wait.watcher)
         follow(d, w);
     else
         watch(d, w);
@@ -288,7 +289,7 @@ void wm_domain_idle(struct wm_domain *d, struct wm_wait *w)
     bool by_timer = rt_gpu_nactive; /* no bell rings when a GPU has finished */
     enum rt_idle_advice advice = RT_IDLE_POLL;
     count(d, w);
-    int nawake = d->nawake;
+    int nawake = d->wait.nawake;
     rt_unlock(&d->lock);
     bool slept = false;
     if (rt_unlikely(by_timer))
@@ -304,7 +305,7 @@ void wm_domain_idle(struct wm_domain *d, struct wm_wait *w)
 
 void wm_domain_leave(struct wm_domain *d, struct wm_wait *w)
 {
-    d->nawake--;
+    d->wait.nawake--;
     w->counted = false;
     if (w->published)
         rt_activity_end(w->note, rt_now_ns());

@@ -24,7 +24,7 @@ struct wm_wait {
     void *arg;
     struct wm_what what;
     struct rt_idle idle;
-    bool counted;               /* in domain->nawake */
+    bool counted;               /* in domain->wait.nawake */
     uint32_t limit_us;          /* of one sleep; 0: the safety net of wait.c */
     uint64_t look_ns, every_ns; /* when to look for processes that have ended, and how often */
     uint64_t begin_ns;          /* of its first sleep; 0: it has not slept */

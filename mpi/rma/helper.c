@@ -70,7 +70,7 @@ static struct look look(struct wm_domain *d)
     static unsigned nwaits;
     struct look k = { .limit_us = SLEEP_US };
     rt_lock(&d->lock);
-    k.served = d->nawake || d->watcher || wm_rma_nwaits != nwaits;
+    k.served = d->wait.nawake || d->wait.watcher || wm_rma_nwaits != nwaits;
     nwaits = wm_rma_nwaits;
     if (!k.served)
         passes(d);

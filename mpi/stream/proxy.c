@@ -259,7 +259,7 @@ static bool serve(struct wm_domain *d, bool *open)
  * processes wait for them, and the application may not call MPI soon. */
 static bool has_unsent(const struct wm_domain *d)
 {
-    return !rt_list_empty(&d->retry) || !rt_list_empty(&d->streams) || d->nfins;
+    return !rt_list_empty(&d->retry) || !rt_list_empty(&d->streams) || d->fins.n;
 }
 
 /* Returns false if the thread must end. */

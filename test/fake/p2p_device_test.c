@@ -255,7 +255,7 @@ static void world_down(void)
         CHECK_EQ(comm[i].obj.refs, 1 << 20);
         CHECK_EQ(dom[i]->match.nposted_all, 0);
         CHECK_EQ(dom[i]->match.nunex, 0);
-        CHECK(rt_list_empty(&dom[i]->streams) && rt_list_empty(&dom[i]->staged));
+        CHECK(rt_list_empty(&dom[i]->streams) && rt_list_empty(&dom[i]->staging.queue));
         for (int p = 0; p < N; p++)
             CHECK(!comm[i].peers[p] ||
                   (rt_list_empty(&comm[i].peers[p]->rndv) && comm[i].peers[p]->nstaged == 0));

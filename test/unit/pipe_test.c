@@ -143,9 +143,9 @@ static void both_ways(void)
         CHECK_EQ(wrong_user(&gappy, 2 * ELEMS), 0);
         CHECK_EQ(r.nmoves, (2 * ELEMS * 4 + STEP - 1) / STEP);
     }
-    CHECK_EQ(d.nheap, 1);
+    CHECK_EQ(d.staging.nheap, 1);
     wm_host_fini(&d);
-    CHECK_EQ(d.nheap, 0);
+    CHECK_EQ(d.staging.nheap, 0);
 }
 
 /* Without memory, and with four parts under way. */
