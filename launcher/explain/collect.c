@@ -248,7 +248,8 @@ uint64_t explain_pages_movement(const struct explain_pages *p)
         if (!p->ranks[i].read)
             continue;
         h = mix(mix(h, a->state), a->nwaits);
-        for (int k = 0; k < RT_ACTIVITY_COUNTERS; k++)
+        uint64_t moving = a->ncounters < RT_ACTIVITY_COUNTERS ? a->ncounters : RT_ACTIVITY_COUNTERS;
+        for (int k = 0; k < (int)moving; k++)
             h = mix(h, a->counters[k]);
         for (int k = 0; k < RT_ACTIVITY_NOTES; k++)
             h = mix(h, a->notes[k].since_ns);

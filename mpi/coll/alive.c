@@ -91,7 +91,7 @@ void wm_alive_notify(struct wm_comm *c)
 bool wm_alive_look(struct wm_comm *c, struct wm_alive *l)
 {
     struct timespec t;
-    uint64_t nsleeps = c->dom->stats.sleeps;
+    uint64_t nsleeps = c->dom->stats->sleeps;
     if (++l->npolls % LOOK_POLLS && nsleeps == l->nsleeps)
         return false;
     l->nsleeps = nsleeps;
@@ -123,7 +123,7 @@ static bool ended(void *arg)
 int wm_alive_until(struct wm_comm *c, bool (*ready)(void *arg), void *arg, struct wm_what what)
 {
     struct look l = { .comm = c, .ready = ready, .arg = arg };
-    l.at.nsleeps = c->dom->stats.sleeps;
+    l.at.nsleeps = c->dom->stats->sleeps;
     if (!ready(arg))
         wm_domain_until(c->dom, ended, &l, what);
     return ready(arg) ? 0 : -RT_EPEER;

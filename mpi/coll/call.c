@@ -47,8 +47,8 @@ _Static_assert(sizeof(struct coll_req) <= WM_REQ_MAX, "collective request fits a
 /* Counts a collective that has been started, for tools. */
 static void count(struct wm_domain *d, const struct coll_task *k)
 {
-    wm_stat_add(&d->stats.coll[k->args.kind], 1);
-    rt_store_relaxed(&d->stats.alg, k->alg);
+    wm_stat_add(&d->stats->coll[k->args.kind], 1);
+    rt_store_relaxed(&d->stats->alg, k->alg);
     if (rt_likely(!wm_event_wanted(WM_EVENT_COLL)))
         return;
     /* Between two groups some ranks have no data. */

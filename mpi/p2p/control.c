@@ -14,7 +14,7 @@ static void enqueue(struct wm_domain *d, struct wm_peer *p, struct wm_pend *w)
     rt_list_append(&p->pending, &w->link);
     p->blocked = true;
     wm_peer_hold(p);
-    wm_stat_add(&d->stats.retries, 1);
+    wm_stat_add(&d->stats->retries, 1);
     if (rt_list_empty(&p->retry))
         rt_list_append(&d->retry, &p->retry);
 }

@@ -24,6 +24,10 @@
 #include "runtime/base/reserve.h"
 #include "runtime/boot/jobs.h"
 #include "runtime/mem/segment.h"
+#include "runtime/mem/activity.h"
+
+_Static_assert(sizeof(struct wm_stats) <= RT_ACTIVITY_COUNTERS * sizeof(uint64_t),
+               "the counters fit in the page");
 
 /* How long MPI_Finalize waits without any event for messages that no process receives: far longer
  * than a rank is late in its last calls on any machine.  Only an incorrect program waits so
@@ -86,6 +90,8 @@ int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **o
     d->start_message = start_message;
     d->cancel_send = wm_cancel_send;
     d->budget = wm_flow_budget();
+    void *shared = rt_activity_counters(WM_STATS_MOVING);
+    d->stats = shared ? shared : &d->own_stats;
     int err = wm_req_init();
     if (!err)
         err = wm_match_init(&d->match);

@@ -35,8 +35,8 @@
 
 static void count_message(struct wm_preq *q, int64_t nbytes)
 {
-    wm_stat_add(&q->dom->stats.device, 1);
-    wm_stat_add(&q->dom->stats.device_bytes, (uint64_t)nbytes);
+    wm_stat_add(&q->dom->stats->device, 1);
+    wm_stat_add(&q->dom->stats->device_bytes, (uint64_t)nbytes);
 }
 
 /* ---- sending ---- */
@@ -224,7 +224,7 @@ void wm_dev_deliver(struct wm_preq *q, const struct wm_key *k, const void *data,
     wm_count_received(q->dom, (int64_t)n);
     if (!wm_is_piece(q))
         count_message(q, (int64_t)n);
-    wm_stat_add(&q->dom->stats.staged_bytes, n);
+    wm_stat_add(&q->dom->stats->staged_bytes, n);
     q->r.status = (struct rt_status){ .src = k->src, .tag = k->tag, .len = (int64_t)n };
     if (n != len) {
         q->nbytes = (int64_t)len; /* for the message: the room is in the status */

@@ -376,7 +376,7 @@ static int make_peer(struct wm_domain *d, struct rt_proc proc, struct btl_peer *
     rt_list_init(&p->retry);
     rt_list_init(&p->rndv);
     d->peers[h] = p;
-    wm_stat_add(&d->stats.peers, 1);
+    wm_stat_add(&d->stats->peers, 1);
     bp->up = p;
     *out = p;
     return 0;

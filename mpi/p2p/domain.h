@@ -99,7 +99,8 @@ struct wm_domain {
     struct rt_lock lock;
     struct wm_preq *hot; /* the blocking receive in progress; counts as the receive posted last */
     struct wm_match match;
-    _Alignas(RT_CACHE_LINE) struct wm_stats stats;
+    struct wm_stats *stats;
+    struct wm_stats own_stats; /* used where other processes cannot read them: create.c */
     struct btl *btl[WM_BTL_MAX];
     int nbtl;
     int32_t budget;  /* a whole one: flow.h */

@@ -252,13 +252,13 @@ static inline char *wm_rndv_buf(const struct wm_preq *q) /* contiguous bytes of 
 /* A message has been sent eagerly, or has found its receive. */
 static inline void wm_count_eager(struct wm_domain *d, int64_t nbytes)
 {
-    wm_stat_add(&d->stats.eager, 1);
-    wm_stat_add(&d->stats.sent_bytes, (uint64_t)nbytes);
+    wm_stat_add(&d->stats->eager, 1);
+    wm_stat_add(&d->stats->sent_bytes, (uint64_t)nbytes);
 }
 static inline void wm_count_received(struct wm_domain *d, int64_t nbytes)
 {
-    wm_stat_add(&d->stats.received, 1);
-    wm_stat_add(&d->stats.received_bytes, (uint64_t)nbytes);
+    wm_stat_add(&d->stats->received, 1);
+    wm_stat_add(&d->stats->received_bytes, (uint64_t)nbytes);
 }
 
 #endif

@@ -19,7 +19,7 @@
 
 static int64_t limit(const struct wm_domain *d)
 {
-    bool crowded = (int64_t)d->stats.unexpected_bytes > SENDERS_IN_FULL * cfg.unexpected_max;
+    bool crowded = (int64_t)d->stats->unexpected_bytes > SENDERS_IN_FULL * cfg.unexpected_max;
     return crowded ? cfg.unexpected_max / CROWDED_SHARE : cfg.unexpected_max;
 }
 
@@ -72,18 +72,18 @@ void wm_flow_renew(struct wm_domain *d, struct wm_peer *p, bool coll)
 void wm_flow_stored(struct wm_domain *d, struct wm_peer *from, size_t len)
 {
     from->unex_nbytes += (int64_t)len + WM_FLOW_EACH;
-    wm_stat_add(&d->stats.unexpected_bytes, len + WM_FLOW_EACH);
+    wm_stat_add(&d->stats->unexpected_bytes, len + WM_FLOW_EACH);
     if (from->unex_nbytes <= limit(d) || from->sent_stop || from->is_self)
         return;
     from->sent_stop = true;
-    wm_stat_add(&d->stats.stops, 1);
+    wm_stat_add(&d->stats->stops, 1);
     tell(d, from, WM_FLOW_STOP);
 }
 
 void wm_flow_freed(struct wm_domain *d, struct wm_peer *from, size_t len)
 {
     from->unex_nbytes -= (int64_t)len + WM_FLOW_EACH;
-    wm_stat_add(&d->stats.unexpected_bytes, -(uint64_t)(len + WM_FLOW_EACH));
+    wm_stat_add(&d->stats->unexpected_bytes, -(uint64_t)(len + WM_FLOW_EACH));
     if (!from->sent_stop || from->unex_nbytes > limit(d) / 2)
         return;
     from->sent_stop = false;

@@ -135,7 +135,7 @@ static bool next_piece(struct wm_pipe *p, struct wm_slot *t)
                                     : WM_MEMORY_DEVICE;
     t->g = q->dev ? q->dev->at.g : NULL;
     if (q->dev && p->rooms.room[0])
-        wm_stat_add(&q->dom->stats.staged_bytes, (uint64_t)len);
+        wm_stat_add(&q->dom->stats->staged_bytes, (uint64_t)len);
     s->started += len;
     return true;
 }

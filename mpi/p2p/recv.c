@@ -64,9 +64,9 @@ static void store(struct wm_domain *d, struct wm_peer *from, uint32_t kind, cons
         ((struct wm_rts *)(void *)s->data)->flags &= ~WM_RTS_EARLY;
     wm_match_store(&d->match, &s->unex);
     wm_flow_stored(d, from, len);
-    wm_stat_add(&d->stats.unexpected, 1);
-    if (d->match.nunex > rt_load_relaxed(&d->stats.unexpected_peak))
-        rt_store_relaxed(&d->stats.unexpected_peak, (uint64_t)d->match.nunex);
+    wm_stat_add(&d->stats->unexpected, 1);
+    if (d->match.nunex > rt_load_relaxed(&d->stats->unexpected_peak))
+        rt_store_relaxed(&d->stats->unexpected_peak, (uint64_t)d->match.nunex);
     if (rt_unlikely(wm_event_wanted(WM_EVENT_UNEXPECTED)))
         wm_event_raise(
             WM_EVENT_UNEXPECTED,

@@ -81,8 +81,8 @@ static void announce(struct wm_domain *d, struct wm_peer *p, struct wm_pend *w)
     rt_list_del(&w->link);
     rt_reserve_free(w);
     q->pend = NULL;
-    wm_stat_add(&d->stats.eager, -(uint64_t)1); /* counts as a rendezvous instead */
-    wm_stat_add(&d->stats.sent_bytes, -(uint64_t)q->nbytes);
+    wm_stat_add(&d->stats->eager, -(uint64_t)1); /* counts as a rendezvous instead */
+    wm_stat_add(&d->stats->sent_bytes, -(uint64_t)q->nbytes);
     struct rt_list *last = p->pending.prev, *rts;
     p->blocked = false;
     int err = wm_rndv_send(q);

@@ -255,8 +255,8 @@ int wm_rndv_announce(struct wm_preq *q, const struct wm_rts *rts)
         wm_packed_drop(q);
         return err;
     }
-    wm_stat_add(&q->dom->stats.rndv, 1);
-    wm_stat_add(&q->dom->stats.sent_bytes, (uint64_t)q->nbytes);
+    wm_stat_add(&q->dom->stats->rndv, 1);
+    wm_stat_add(&q->dom->stats->sent_bytes, (uint64_t)q->nbytes);
     if (rt_unlikely(wm_event_wanted(WM_EVENT_RENDEZVOUS)))
         wm_event_raise(WM_EVENT_RENDEZVOUS,
                        &(struct wm_event_data){

@@ -211,10 +211,10 @@ static void watch(struct wm_domain *d, struct wm_wait *w)
         rt_unlock_plain(&d->lock);
         rung = nfds ? rt_bell_poll(armed, fds, nfds, limit_us) : rt_bell_sleep(armed, limit_us);
         rt_lock(&d->lock);
-        wm_stat_add(&d->stats.sleeps, 1);
-        wm_stat_add(&d->stats.sleep_ns, rt_now_ns() - begin);
+        wm_stat_add(&d->stats->sleeps, 1);
+        wm_stat_add(&d->stats->sleep_ns, rt_now_ns() - begin);
         if (!rung && !is_short && was_forgotten(d, &s, armed, fds, nfds)) {
-            wm_stat_add(&d->stats.rescues, 1);
+            wm_stat_add(&d->stats->rescues, 1);
             rung = true;
         }
         if (s.asleep)
@@ -252,15 +252,15 @@ static void follow(struct wm_domain *d, struct wm_wait *w)
         while (s.asleep && !err)
             err = pthread_cond_timedwait(&s.wake, &d->lock.m, &limit);
         pthread_cond_destroy(&s.wake);
-        wm_stat_add(&d->stats.sleeps, 1);
-        wm_stat_add(&d->stats.sleep_ns, rt_now_ns() - begin);
+        wm_stat_add(&d->stats->sleeps, 1);
+        wm_stat_add(&d->stats->sleep_ns, rt_now_ns() - begin);
     }
     if (!s.asleep) {
         w->idle = (struct rt_idle){ 0 };
         return;
     }
     if (limit_us == NET_US && (ended(w) || (!d->wait.nawake && !d->wait.watcher)))
-        wm_stat_add(&d->stats.rescues, 1);
+        wm_stat_add(&d->stats->rescues, 1);
     set_awake(d, &s);
 }
 

@@ -55,7 +55,7 @@ static void look_for_dead(struct wait *w)
 {
     struct wm_rma *r = w->r;
     struct timespec t;
-    uint64_t nsleeps = r->dom->stats.sleeps;
+    uint64_t nsleeps = r->dom->stats->sleeps;
     if (++w->npolls % LOOK_POLLS && w->next_ns && nsleeps == w->nsleeps)
         return;
     w->nsleeps = nsleeps;
@@ -118,7 +118,7 @@ static int until(struct wm_rma *r, const struct wm_rma_target *t, bool (*cond)(v
                  void *arg)
 {
     struct wait w = { .r = r, .t = t, .cond = cond, .arg = arg };
-    w.nsleeps = r->dom->stats.sleeps;
+    w.nsleeps = r->dom->stats->sleeps;
     if (cond(arg))
         return MPI_SUCCESS;
     wm_rma_nwaits++;

@@ -21,7 +21,7 @@ bool tool_is_up(void) { return domain() != NULL; }
 static uint64_t stat(size_t off)
 {
     const struct wm_domain *d = domain();
-    return d ? rt_load_relaxed((const uint64_t *)(const void *)((const char *)&d->stats + off)) : 0;
+    return d ? rt_load_relaxed((const uint64_t *)(const void *)((const char *)d->stats + off)) : 0;
 }
 
 uint64_t tool_unexpected_peak(void) { return stat(STAT(unexpected_peak)); }
@@ -30,7 +30,7 @@ void tool_unexpected_rebase(void)
 {
     struct wm_domain *d = domain();
     if (d)
-        rt_store_relaxed(&d->stats.unexpected_peak, (uint64_t)rt_load_relaxed(&d->match.nunex));
+        rt_store_relaxed(&d->stats->unexpected_peak, (uint64_t)rt_load_relaxed(&d->match.nunex));
 }
 
 static uint64_t used(const struct rt_slab *s) { return rt_load_relaxed(&s->used); }
@@ -82,7 +82,7 @@ static uint64_t last_alg(const struct wm_comm *c)
 {
     const struct wm_domain *d = domain();
     (void)c;
-    return (uint64_t)(int64_t)coll_alg_index(d ? rt_load_relaxed(&d->stats.alg) : NULL);
+    return (uint64_t)(int64_t)coll_alg_index(d ? rt_load_relaxed(&d->stats->alg) : NULL);
 }
 
 #define BASIC MPI_T_VERBOSITY_USER_BASIC

@@ -70,6 +70,15 @@ void rt_activity_end(struct rt_wait_note *n, uint64_t now_ns)
     rt_store_release(&n->tid, 0u);
 }
 
+uint64_t *rt_activity_counters(uint64_t nmoving)
+{
+    struct rt_activity *page = own_page();
+    if (!page)
+        return NULL;
+    page->ncounters = nmoving;
+    return page->counters;
+}
+
 /* Whether the file is a node segment; maps it. */
 static bool map_segment(int fd, struct rt_activity_view *v)
 {

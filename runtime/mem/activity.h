@@ -94,8 +94,8 @@ struct rt_activity {    /* a page of the node segment */
     uint64_t nwaits;    /* published waits that have ended */
     uint64_t left_ns;   /* when the last of these ended */
     char last_call[32]; /* its procedure */
-    uint64_t counters[RT_ACTIVITY_COUNTERS]; /* of operations and bytes (mpi/p2p/stats.h): any
-                                              * change is progress */
+    uint64_t ncounters; /* a change of one of the first ones is progress */
+    uint64_t counters[RT_ACTIVITY_COUNTERS]; /* of operations and bytes: mpi/p2p/stats.h */
     _Alignas(1024) struct rt_wait_note notes[RT_ACTIVITY_NOTES];
 };
 _Static_assert(sizeof(struct rt_wait_note) <= 1024, "three notes and the head fit in a page");
@@ -111,6 +111,10 @@ void rt_activity_publish(struct rt_wait_note *n);
 /* The note will be written anew, because what the wait is for has changed. */
 void rt_activity_change(struct rt_wait_note *n);
 void rt_activity_end(struct rt_wait_note *n, uint64_t now_ns);
+
+/* Memory for RT_ACTIVITY_COUNTERS counters that other processes read; a change of one of the first
+ * `nmoving` is progress.  NULL: there is no segment. */
+uint64_t *rt_activity_counters(uint64_t nmoving);
 
 /* ---- another process ---- */
 

@@ -479,17 +479,17 @@ static void direct(void)
     begin(&s, &r);
     finish(&s, &r);
     CHECK_EQ(maps.gets, 1);
-    CHECK_EQ(dom[1]->stats.device, 1);
-    CHECK_EQ(dom[1]->stats.device_bytes, 100000);
-    CHECK_EQ(dom[1]->stats.staged_bytes, 0);
-    CHECK_EQ(dom[2]->stats.staged_bytes, 0);
+    CHECK_EQ(dom[1]->stats->device, 1);
+    CHECK_EQ(dom[1]->stats->device_bytes, 100000);
+    CHECK_EQ(dom[1]->stats->staged_bytes, 0);
+    CHECK_EQ(dom[2]->stats->staged_bytes, 0);
     s.kind = DEV_GAPS;
     s.len = r.len = 99999;
     begin(&s, &r);
     finish(&s, &r);
     CHECK_EQ(maps.gets, 2); /* of the data packed on the device */
-    CHECK_EQ(dom[1]->stats.staged_bytes, 99999);
-    CHECK_EQ(dom[2]->stats.staged_bytes, 0);
+    CHECK_EQ(dom[1]->stats->staged_bytes, 99999);
+    CHECK_EQ(dom[2]->stats->staged_bytes, 0);
     s.kind = DEV;
     s.len = r.len = 1500000;
     begin(&s, &r);
@@ -501,7 +501,7 @@ static void direct(void)
     finish(&s, &r);
     CHECK_EQ(maps.puts, 2);
     CHECK_EQ(maps.gets, 3);
-    CHECK(dom[2]->stats.staged_bytes >= 1500000);
+    CHECK(dom[2]->stats->staged_bytes >= 1500000);
     world_down();
 }
 

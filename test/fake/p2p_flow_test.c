@@ -94,7 +94,7 @@ static void receive(int first, int end)
     }
 }
 
-static int64_t held(void) { return (int64_t)dom[TO]->stats.unexpected_bytes; }
+static int64_t held(void) { return (int64_t)dom[TO]->stats->unexpected_bytes; }
 
 static struct wm_peer *peer(int me, int other)
 {
@@ -151,7 +151,7 @@ static void bound_for(int len)
     CHECK_MSG(held() <= M + budget + one + rts, "%d messages of %d bytes: %lld", n, len,
               (long long)held());
     CHECK(held() > M);
-    CHECK_EQ(dom[TO]->stats.stops, 1);
+    CHECK_EQ(dom[TO]->stats->stops, 1);
     CHECK(peer(FROM, TO)->stopped && peer(TO, FROM)->sent_stop);
     CHECK(!send_one(n + 1, len)); /* no further message leaves */
     receive(0, n + 2);
@@ -189,7 +189,7 @@ static void unread(void)
     CHECK(send_one(n + 1, 0));
     for (int i = 0; i < 600; i++)
         pump();
-    CHECK_EQ(dom[TO]->stats.stops, 1);
+    CHECK_EQ(dom[TO]->stats->stops, 1);
     CHECK_EQ(peer(FROM, TO)->stopped, WM_STOPPED_TOLD);
     CHECK_EQ(peer(FROM, TO)->marks, 0);
     receive(0, n + 2);
@@ -208,7 +208,7 @@ static void expected(void)
         wm_req_release(recvs[i].req);
         wm_req_release(sends[i].req);
     }
-    CHECK_EQ(dom[TO]->stats.stops, 0);
+    CHECK_EQ(dom[TO]->stats->stops, 0);
     world_down();
 }
 
@@ -241,11 +241,11 @@ static void many_senders(void)
         CHECK(send_to(n, TO, TO, 200, WM_STANDARD));
         read_all();
     }
-    CHECK_EQ(dom[TO]->stats.stops, 0); /* of a process to itself */
+    CHECK_EQ(dom[TO]->stats->stops, 0); /* of a process to itself */
     send_one(n, 200);
     for (int i = 0; i < 4; i++)
         pump();
-    CHECK_EQ(dom[TO]->stats.stops, 1);
+    CHECK_EQ(dom[TO]->stats->stops, 1);
     CHECK(peer(FROM, TO)->stopped);
     for (int i = 0; i < n; i++) {
         post(i, TO, TO, 0);
@@ -444,7 +444,7 @@ static void queued(void)
         up(plain, M);
         seed = 4;
         int n = 0, first;
-        while (dom[TO]->stats.stops == 0) {
+        while (dom[TO]->stats->stops == 0) {
             CHECK(send_one(n++, 100));
             read_all();
         }
@@ -459,8 +459,8 @@ static void queued(void)
         for (int i = 0; i < 400; i++)
             pump();
         CHECK(peer(FROM, TO)->stopped);
-        CHECK_EQ(dom[FROM]->stats.rndv, 20);
-        CHECK_EQ(dom[FROM]->stats.eager, (uint64_t)first);
+        CHECK_EQ(dom[FROM]->stats->rndv, 20);
+        CHECK_EQ(dom[FROM]->stats->eager, (uint64_t)first);
         CHECK(!rt_req_done(sends[first].req));
         receive(0, n);
         world_down();
@@ -473,7 +473,7 @@ static void crossing(void)
 {
     up(plain, M);
     int n = 0;
-    while (dom[TO]->stats.stops == 0) {
+    while (dom[TO]->stats->stops == 0) {
         CHECK(send_one(n++, 100));
         read_all();
     }
@@ -482,7 +482,7 @@ static void crossing(void)
         CHECK(send_one(n++, 100));
     for (int i = 0; i < 100; i++)
         wm_progress(dom[TO]);
-    CHECK_EQ(dom[TO]->stats.stops, 1); /* notified once */
+    CHECK_EQ(dom[TO]->stats->stops, 1); /* notified once */
     for (int i = 0; i < 10; i++)       /* after the acknowledgement of marks */
         wm_progress(dom[FROM]);
     CHECK(peer(FROM, TO)->stopped);
@@ -628,8 +628,8 @@ static void traffic(struct knobs k, int64_t bound)
         used[from] = true;
         check_one(i, from);
     }
-    stops += dom[TO]->stats.stops;
-    announced += dom[FROM]->stats.rndv;
+    stops += dom[TO]->stats->stops;
+    announced += dom[FROM]->stats->rndv;
     for (int i = 0; i < MSGS && !check_failed_case; i++) {
         wm_req_release(sends[i].req);
         wm_req_release(recvs[i].req);

@@ -180,6 +180,22 @@ static void slow(void)
     }
 }
 
+/* Correct: two ranks exchange short messages, and never wait for long, while the third one waits.
+ */
+static void busy(void)
+{
+    double end = MPI_Wtime() + 3;
+    int go = 1;
+    while (rank < 2 && go) {
+        go = MPI_Wtime() < end;
+        if (rank == 0)
+            MPI_Send(&go, 1, MPI_INT, 1, 0, WORLD);
+        else
+            MPI_Recv(&go, 1, MPI_INT, 0, 0, WORLD, IGNORE);
+    }
+    MPI_Barrier(WORLD);
+}
+
 static const struct mode {
     const char *name;
     void (*run)(void);
@@ -196,7 +212,8 @@ static const struct mode {
               { "computes", computes },
               { "reads", reads },
               { "stopped", stopped },
-              { "slow", slow } };
+              { "slow", slow },
+              { "busy", busy } };
 
 int main(int argc, char **argv)
 {

@@ -227,6 +227,8 @@ def correct_programs():
     done = subprocess.run([mpirun, "-n", "3", "--set", "hang_s=1", program, "slow"], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0 and done.stderr.count("kind:") == 1, done
     assert "kind: a late rank, no deadlock is proven" in done.stderr and "rank 0" in done.stderr, done
+    done = subprocess.run([mpirun, "-n", "3", "--set", "hang_s=1", program, "busy"], capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 0 and not done.stderr, done
     done = subprocess.run([mpirun, "-n", "3", "--set", "hang_s=0", program, "slow"], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0 and not done.stderr, done
 

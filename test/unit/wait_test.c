@@ -55,7 +55,7 @@ static void task_that_goes_on_before_the_sleep(void)
     rt_unlock(&comm.dom->lock);
     CHECK(t.begun);
     CHECK_EQ(t.in, 7);
-    CHECK_EQ(comm.dom->stats.sleeps, 0);
+    CHECK_EQ(comm.dom->stats->sleeps, 0);
     wm_req_release(t.sent);
     wm_req_release(t.got);
 }
