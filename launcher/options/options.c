@@ -699,8 +699,8 @@ const struct launch_option launch_options[] = {
       set_ping },
     { "timeout", "SECONDS", 1, "End the job after this time, exit code 124.", set_timeout },
     { "hang-action", "report|stacks|abort", 1,
-      "When no rank makes progress for the setting hang_s: report who waits for whom (default); add "
-      "all stacks; end the job if it is a deadlock, exit code 124.",
+      "When no rank makes progress for the setting hang_s: report who waits for whom (default); "
+      "add all stacks; end the job if it is a deadlock, exit code 124.",
       set_hang },
     { "get-stack-traces", NULL, 0, "Print all stacks at the end of --timeout.", set_stacks },
     { "report-state-on-timeout", NULL, 0, "Accepted: --timeout always reports who waits for whom.",

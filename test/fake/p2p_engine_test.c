@@ -836,7 +836,7 @@ static void lost_peer_of_partitions(void)
     pump();
     r[1] = precv(in[1], 2, 4, 0, 1);
     r[2] = psend(out, 2, 4, 0, 1);
-    dom[0]->part_tag = WM_TAG_COMM - WM_TAG_PART - 1; /* used up: next come those after r[2] */
+    dom[0]->part.tag = WM_TAG_COMM - WM_TAG_PART - 1; /* used up: next come those after r[2] */
     r[3] = psend(out, 2, 4, 0, 1);
     CHECK_EQ(first_tag(r[3]), first_tag(r[2]) + 2);
     CHECK_EQ(wm_api_request_free(&r[3]), 0);
