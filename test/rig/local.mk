@@ -70,3 +70,10 @@ EXTRA_DIST += test/rig/files
 check-files: all
 	@TEST_BUILDDIR=$(abs_top_builddir) $(run_python) $(abs_top_srcdir)/test/rig/files $(FILES) || test $$? = 77
 .PHONY: check-files
+
+# MPI-CorrBench, code by code.  CORRBENCH=FOLDER has its sources, else they are cloned; CODES='pt2pt rma/Missing'.  77 as above.
+EXTRA_DIST += test/rig/corrbench test/rig/corrbench.known test/rig/corrbench.deadlocks
+check-corrbench: all
+	@CORRBENCH="$(CORRBENCH)" TEST_BUILDDIR=$(abs_top_builddir) $(run_python) $(abs_top_srcdir)/test/rig/corrbench $(CODES) || \
+		test $$? = 77
+.PHONY: check-corrbench

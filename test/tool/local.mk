@@ -19,6 +19,7 @@ check-all: all
 	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS) $(check_DATA)
 	@set -f; $(run_tests) $(run_beside) --all $(RUNTESTS) $(TESTS)
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-fortran-apps
+	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-corrbench
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-pmix5 RUNTESTS=--all
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-fresh
 
