@@ -472,8 +472,11 @@ static void print_stack(const struct explain_rank *r, FILE *f)
         explain_place_text(&s, stack, n, text, sizeof text);
     else
         snprintf(text, sizeof text, "%s\n", s.why);
-    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
-        fprintf(f, "  %s\n", line);
+    for (const char *line = text; *line;) {
+        int len = (int)strcspn(line, "\n");
+        fprintf(f, "  %.*s\n", len, line);
+        line += len + (line[len] != '\0');
+    }
     explain_source_close(&s);
 }
 

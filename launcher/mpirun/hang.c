@@ -14,7 +14,7 @@
 #define LOOKS 8 /* in hang_s */
 #define FIRST_LOOK_MS 250
 /* Each report comes at this many times the age of the one before; the last one is the fourth.  A
- * job that goes on after a rank was late may often have such phases, so later ones are reported
+ * job that continues after a rank was late may often have such phases, so later ones are reported
  * only if they last that much longer. */
 #define REPORT_FACTOR 4
 #define REPORTS 4
@@ -25,7 +25,7 @@ struct launch_hang {
     uint64_t movement, moved_ns; /* and when it was first seen */
     uint64_t look_at_ns, report_at_ns;
     int nreports; /* of this standstill */
-    int nlate;    /* reports of late ranks, in a job that went on */
+    int nlate;    /* reports of late ranks, in a job that continued */
 };
 
 static uint64_t limit_ns(void) { return (uint64_t)cfg.hang_s * 1000000000u; }

@@ -163,7 +163,7 @@ static void stopped(void)
     ended = 1;
 }
 
-/* Correct: a rank computes for some seconds while the others wait or poll, then all go on. */
+/* Correct: a rank computes for some seconds while the others wait or poll, then all continue. */
 static void slow(void)
 {
     MPI_Request r;
