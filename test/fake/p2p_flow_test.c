@@ -483,7 +483,7 @@ static void crossing(void)
     for (int i = 0; i < 100; i++)
         wm_progress(dom[TO]);
     CHECK_EQ(dom[TO]->stats->stops, 1); /* notified once */
-    for (int i = 0; i < 10; i++)       /* after the acknowledgement of marks */
+    for (int i = 0; i < 10; i++)        /* after the acknowledgement of marks */
         wm_progress(dom[FROM]);
     CHECK(peer(FROM, TO)->stopped);
     for (int i = 0; i < n; i++) { /* the sender sees none of it */
