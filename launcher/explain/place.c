@@ -37,7 +37,8 @@ static int fail(struct explain_source *s, int error, const char *what)
         return snprintf(s->why, sizeof s->why, "%s", what), -RT_EPERM;
     if (error == ENOENT || error == ESRCH)
         return snprintf(s->why, sizeof s->why, "process %d has ended", (int)s->pid), -RT_ENOENT;
-    snprintf(s->why, sizeof s->why, "no stack of process %d: %s", (int)s->pid, strerror(error));
+    snprintf(s->why, sizeof s->why, "process %d cannot be examined: %s", (int)s->pid,
+             strerror(error));
     return error == ENOMEM ? -RT_ENOMEM : -RT_ESYS;
 }
 
@@ -247,13 +248,14 @@ static bool is_mpi(const struct frame *f)
     return abi_kind_of_file(f->module) != ABI_NONE || starts_with(f->module, "libweft");
 }
 
-/* The C library, the dynamic loader, and what calls main(), which a static program contains. */
+/* The C library, the dynamic loader, a sanitizer's functions in front of the C library's, and what
+ * calls main(), which a static program contains. */
 static bool is_system(const struct frame *f)
 {
     return starts_with(f->module, "libc.") || starts_with(f->module, "libc-") ||
            starts_with(f->module, "libpthread") || starts_with(f->module, "ld-") ||
-           starts_with(f->module, "[vdso") || starts_with(f->function, "__libc_start_") ||
-           !strcmp(f->function, "_start");
+           starts_with(f->module, "[vdso") || strstr(f->function, "__interceptor_") ||
+           starts_with(f->function, "__libc_start_") || !strcmp(f->function, "_start");
 }
 
 static bool is_python(const struct frame *f)

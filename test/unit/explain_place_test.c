@@ -96,8 +96,11 @@ static pid_t begin(void (*does)(void))
         does();
         _exit(0);
     }
-    while (pid > 0 && !shown->ready)
+    siginfo_t ended = { 0 };
+    while (!shown->ready && waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOWAIT | WNOHANG) == 0 &&
+           !ended.si_pid)
         usleep(1000);
+    CHECK(shown->ready);
     return pid;
 }
 
@@ -114,13 +117,20 @@ static struct explain_process reading(pid_t pid, pid_t tid)
     return p;
 }
 
+/* Whether it is in that state.  A kernel may hide in which system call a process is blocked. */
+static bool is(const struct explain_process *p, enum process_state state)
+{
+    return p->state == state ||
+           (state == PROCESS_BLOCKED && p->state == PROCESS_SLEEPING && !*p->call);
+}
+
 /* A child reports shortly before it is in that state. */
 static struct explain_process reach(pid_t pid, enum process_state state)
 {
     struct explain_process p = reading(pid, 0);
-    for (int i = 0; i < 10000 && p.state != state; i++, p = reading(pid, 0))
+    for (int i = 0; i < 10000 && !is(&p, state); i++, p = reading(pid, 0))
         usleep(1000);
-    CHECK_EQ(p.state, state);
+    CHECK_MSG(is(&p, state), "state %d, call \"%s\", expected %d", p.state, p.call, state);
     return p;
 }
 
@@ -172,7 +182,7 @@ static void place_of_addresses(void)
         uint64_t address = shown->address, nowhere = 16;
         CHECK(explain_place_find(&s, &address, 1, &p));
         CHECK_STR(p.function, "user_function");
-        CHECK(strstr(p.module, "explain_place_test"));
+        CHECK_STR(p.module, strrchr(program, '/') + 1);
         CHECK(!p.python && !p.call[0]);
         check_line(&p, shown->line);
         CHECK(explain_place_find(&s, &nowhere, 1, &p) && !p.file[0]);
@@ -194,7 +204,7 @@ static void place_of_a_stack(void)
     int n = opens(&s, pid) ? walk(&s, pid, stack, 32) : 0;
     if (n) {
         CHECK(explain_place_find(&s, stack, n, &p));
-        CHECK_STR(p.function, "block");
+        CHECK_MSG(!strncmp(p.function, "block", 5), "%s", p.function); /* or a clone of it */
         explain_place_text(&s, stack, n, text, sizeof text);
         const char *user = strstr(text, " user_function");
         CHECK_MSG(user && strstr(user, " main") && text[strlen(text) - 1] == '\n', "%s", text);
@@ -216,7 +226,10 @@ static void place_in_mpi(void)
     snprintf(path, sizeof path, "%.*s/libmpi_abi.so.explain_place_test",
              (int)(strrchr(program, '/') - program), program);
     unlink(path); /* of a test that was interrupted */
-    CHECK_EQ(link(program, path), 0);
+    if (link(program, path)) {
+        printf("# left out: %s cannot be made\n", path);
+        return;
+    }
     int go[2];
     CHECK_EQ(pipe(go), 0);
     pid_t pid = fork();
@@ -226,6 +239,7 @@ static void place_in_mpi(void)
         execl(path, path, "probe", NULL);
         _exit(1);
     }
+    close(go[1]);
     CHECK(read(go[0], line, sizeof line - 1) > 0);
     uint64_t address = strtoull(line, NULL, 16);
     if (opens(&s, pid)) {
@@ -237,22 +251,21 @@ static void place_in_mpi(void)
     }
     end(pid);
     close(go[0]);
-    close(go[1]);
     unlink(path);
 }
 
 static void blocked(void)
 {
     pid_t pid = begin(user_function);
-    /* "read", or a function of the kernel where the system call is hidden, or nothing. */
-    struct explain_process before = reading(pid, 0);
-    for (int i = 0; i < 10000 && before.state == PROCESS_RUNNING; i++, before = reading(pid, 0))
+    struct explain_process before = reach(pid, PROCESS_BLOCKED);
+    /* "read", or "pipe_read" of the kernel.  At first it may wait for a page. */
+    for (int i = 0; i < 10000 && *before.call && !strstr(before.call, "read"); i++) {
         usleep(1000);
-    CHECK_MSG(before.state == PROCESS_BLOCKED ? strstr(before.call, "read") != NULL
-                                              : before.state == PROCESS_SLEEPING && !*before.call,
-              "state %d, call %s", before.state, before.call);
-    CHECK_EQ(before.nthreads, 1);
-    CHECK_EQ(before.nrunning, 0);
+        before = reading(pid, 0);
+    }
+    CHECK_MSG(is(&before, PROCESS_BLOCKED) && (!*before.call || strstr(before.call, "read")),
+              "state %d, call \"%s\"", before.state, before.call);
+    CHECK(before.nthreads >= 1); /* a sanitizer may add one */
     usleep(100000);
     struct explain_process after = reading(pid, 0);
     CHECK(explain_process_share(&before, &after) < 0.5);
@@ -286,8 +299,8 @@ static void computing(void)
 static void computing_thread(void)
 {
     pid_t pid = begin(compute_beside);
-    CHECK_EQ(reach(pid, PROCESS_BLOCKED).nthreads, 2); /* the main thread, in pthread_join() */
-    CHECK_EQ(reading(pid, 0).nrunning, 1);
+    CHECK(reach(pid, PROCESS_BLOCKED).nthreads >= 2); /* the main thread, in pthread_join() */
+    CHECK(reading(pid, 0).nrunning >= 1);
     check_computes(pid, shown->tid);
     struct watch w = watch_begin();
     uint64_t before = reading(pid, 0).cpu_ns, own = reading(pid, pid).cpu_ns;
