@@ -20,6 +20,7 @@
 #define SHARE_US 100000
 /* Places in the sources that one picture looks up: ranks at the same place are looked up once. */
 #define PLACES_MAX 48
+#define OUTSIDE_MAX 8 /* ranks outside MPI whose stacks are read for it: each may take seconds */
 #define STACK_MAX 64
 
 struct explain_pages {
@@ -50,7 +51,7 @@ struct explain_picture {
         uint64_t key;
         const char *place, *function;
     } places[PLACES_MAX];
-    int nplaces;
+    int nplaces, noutside;
 };
 
 struct explain_pages *explain_pages_new(int n)
@@ -326,6 +327,8 @@ static void look_outside(struct explain_picture *p, struct explain_rank *r, stru
 {
     struct explain_source s;
     uint64_t stack[STACK_MAX];
+    if (p->noutside++ >= OUTSIDE_MAX)
+        return;
     if (explain_source_open(&s, r->pid, EXPLAIN_DW_SO) < 0) {
         snprintf(p->lacks, sizeof p->lacks, "%s", s.why);
         return;
