@@ -12,6 +12,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/idle.h"
 #include "runtime/base/log.h"
+#include "runtime/mem/activity.h"
 #include "runtime/mem/peer.h"
 
 #include <errno.h>
@@ -245,6 +246,7 @@ static int stream_step(struct btl_shm_peer *p, struct shm_xfer *x)
         if (push_chunk(&p->tx, x, len) < 0)
             return x->pos == before ? btl_shm_blocked(p) : -RT_EAGAIN;
         x->pos += len;
+        rt_activity_moved(len);
         rt_bell_ring_at(p->tx.bell);
     }
     return 0;
@@ -265,6 +267,7 @@ static int cma_step(struct btl_shm_peer *p, struct shm_xfer *x)
                        : process_vm_writev(pid, &here, 1, &there, 1, 0);
     if (n > 0) {
         x->pos += (size_t)n;
+        rt_activity_moved((uint64_t)n);
         return x->pos == x->len ? 0 : -RT_EAGAIN;
     }
     if (n < 0 && errno == ESRCH) {

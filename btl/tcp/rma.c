@@ -15,6 +15,7 @@
 #include "runtime/base/atomic.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/mem/activity.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -196,6 +197,7 @@ static bool piece_write(struct tcp_conn *c)
     if (n <= 0)
         return false; /* progress() detects an error */
     o->pos += (uint64_t)n;
+    rt_activity_moved((uint64_t)n);
     if (o->pos == head + o->frame.len)
         piece_left(c);
     return true;
@@ -322,6 +324,7 @@ static ssize_t piece_read(struct tcp_conn *c, int *fault)
     ssize_t n = readv(c->fd, v, 2);
     if (n <= 0)
         return n;
+    rt_activity_moved((uint64_t)n);
     uint64_t data = (uint64_t)n < len ? (uint64_t)n : len;
     in->pos += data;
     if (in->pos < in->frame.len)

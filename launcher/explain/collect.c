@@ -248,7 +248,7 @@ uint64_t explain_pages_movement(const struct explain_pages *p)
         h = mix(h, p->ranks[i].read);
         if (!p->ranks[i].read)
             continue;
-        h = mix(mix(h, a->state), a->nwaits);
+        h = mix(mix(mix(h, a->state), a->nwaits), a->moved);
         uint64_t moving = a->ncounters < RT_ACTIVITY_COUNTERS ? a->ncounters : RT_ACTIVITY_COUNTERS;
         for (int k = 0; k < (int)moving; k++)
             h = mix(h, a->counters[k]);

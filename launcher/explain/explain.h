@@ -11,6 +11,8 @@
 
 #include "runtime/mem/activity.h"
 
+#define EXPLAIN_ANY_TAG (-2) /* MPI_ANY_TAG of the ABI */
+
 /* What a process does besides its published waits.  If its main thread publishes no wait, the state
  * is that of the main thread; otherwise, of a thread that runs.  A thread that spins in a published
  * wait does not count as running. */

@@ -178,10 +178,40 @@ static void communicators(struct graph *g)
     }
 }
 
+/* Whether `there` is the other half of `mine`, a message of rank `me`. */
+static bool is_half(const struct rt_wait_item *mine, int me, const struct rt_wait_item *there)
+{
+    const struct rt_wait_item *send = mine->kind == RT_WAIT_SEND ? mine : there;
+    const struct rt_wait_item *recv = mine->kind == RT_WAIT_SEND ? there : mine;
+    return send->kind == RT_WAIT_SEND &&
+           (recv->kind == RT_WAIT_RECV || recv->kind == RT_WAIT_PROBE) &&
+           (there->world == me || there->world == RT_WAIT_ANY) && send->ctx == recv->ctx &&
+           (send->tag == recv->tag || recv->tag == EXPLAIN_ANY_TAG);
+}
+
+/* A send and the receive that it matches: a long message, which is on its way. */
+static bool is_under_way(const struct graph *g, const struct graph_wait *w,
+                         const struct rt_wait_item *item)
+{
+    const struct explain_rank *peer = item->world >= 0 && item->world < g->total
+                                          ? g->at[item->world]
+                                          : NULL;
+    bool found = false;
+    for (int i = 0; peer && i < peer->nwaits; i++) {
+        const struct rt_wait_note *n = &peer->waits[i].note;
+        found = found || is_half(item, w->rank->rank, &n->item);
+        for (uint32_t k = 0; k < n->nreqs && k < RT_ACTIVITY_REQS; k++)
+            found = found || is_half(item, w->rank->rank, &n->reqs[k]);
+    }
+    return found;
+}
+
 /* Whether `item` names a process of this job. */
 static bool item_edge(struct graph *g, int from, const struct graph_wait *w,
                       const struct rt_wait_item *item)
 {
+    if (is_under_way(g, w, item))
+        return g->mode[from] != GRAPH_ANY;
     if (item->world >= 0 && item->world < g->total)
         edge(g, from, item->world);
     else if (item->world == RT_WAIT_ANY || item->kind == RT_WAIT_COLL)

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ANY_TAG (-2) /* MPI_ANY_TAG of the ABI */
-
 static struct explain_ref ref(const struct graph_wait *w)
 {
     return (struct explain_ref){ w->rank, w->wait, NULL };
@@ -27,7 +25,8 @@ static bool is_stuck(const struct graph *g, int i)
 static int misfit(const struct graph *g, const struct rt_wait_item *asked,
                   const struct rt_wait_item *here, int from)
 {
-    bool tag = asked->tag == ANY_TAG || asked->tag == here->tag, ctx = asked->ctx == here->ctx;
+    bool tag = asked->tag == EXPLAIN_ANY_TAG || asked->tag == here->tag,
+         ctx = asked->ctx == here->ctx;
     if (here->kind == RT_WAIT_COLL || here->tag < 0 || from < 0)
         return 0;
     if (asked->world == from)

@@ -13,8 +13,6 @@ enum {
     TEXT = 256
 };
 
-#define ANY_TAG (-2) /* MPI_ANY_TAG of the ABI */
-
 /* Waits that a line describes, of which `first` is one. */
 struct group {
     int first, n;
@@ -181,7 +179,7 @@ static void print_item(FILE *f, const struct rt_wait_item *item, const char *pee
     if (item->kind != RT_WAIT_RECV && item->kind != RT_WAIT_SEND && item->kind != RT_WAIT_PROBE)
         return;
     fprintf(f, " %s %s", item->kind == RT_WAIT_SEND ? "to" : "from", peer);
-    if (item->tag == ANY_TAG)
+    if (item->tag == EXPLAIN_ANY_TAG)
         fprintf(f, " any tag");
     else
         fprintf(f, " tag %d", item->tag);

@@ -19,6 +19,18 @@
 /* A writer needs less than a microsecond; it may lose its core once. */
 #define READ_ATTEMPTS 1000
 
+static uint64_t unseen;
+uint64_t *rt_activity_bytes = &unseen;
+
+void rt_activity_attach(struct rt_activity *page)
+{
+    if (page) {
+        page->rank = (uint32_t)rt_boot.rank;
+        page->pid = (uint32_t)getpid();
+    }
+    rt_activity_bytes = page ? &page->moved : &unseen;
+}
+
 static struct rt_activity *own_page(void)
 {
     return rt_node.base ? rt_node_activity(rt_node.base, &rt_node_private.at, rt_node.rank) : NULL;

@@ -9,6 +9,8 @@
 #ifndef RT_MEM_ACTIVITY_H
 #define RT_MEM_ACTIVITY_H
 
+#include "runtime/base/atomic.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -94,6 +96,7 @@ struct rt_activity {    /* a page of the node segment */
     uint64_t nwaits;    /* published waits that have ended */
     uint64_t left_ns;   /* when the last of these ended */
     char last_call[32]; /* its procedure */
+    uint64_t moved;     /* bytes of parts of long messages so far: a change is progress, too */
     uint64_t ncounters; /* a change of one of the first ones is progress */
     uint64_t counters[RT_ACTIVITY_COUNTERS]; /* of operations and bytes: mpi/p2p/stats.h */
     _Alignas(1024) struct rt_wait_note notes[RT_ACTIVITY_NOTES];
@@ -115,6 +118,13 @@ void rt_activity_end(struct rt_wait_note *n, uint64_t now_ns);
 /* Memory for RT_ACTIVITY_COUNTERS counters that other processes read; a change of one of the first
  * `nmoving` is progress.  NULL: there is no segment. */
 uint64_t *rt_activity_counters(uint64_t nmoving);
+
+/* A part of a long message has moved.  One thread at a time; approximate with more. */
+extern RT_HIDDEN uint64_t *rt_activity_bytes;
+static inline void rt_activity_moved(uint64_t nbytes)
+{
+    rt_store_relaxed(rt_activity_bytes, rt_load_relaxed(rt_activity_bytes) + nbytes);
+}
 
 /* ---- another process ---- */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See peer.h.  When btl/shm opens, it grants the peers access under Yama. */
 #include "runtime/mem/peer.h"
+#include "runtime/mem/activity.h"
 
 #include <errno.h>
 #include <sys/uio.h>
@@ -51,8 +52,10 @@ static ssize_t step(pid_t pid, const struct iovec *here, const struct iovec *the
 {
     ssize_t k = write ? process_vm_writev(pid, here, 1, there, (unsigned long)n, 0)
                       : process_vm_readv(pid, here, 1, there, (unsigned long)n, 0);
-    if (k > 0)
+    if (k > 0) {
+        rt_activity_moved((uint64_t)k);
         return k;
+    }
     return k < 0 && errno == ESRCH ? -RT_EPEER : -RT_ENOTSUP;
 }
 

@@ -454,10 +454,8 @@ int rt_node_open(size_t pair_nbytes)
     struct rt_bell *b = &rt_node.bells[rank];
     rt_bell_init();
     b->pidns = my->pidns;
-    struct rt_activity *page = rt_node_activity(base, &my->at, rank);
-    page->rank = (uint32_t)rt_boot.rank;
-    page->pid = (uint32_t)getpid();
-    rt_store_release(&b->pid, page->pid);
+    rt_activity_attach(rt_node_activity(base, &my->at, rank));
+    rt_store_release(&b->pid, (uint32_t)getpid());
     rt_store_release(&b->alive, 1u);
     if (rt_fetch_add(&node_head()->attached, 1u) + 1 == (uint32_t)size && size > 1)
         unlink(my->path);
@@ -484,6 +482,7 @@ void rt_node_close(void)
     if (rt_node.bells[rt_node.rank].alive != 2)
         rt_node_leave();
     rt_bell_fini();
+    rt_activity_attach(NULL);
     munmap(rt_node.base, rt_node.nbytes);
     if (rt_node_private.fd >= 0)
         close(rt_node_private.fd);

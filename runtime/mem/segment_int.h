@@ -70,6 +70,9 @@ static inline struct rt_activity *rt_node_activity(void *base, const struct node
     return (struct rt_activity *)((char *)base + at->activities) + r;
 }
 
+/* The page of this process; NULL: none any more. */
+void rt_activity_attach(struct rt_activity *page);
+
 /* For each granule how many of its pages have memory, counted from its start.  Belongs to the owner
  * of the block; of free granules, to the holder of the lock. */
 static inline uint8_t *node_backed(void)

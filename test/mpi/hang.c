@@ -196,6 +196,19 @@ static void busy(void)
     MPI_Barrier(WORLD);
 }
 
+/* Correct: a long message, which may take longer than the limit. */
+static void lengthy(void)
+{
+    size_t len = (size_t)1 << 30;
+    char *buf = rank < 2 ? calloc(len, 1) : NULL;
+    if (rank == 0)
+        MPI_Send_c(buf, (MPI_Count)len, MPI_BYTE, 1, 0, WORLD);
+    if (rank == 1)
+        MPI_Recv_c(buf, (MPI_Count)len, MPI_BYTE, 0, 0, WORLD, IGNORE);
+    MPI_Barrier(WORLD);
+    free(buf);
+}
+
 static const struct mode {
     const char *name;
     void (*run)(void);
@@ -213,7 +226,8 @@ static const struct mode {
               { "reads", reads },
               { "stopped", stopped },
               { "slow", slow },
-              { "busy", busy } };
+              { "busy", busy },
+              { "lengthy", lengthy } };
 
 int main(int argc, char **argv)
 {

@@ -229,6 +229,10 @@ def correct_programs():
     assert "kind: a late rank, no deadlock is proven" in done.stderr and "rank 0" in done.stderr, done
     done = subprocess.run([mpirun, "-n", "3", "--set", "hang_s=1", program, "busy"], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0 and not done.stderr, done
+    for btl in "self,shm", "self,tcp":
+        done = subprocess.run([mpirun, "-n", "3", "--set", "hang_s=1", "--set", f"btl={btl}", program, "lengthy"],
+                              capture_output=True, text=True, timeout=LIMIT)
+        assert done.returncode == 0 and "cycle" not in done.stderr and "matches nothing" not in done.stderr, done
     done = subprocess.run([mpirun, "-n", "3", "--set", "hang_s=0", program, "slow"], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0 and not done.stderr, done
 

@@ -183,6 +183,21 @@ static void recvrecv(void)
     }
 }
 
+/* A long message is on its way: its sender and its receiver wait for each other, and both will
+ * continue.  With another tag they would not. */
+static void a_long_message_is_no_cycle(void)
+{
+    for (int tag = 3; tag <= 4; tag++) {
+        begin(2, 1);
+        add(0, "MPI_Send", RT_WAIT_SEND, "hang.c:15")->item = item(RT_WAIT_SEND, 1, 3, 1 << 30);
+        add(1, "MPI_Waitall", RT_WAIT_RECV, "hang.c:16")->item = item(RT_WAIT_RECV, 0, tag,
+                                                                      1 << 30);
+        CHECK_EQ(explain_judge(&job, &verdict), 0);
+        CHECK_EQ(verdict.kind, tag == 3 ? EXPLAIN_UNKNOWN : EXPLAIN_UNMATCHED);
+        explain_verdict_fini(&verdict);
+    }
+}
+
 static void sendsend(void)
 {
     begin(3, 1);
@@ -866,6 +881,7 @@ int main(void)
     RUN(late_rank_is_not_accused);
     RUN(tags);
     RUN(recvrecv);
+    RUN(a_long_message_is_no_cycle);
     RUN(sendsend);
     RUN(missing);
     RUN(roots);
