@@ -44,6 +44,8 @@ static int prepare(struct wm_comm *c, int source, int tag)
         p->probed = true;
     if (err >= 0 && p->err && !find(c, source, tag))
         err = p->err;
+    if (err == -RT_EPEER)
+        return wm_err_gone(c, source, tag);
     return err < 0 ? wm_err_rt(err, "could not look for a message from rank %d", source)
                    : MPI_SUCCESS;
 }

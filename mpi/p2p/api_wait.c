@@ -39,6 +39,10 @@ int wm_req_error(const struct rt_req *r)
     if (r->err == -RT_EREMOTE && r->ops == &wm_recv_ops)
         return wm_err_rt(r->err, "the message from rank %d with tag %d", r->status.src,
                          r->status.tag);
+    if (r->err == -RT_EPEER && r->ops == &wm_recv_ops) {
+        const struct wm_preq *q = (const struct wm_preq *)r;
+        return wm_err_gone(q->comm, q->peer_rank, q->tag);
+    }
     return wm_err_rt(r->err, "the operation could not be completed");
 }
 

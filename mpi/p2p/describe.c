@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "mpi/p2p/describe.h"
 #include "mpi/p2p/engine.h"
+#include "runtime/base/err.h"
 #include "runtime/base/req.h"
 #include <stdio.h>
 #include <string.h>
@@ -137,4 +138,30 @@ void wm_describe_unexpected(struct wm_domain *d, struct rt_wait_note *n)
 {
     n->nunex = 0;
     wm_match_each(&d->match, add_unexpected, n);
+}
+
+struct instead {
+    uint32_t ctx;
+    int source;
+    const struct wm_unex *first;
+};
+
+static void note_instead(const struct wm_unex *u, void *arg)
+{
+    struct instead *i = arg;
+    if (!i->first && u->key.ctx == i->ctx && u->key.src == i->source)
+        i->first = u;
+}
+
+int wm_err_gone(const struct wm_comm *c, int source, int tag)
+{
+    struct instead i = { c->ctx, source, NULL };
+    char asked[32] = "", there[64] = "";
+    wm_match_each(&c->dom->match, note_instead, &i);
+    if (tag >= 0)
+        snprintf(asked, sizeof asked, " with tag %d", tag);
+    if (i.first)
+        snprintf(there, sizeof there, "; a message with tag %d from it is there", i.first->key.tag);
+    return wm_err_rt(-RT_EPEER, "no message%s from rank %d can arrive any more%s", asked, source,
+                     there);
 }

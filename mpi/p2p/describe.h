@@ -25,4 +25,8 @@ void wm_describe_add(struct rt_wait_note *n, const struct rt_req *r);
 /* Unexpected messages, those of the wait's communicator first. */
 void wm_describe_unexpected(struct wm_domain *d, struct rt_wait_note *n);
 
+/* The error of a receive or probe whose source has gone, as wm_err_rt() returns it.  Names a
+ * message that is there instead. */
+int wm_err_gone(const struct wm_comm *c, int source, int tag);
+
 #endif

@@ -97,13 +97,13 @@ static void describe(const void *of, struct rt_wait_note *n)
 {
     const struct wait *w = of;
     const struct wm_rma *r = w->r;
+    /* In a window of two processes, a wait for no target is for the other one. */
+    int peer = w->t ? w->t->rank : r->shared.pair >= 0 ? !r->comm->rank : MPI_PROC_NULL;
     bool meets = !w->t && r->barrier.req.ops && !rt_req_done(&r->barrier.req);
     if (meets)
         wm_describe_request(&r->barrier.req, n);
     else
-        wm_describe_one(
-            n, r->comm,
-            wm_describe_item(RT_WAIT_TARGET, r->comm, w->t ? w->t->rank : MPI_PROC_NULL, 0, 0));
+        wm_describe_one(n, r->comm, wm_describe_item(RT_WAIT_TARGET, r->comm, peer, 0, 0));
     snprintf(n->comm.name, sizeof n->comm.name, "%.*s", (int)sizeof n->comm.name - 1,
              r->win->name[0] ? r->win->name : "window");
     /* Only the number of completions is known, not which ones. */

@@ -99,10 +99,10 @@ struct rt_activity {    /* a page of the node segment */
     uint64_t moved;     /* bytes of parts of long messages so far: a change is progress, too */
     uint64_t ncounters; /* a change of one of the first ones is progress */
     uint64_t counters[RT_ACTIVITY_COUNTERS]; /* of operations and bytes: mpi/p2p/stats.h */
-    _Alignas(1024) struct rt_wait_note notes[RT_ACTIVITY_NOTES];
+    struct rt_wait_note notes[RT_ACTIVITY_NOTES];
 };
-_Static_assert(sizeof(struct rt_wait_note) <= 1024, "three notes and the head fit in a page");
-_Static_assert(sizeof(struct rt_activity) <= 4096, "a page");
+#define RT_ACTIVITY_NBYTES 4096u /* of the segment for each rank */
+_Static_assert(sizeof(struct rt_activity) <= RT_ACTIVITY_NBYTES, "one page");
 
 /* ---- this process ---- */
 

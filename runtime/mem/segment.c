@@ -52,7 +52,7 @@ struct node_layout rt_node_layout(size_t size, size_t pair_nbytes)
     at.pair_nbytes = page_up(pair_nbytes);
     at.bells = page_up(sizeof(struct node_head));
     at.activities = at.bells + page_up(size * sizeof(struct rt_bell));
-    at.bits = at.activities + page_up(size * sizeof(struct rt_activity));
+    at.bits = at.activities + page_up(size * RT_ACTIVITY_NBYTES);
     at.backed = at.bits + at.ngranules / 8;
     at.world = page_up(at.backed + at.ngranules);
     at.pairs = at.world + page_up(size * RT_NODE_WORLD_PER_RANK);

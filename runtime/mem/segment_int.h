@@ -67,7 +67,8 @@ static inline uint64_t *node_bits(void)
 /* The page of local rank `r` in the segment at `base`. */
 static inline struct rt_activity *rt_node_activity(void *base, const struct node_layout *at, int r)
 {
-    return (struct rt_activity *)((char *)base + at->activities) + r;
+    char *first = (char *)base + at->activities;
+    return (struct rt_activity *)(void *)(first + (size_t)r * RT_ACTIVITY_NBYTES);
 }
 
 /* The page of this process; NULL: none any more. */

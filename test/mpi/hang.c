@@ -163,6 +163,23 @@ static void stopped(void)
     ended = 1;
 }
 
+/* Ends with an error, which names the message that is there. */
+static void gone(void)
+{
+    if (rank == 0)
+        MPI_Send(&one, 1, MPI_INT, 1, 5, WORLD);
+    if (rank == 1)
+        MPI_Recv(&other, 1, MPI_INT, 0, 6, WORLD, IGNORE);
+}
+
+static void probed(void)
+{
+    if (rank == 0)
+        MPI_Send(&one, 1, MPI_INT, 1, 5, WORLD);
+    if (rank == 1)
+        MPI_Probe(0, 6, WORLD, IGNORE);
+}
+
 /* Correct: a rank computes for some seconds while the others wait or poll, then all continue. */
 static void slow(void)
 {
@@ -225,6 +242,8 @@ static const struct mode {
               { "computes", computes },
               { "reads", reads },
               { "stopped", stopped },
+              { "gone", gone },
+              { "probed", probed },
               { "slow", slow },
               { "busy", busy },
               { "lengthy", lengthy } };

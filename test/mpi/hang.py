@@ -215,6 +215,14 @@ def asked_for():
     assert job.returncode == 124 and EACH_OTHER in job.stderr and "did not end within 1 s" in job.stderr, job
 
 
+def source_that_has_gone():
+    """No hang: the error says which message is there in place of the one that cannot come any more."""
+    for mode, call in ("gone", "MPI_Recv"), ("probed", "MPI_Probe"):
+        done = subprocess.run([mpirun, "-n", "3", program, mode], capture_output=True, text=True, timeout=LIMIT)
+        assert done.returncode != 0 and "rank 1 on" in done.stderr and call in done.stderr, done
+        assert "no message with tag 6 from rank 0 can arrive any more; a message with tag 5 from it is there" in done.stderr, done
+
+
 def no_job():
     for words, code, text in ((["--job", "1"], 1, "expected the PID of mpirun or of a rank"), (["--job=x"], 2, "unknown option"),
                               (["--json", "f"], 2, "needs --job"), (["--job", "--config"], 2, "stands alone")):
@@ -239,4 +247,4 @@ def correct_programs():
 
 main([receives_in_a_cycle, sends_in_a_cycle, tag_that_matches_nothing, communicator_that_matches_nothing,
       collective_that_a_rank_misses, collectives_in_two_orders, lock_of_a_window, groups_of_a_window, several_requests,
-      several_threads, one_is_stopped, one_computes, one_is_in_a_system_call, asked_for, no_job, correct_programs])
+      several_threads, one_is_stopped, one_computes, one_is_in_a_system_call, asked_for, source_that_has_gone, no_job, correct_programs])
