@@ -16,9 +16,11 @@
 #include <stdlib.h>
 
 #define MARK_NBYTES 256
+
 /* All struct rt_gpu, also the lost ones. */
 static struct rt_list all = { &all, &all };
 uint32_t rt_gpu_era;
+
 /* The last attempt to use a context that failed.  An attempt takes long, so not every message
  * tries: a context that works again is used at most FAILED_MS milliseconds late. */
 #define FAILED_MS 500

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* GPUs, as the rest of the library sees them: classification of addresses, copies that complete
- * later, staging memory, sharing memory with other processes.  For other folders: a
- * file of runtime/gpu includes the headers that it needs.  runtime/gpu is the only code that
- * calls the CUDA driver, which is opened when a process first needs it: nothing is linked against
- * it, and MPI_Init touches no GPU.
+ * later, staging memory, sharing memory with other processes.  For other folders; the files of
+ * runtime/gpu include the headers that they need.
+ *
+ * runtime/gpu is the only code that calls the CUDA driver, which is opened when a process first
+ * needs it: nothing is linked against it, and MPI_Init touches no GPU.
  *
  * Thread rule: any thread may call rt_gpu_is_device() without a lock; everything else, unless
  * stated, is called under the domain's lock.  done() is called from rt_gpu_progress() only. */

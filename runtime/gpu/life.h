@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Start and end of the use of devices.
  *
- * MPI_Init calls rt_gpu_init() after the settings are read and before the first buffer can
- * be classified.  MPI_Finalize (the last user of the library, when no operation of the engine is
- * left and every import has been released) calls rt_gpu_fini(), also from atexit.  rt_gpu_init()
- * may follow again.  Everything except rt_gpu_is_device() runs under the domain's lock. */
+ * MPI_Init calls rt_gpu_init() after the settings are read and before the first buffer can be
+ * classified.  MPI_Finalize (the last user of the library, when no operation of the engine is left
+ * and every import has been released) calls rt_gpu_fini(), also from atexit.  rt_gpu_init() may
+ * follow again.  Everything except rt_gpu_is_device() runs under the domain's lock. */
 #ifndef RT_GPU_LIFE_H
 #define RT_GPU_LIFE_H
 
