@@ -367,9 +367,11 @@ static ALWAYS_INLINE int take_all(struct wm_domain *d, const struct array *a, MP
     return in_status(failed);
 }
 
-/* `a` is a copy, so that the caller's array may stay in registers. */
-static __attribute__((noinline)) void wait_in(struct wm_domain *d, struct array a, struct rt_req *r)
+/* The caller's array may stay in registers. */
+static __attribute__((noinline)) void wait_in(struct wm_domain *d, MPI_Request *requests, int n,
+                                              enum wm_abi abi, struct rt_req *r)
 {
+    struct array a = { requests, n, abi };
     wm_domain_wait_as(d, r, (struct wm_what){ describe_pending, &a });
 }
 
@@ -383,7 +385,7 @@ static ALWAYS_INLINE int wait_all(struct array a, MPI_Status *statuses)
     for (int i = 0; i < a.n && !err; i++) { /* all are checked before the first is taken */
         enum state st = look(get(&a, i), &r);
         if (st == PENDING)
-            wait_in(d, a, r);
+            wait_in(d, a.h, a.n, a.abi, r);
         else if (rt_unlikely(st == WRONG))
             err = wrong(i, get(&a, i));
     }
