@@ -367,12 +367,19 @@ static ALWAYS_INLINE int take_all(struct wm_domain *d, const struct array *a, MP
     return in_status(failed);
 }
 
-/* The caller's array may stay in registers. */
-static __attribute__((noinline)) void wait_in(struct wm_domain *d, MPI_Request *requests, int n,
+static __attribute__((noinline)) void wait_long(struct wm_domain *d, struct array a,
+                                                struct rt_req *r)
+{
+    wm_domain_wait_as(d, r, (struct wm_what){ describe_pending, &a });
+}
+
+/* The caller's array may stay in registers.  Most often one pass is enough. */
+static __attribute__((noinline)) void wait_in(struct wm_domain *d, MPI_Request *h, int n,
                                               enum wm_abi abi, struct rt_req *r)
 {
-    struct array a = { requests, n, abi };
-    wm_domain_wait_as(d, r, (struct wm_what){ describe_pending, &a });
+    wm_progress(d);
+    if (rt_unlikely(!rt_req_done(r)))
+        wait_long(d, (struct array){ h, n, abi }, r);
 }
 
 /* Inlined for each ABI: the loops of window benchmarks and of halo exchanges. */

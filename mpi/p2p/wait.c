@@ -325,7 +325,8 @@ void wm_domain_until(struct wm_domain *d, bool (*ready)(void *arg), void *arg, s
     wm_domain_left(d, &w);
 }
 
-void wm_domain_wait_as(struct wm_domain *d, const struct rt_req *r, struct wm_what what)
+__attribute__((noinline)) void wm_domain_wait_as(struct wm_domain *d, const struct rt_req *r,
+                                                 struct wm_what what)
 {
     struct wm_wait w = WM_WAIT_REQ(r, what);
     while (!rt_req_done(r)) {
@@ -339,7 +340,10 @@ void wm_domain_wait_as(struct wm_domain *d, const struct rt_req *r, struct wm_wh
 
 void wm_domain_wait(struct wm_domain *d, const struct rt_req *r)
 {
-    wm_domain_wait_as(d, r, (struct wm_what){ wm_describe_request, r });
+    if (!rt_req_done(r))
+        wm_progress(d); /* most often one pass is enough */
+    if (rt_unlikely(!rt_req_done(r)))
+        wm_domain_wait_as(d, r, (struct wm_what){ wm_describe_request, r });
 }
 
 /* Polls without success until the next look, and whether a poll has succeeded since the last look
