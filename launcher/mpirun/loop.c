@@ -115,6 +115,9 @@ static void read_signals(struct loop *l)
             suspend(l);
             break;
         case SIGQUIT:
+            if (l->job->head)
+                launch_report(l->job, "the ranks of this job are on several hosts: weft_info --job "
+                                      "on each host says what they wait for");
             launch_hang_explain(l->job);
             break;
         case SIGUSR1:
