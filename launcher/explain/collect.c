@@ -365,6 +365,15 @@ static enum explain_state state_of(const struct explain_process *p, char *detail
     return EXPLAIN_ENDED;
 }
 
+/* Whether the main thread is in a published wait. */
+static bool main_waits(const struct explain_rank *r)
+{
+    bool found = false;
+    for (int i = 0; i < r->nwaits; i++)
+        found = found || r->waits[i].note.tid == (uint32_t)r->pid;
+    return found;
+}
+
 /* Does not sleep itself: `before` is of a moment ago. */
 static void describe_process(struct explain_picture *p, struct explain_rank *r, struct text *t,
                              const struct explain_process *before)
@@ -373,7 +382,7 @@ static void describe_process(struct explain_picture *p, struct explain_rank *r, 
     explain_process_read(r->pid, 0, &now);
     r->state = state_of(&now, t->detail, sizeof t->detail);
     r->cpu = explain_process_share(before, &now);
-    if (r->nwaits && r->state != EXPLAIN_STOPPED && r->state != EXPLAIN_ENDED)
+    if (main_waits(r) && r->state != EXPLAIN_STOPPED && r->state != EXPLAIN_ENDED)
         r->state = EXPLAIN_IN_MPI;
     else if (r->state == EXPLAIN_RUNNING || r->state == EXPLAIN_SLEEPING ||
              r->state == EXPLAIN_BLOCKED)

@@ -59,7 +59,7 @@ static bool is_needless(void *domain)
 
 static void serve(struct wm_domain *d)
 {
-    struct wm_wait w = { .ready = is_needless, .arg = d };
+    struct wm_wait w = { .ready = is_needless, .arg = d, .internal = true };
     while (!is_needless(d)) {
         if (rt_gpu_nactive) { /* no bell rings when a GPU has finished */
             wm_progress(d);

@@ -183,6 +183,8 @@ static int publish_if_old(struct wm_domain *d, struct wm_wait *w)
     uint64_t now = rt_now_ns();
     if (w->limit_us) /* a loop of polls */
         return (int)w->limit_us;
+    if (w->internal)
+        return NET_US;
     if (!w->begin_ns)
         w->begin_ns = now;
     if (w->note ? w->nunex != d->match.nunex : !w->published && now - w->begin_ns >= RT_ACTIVITY_NS)

@@ -24,6 +24,7 @@ struct wm_wait {
     void *arg;
     struct wm_what what;
     struct rt_idle idle;
+    bool internal;              /* of a thread of the library: nothing is published */
     bool counted;               /* in domain->wait.nawake */
     uint32_t limit_us;          /* of one sleep; 0: the safety net of wait.c */
     uint64_t look_ns, every_ns; /* when to look for processes that have ended, and how often */

@@ -147,6 +147,27 @@ static void computes(void)
     MPI_Barrier(WORLD); /* computes others */
 }
 
+/* A thread of the library waits for the file's collective write meanwhile: it is no wait of the
+ * program. */
+static void computes_beside_file(void)
+{
+    volatile double x = 0;
+    MPI_File file;
+    MPI_Request write;
+    char name[] = "/tmp/weft-hang-XXXXXX";
+    int fd = rank == 1 ? mkstemp(name) : -1;
+    MPI_Bcast(name, sizeof name, MPI_CHAR, 1, WORLD);
+    MPI_File_open(WORLD, name, MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+    MPI_Barrier(WORLD);
+    if (rank == 1) {
+        close(fd);
+        unlink(name);
+        MPI_File_iwrite_at_all(file, 0, big, sizeof big, MPI_BYTE, &write);
+        step_chemistry(&x);
+    }
+    MPI_Barrier(WORLD);
+}
+
 static void reads(void)
 {
     int p[2];
@@ -240,6 +261,7 @@ static const struct mode {
               { "waitall", waitall },
               { "threads", threads },
               { "computes", computes },
+              { "computes_beside_file", computes_beside_file },
               { "reads", reads },
               { "stopped", stopped },
               { "gone", gone },

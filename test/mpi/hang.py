@@ -185,6 +185,7 @@ def outside(mode, what):
 
 def one_computes():
     outside("computes", "computing")
+    outside("computes_beside_file", "computing")
 
 
 def one_is_in_a_system_call():
