@@ -63,7 +63,7 @@ static void on_down(void *arg, struct btl_peer *bp, int err)
     wm_part_fail_peer(arg, p, err);
     struct wm_domain *d = arg;
     if (d->rma_down)
-        d->rma_down(d, p);
+        d->rma_down(d, p, leaving);
 }
 
 static int start_message(const struct wm_msg *m, bool send, struct rt_req **out)

@@ -151,10 +151,10 @@ struct wm_domain {
     int (*start_message)(const struct wm_msg *m, bool send, struct rt_req **out);
     int (*cancel_send)(struct wm_preq *q);
     /* Set by mpi/rma for its windows: a message of WM_RMA_MESSAGE has arrived; a process is
-     * lost. */
+     * lost; `left`: it was in MPI_Finalize. */
     void (*rma)(struct wm_domain *d, struct wm_peer *from, const struct btl_hdr *h,
                 const void *data, size_t len);
-    void (*rma_down)(struct wm_domain *d, struct wm_peer *p);
+    void (*rma_down)(struct wm_domain *d, struct wm_peer *p, bool left);
     bool flow_due; /* collectives have used up a peer's budget: poll before the next one */
 };
 

@@ -101,7 +101,9 @@ static void origin_gone(struct wm_rma *r, struct wm_rma_origin *o)
         wm_rma_release(r, &o->want); /* one that waits is released when it is granted */
 }
 
-static void peer_gone(struct wm_rma *r, const struct wm_peer *p)
+/* `left`: in MPI_Finalize before, so it has freed its windows: the last barrier of MPI_Win_free may
+ * still be on its way from a third process to this one. */
+static void peer_gone(struct wm_rma *r, const struct wm_peer *p, bool left)
 {
     for (int i = 0; i < WM_RMA_BUCKETS; i++) {
         for (struct wm_rma_target *t = r->targets.bucket[i]; t; t = t->next)
@@ -114,18 +116,18 @@ static void peer_gone(struct wm_rma *r, const struct wm_peer *p)
                 origin_gone(r, o);
     }
     int local = p->proc.ns == 0 ? rt_node_attached(p->proc.rank) : -1;
-    if (local >= 0 && r->shared.ctl && wm_rma_has_left(r, local))
+    if (local >= 0 ? r->shared.ctl && wm_rma_has_left(r, local) : left)
         return;
     if (!r->dead && wm_group_find(r->comm->group, p->proc) >= 0)
         r->dead = (int)p->proc.rank + 1;
 }
 
-static void peer_down(struct wm_domain *d, struct wm_peer *p)
+static void peer_down(struct wm_domain *d, struct wm_peer *p, bool left)
 {
     (void)d;
     for (int i = 0; i < CTX_BUCKETS; i++)
         for (struct wm_rma *r = by_ctx[i]; r; r = r->next)
-            peer_gone(r, p);
+            peer_gone(r, p, left);
 }
 
 /* ---- the table ---- */
@@ -143,7 +145,7 @@ void wm_rma_enlist(struct wm_rma *r)
     for (int i = 0; i < r->comm->size; i++) {
         struct wm_peer *p = wm_domain_known(r->dom, wm_group_proc(r->comm->group, i));
         if (p && p->err)
-            peer_gone(r, p);
+            peer_gone(r, p, false);
     }
 }
 
