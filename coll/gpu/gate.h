@@ -36,7 +36,7 @@ struct coll_gpu_asked {
     const struct rt_gpu *g; /* the device that did the work */
 };
 
-/* What is kept beside the ranges, and the mappings of the other ranks' ranges: mappings.c. */
+/* State that is kept beside the ranges, and the mappings of the other ranks' ranges: mappings.c. */
 struct coll_gpu_maps {
     bool far;   /* this rank does not try to map memory: coll_gpu.far */
     bool known; /* the struct was last used for the same call */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is kept from call to call: this rank's descriptor, and the mappings of the ranges in the
- * others' descriptors (ranges.h).
+/* State that is kept from call to call: this rank's descriptor, and the mappings of the ranges in
+ * the others' descriptors (ranges.h).
  *
  * Programs repeat calls.  So results are kept with the call's struct while its arguments are the
  * same: this rank's descriptor, copies of the others' descriptors, and the addresses at which their

@@ -189,7 +189,8 @@ static bool is_half(const struct rt_wait_item *mine, int me, const struct rt_wai
            (send->tag == recv->tag || recv->tag == EXPLAIN_ANY_TAG);
 }
 
-/* A send and the receive that it matches: a long message, which is on its way. */
+/* Whether `item` is one half of a long message that is being transferred: the peer waits in the
+ * matching send or receive. */
 static bool is_under_way(const struct graph *g, const struct graph_wait *w,
                          const struct rt_wait_item *item)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Control messages, and what waits for room.  Under the domain's lock. */
+/* Control messages, and the queue of messages that wait for room in the transport.  Under the
+ * domain's lock. */
 #ifndef WM_P2P_CONTROL_H
 #define WM_P2P_CONTROL_H
 
