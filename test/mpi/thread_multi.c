@@ -4,6 +4,7 @@
  * check.h is not for threads. */
 #include "test/mpi/mpitest.h"
 #include <pthread.h>
+#include <semaphore.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -188,7 +189,8 @@ static void matched_probe(void)
 
 /* One thread posts and hands its requests to another, which waits. */
 static MPI_Request handed[ROUNDS];
-static int handed_data[ROUNDS], n_handed;
+static int handed_data[ROUNDS];
+static sem_t n_handed;
 static void *wait_for_other(void *arg)
 {
     struct job *j = arg;
@@ -198,10 +200,10 @@ static void *wait_for_other(void *arg)
         if (j->id == 0) {
             j->errors += MPI_Irecv(&handed_data[i], 1, MPI_INT, left(), i, j->comm, &handed[i]) !=
                          MPI_SUCCESS;
-            __atomic_store_n(&n_handed, i + 1, __ATOMIC_RELEASE);
+            sem_post(&n_handed);
         } else if (j->id == 1) {
-            while (__atomic_load_n(&n_handed, __ATOMIC_ACQUIRE) <= i)
-                sched_yield();
+            while (sem_wait(&n_handed)) /* a signal */
+                ;
             j->errors += MPI_Wait(&handed[i], MPI_STATUS_IGNORE) != MPI_SUCCESS ||
                          handed_data[i] != i * 3;
         } else if (j->id == 2) {
@@ -213,7 +215,7 @@ static void *wait_for_other(void *arg)
 
 static void handed_requests(void)
 {
-    n_handed = 0;
+    CHECK_EQ(sem_init(&n_handed, 0, 0), 0);
     run_threads(wait_for_other, NULL);
 }
 

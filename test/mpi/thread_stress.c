@@ -6,6 +6,7 @@
  * (test/README.md). */
 #include "test/mpi/mpitest.h"
 #include <pthread.h>
+#include <semaphore.h>
 
 enum { LARGE = 40000 };
 static int rounds = 40;
@@ -305,7 +306,12 @@ static void *objects(void *arg)
 
 /* ---- requests of the user's and partitions: two threads together ---- */
 
-static MPI_Request offered[2]; /* by one thread of each pair to the other; null: none */
+/* One thread of each pair offers a request to the other, which sleeps until then: a thread that
+ * yields in a loop keeps others off the processors for seconds on Linux 6.18. */
+static struct {
+    sem_t there;
+    MPI_Request r;
+} offered[2];
 static int set_status(void *extra, MPI_Status *st)
 {
     MPI_Status_set_elements(st, MPI_BYTE, *(int *)extra);
@@ -317,16 +323,14 @@ static int no_cancel(void *extra, int complete) { return (void)extra, (void)comp
 
 static void offer(int slot, MPI_Request r)
 {
-    __atomic_store_n(&offered[slot], r, __ATOMIC_RELEASE);
+    offered[slot].r = r;
+    sem_post(&offered[slot].there);
 }
 static MPI_Request accept(int slot)
 {
-    MPI_Request r;
-
-    while ((r = __atomic_load_n(&offered[slot], __ATOMIC_ACQUIRE)) == MPI_REQUEST_NULL)
-        sched_yield();
-    __atomic_store_n(&offered[slot], MPI_REQUEST_NULL, __ATOMIC_RELEASE);
-    return r;
+    while (sem_wait(&offered[slot].there)) /* a signal */
+        ;
+    return offered[slot].r;
 }
 
 static void *greq_waiter(void *arg)
@@ -433,7 +437,8 @@ static void everything(void)
     void *back, *space = malloc(1 << 20);
     int i, n;
 
-    offered[0] = offered[1] = MPI_REQUEST_NULL;
+    for (i = 0; i < 2; i++)
+        CHECK_EQ(sem_init(&offered[i].there, 0, 0), 0);
     OK(MPI_Buffer_attach(space, 1 << 20));
     for (i = 0; i < NJOBS; i++) {
         jobs[i] = (struct job){ .id = i, .what = kinds[i].name };
