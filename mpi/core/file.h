@@ -43,6 +43,7 @@ struct wm_file {
     struct wm_onehost *onehost;   /* windows in the memory of the host; NULL: none; owned */
     struct wm_exchange *exchange; /* buffers of the first of them; NULL: none; owned */
     struct wm_numbers *numbers;   /* for agreements of the ranks; owned, kept if `dead` */
+    bool helped;                  /* a client of helper.h, which guards this */
     bool dead;                    /* a process of the file has died: collective calls fail */
     bool atomic; /* MPI_File_set_atomicity; changes only while no access is in progress */
     pthread_mutex_t

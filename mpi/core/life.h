@@ -17,9 +17,8 @@ int wm_life_enter(int required, int *provided);
 void wm_life_leave(const char *call);
 
 /* Called when the library goes to rest, before the domain does; set by mpi/stream, which may have
- * work on devices then, and by mpi/rma and mpi/io, which may have a thread.  NULL: nothing to
- * do. */
-enum wm_rest { WM_REST_STREAM, WM_REST_RMA, WM_REST_IO, WM_RESTS };
+ * work on devices then, and by helper.c, which may have a thread.  NULL: nothing to do. */
+enum wm_rest { WM_REST_STREAM, WM_REST_HELPER, WM_RESTS };
 extern void (*wm_life_at_rest[WM_RESTS])(void);
 
 /* Called inside MPI, without the domain's lock: switches locks on if they are off, because the

@@ -8,10 +8,10 @@
 #include "coll/coll.h"
 #include "mpi/api/bodies.h"
 #include "mpi/base/comm.h"
+#include "mpi/core/helper.h"
 #include "mpi/core/life.h"
 #include "mpi/base/status.h"
 #include "mpi/io/datarep.h"
-#include "mpi/io/helper.h"
 #include "mpi/io/indep.h"
 #include "mpi/io/open.h"
 #include "mpi/io/shared.h"
@@ -19,6 +19,7 @@
 #include "mpi/p2p/api_wait.h"
 #include "mpi/p2p/progress.h"
 #include "mpi/p2p/request.h"
+#include "runtime/base/log.h"
 #include <stdlib.h>
 
 static int check_mode(const struct wm_access *a)
@@ -152,7 +153,7 @@ struct io_work {
     struct rt_io_job job; /* of one rank */
     int err;
     bool together;
-    bool helped;       /* by helper.c, until it has ended */
+    bool helped;       /* by the thread of mpi/core/helper.h, until it has ended */
     struct wm_cop cop; /* if together */
 };
 
@@ -214,7 +215,7 @@ static int step_together(struct coll_task *k)
     if (!wm_cop_advance(&w->cop))
         return 0;
     if (w->helped)
-        wm_io_helper_end();
+        wm_helper_end();
     k->req.status.len = w->op.moved;
     return w->cop.err ? -RT_EIO : 1; /* req_error() has the error */
 }
@@ -251,7 +252,9 @@ static void launch_helped(struct io_req *q, bool may)
 {
     if (coll_task_advance(&q->task))
         return;
-    q->work->helped = may && wm_io_helper_begin();
+    q->work->helped = may;
+    if (may)
+        wm_helper_begin();
     wm_domain_add_task(q->work->file->comm->dom, &q->task);
 }
 
@@ -356,12 +359,26 @@ int wm_io_run_all(const struct wm_access *a, MPI_Status *status)
     return err;
 }
 
+/* Takes mutexes: before the domain's lock. */
+static bool join_helper(struct wm_file *f)
+{
+    if (!wm_life_threads())
+        return false;
+    int err = wm_helper_join(WM_CLIENT_FILE, &f->helped);
+    if (err)
+        log_info(MPI,
+                 "could not start a thread for collective access to \"%s\": %s; the ranks exchange "
+                 "data while they call MPI",
+                 f->name, strerror(err));
+    return !err;
+}
+
 /* Starts a joint operation; with an error of this rank a vote without a handle.  Returns `err`; -1:
  * no memory. */
 static int start_joint(struct wm_file *f, struct wm_type *type, struct io_work *w, bool write,
                        int err, MPI_Request *request)
 {
-    bool may = wm_life_threads(); /* takes a mutex: before the domain's lock */
+    bool may = join_helper(f);
     wm_file_lock(f);
     struct io_req *q = make_req(f, type, w);
     if (q) {

@@ -11,6 +11,7 @@
 #include "mpi/core/comm.h"
 #include "mpi/coll/alive.h"
 #include "mpi/core/errh.h"
+#include "mpi/core/helper.h"
 #include "mpi/io/cop.h"
 #include "mpi/io/file.h"
 #include "mpi/io/hints.h"
@@ -266,6 +267,7 @@ int wm_api_file_close(struct wm_file *fh)
     err = err ? err : left;
     if (err) /* the object stays: its error handler is called */
         return err;
+    wm_helper_leave(WM_CLIENT_FILE, &fh->helped);
     struct wm_comm *c = fh->comm;
     rt_lock(&c->dom->lock);
     wm_file_unref(fh);

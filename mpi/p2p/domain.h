@@ -110,6 +110,7 @@ struct wm_domain {
         struct rt_list sleepers;    /* threads that are asleep in a wait: wait.c */
         struct wm_sleeper *watcher; /* the waiting thread that sleeps on the bell; NULL: none */
         int nawake;                 /* threads in waits that are awake */
+        unsigned nwaits;            /* waits of the program that were not over at once */
     } wait;
     struct wm_choice choice;
     struct rt_list tasks;   /* collective tasks to advance (struct coll_task.link) */

@@ -282,8 +282,11 @@ static void follow(struct wm_domain *d, struct wm_wait *w)
 
 static void count(struct wm_domain *d, struct wm_wait *w)
 {
-    d->wait.nawake += !w->counted;
+    if (w->counted)
+        return;
     w->counted = true;
+    d->wait.nawake++;
+    d->wait.nwaits += !w->internal;
 }
 
 static void sleep_once(struct wm_domain *d, struct wm_wait *w)

@@ -15,12 +15,12 @@
 #include "mpi/core/commnew.h"
 #include "mpi/core/ctx.h"
 #include "mpi/core/errh.h"
+#include "mpi/core/helper.h"
 #include "mpi/core/info.h"
 #include "mpi/p2p/pack_any.h"
 #include "mpi/rma/epoch.h"
 #include "mpi/rma/flush.h"
 #include "mpi/rma/format.h"
-#include "mpi/rma/helper.h"
 #include "mpi/rma/info.h"
 #include "mpi/rma/map.h"
 #include "mpi/rma/net.h"
@@ -383,7 +383,7 @@ static void dispose(struct wm_win *w)
 {
     struct wm_comm *c = w->comm;
     struct wm_rma *r = w->rma;
-    wm_rma_helper_leave(r);
+    wm_helper_leave(WM_CLIENT_WINDOW, &r->service.helped);
     rt_lock(&c->dom->lock);
     wm_rma_delist(r);
     rma_free(r);
@@ -430,7 +430,7 @@ int wm_rma_create(struct wm_comm *comm, const struct wm_rma_plan *p, int failed,
         wm_win_destroy(w);
         return err;
     }
-    wm_rma_helper_join(w->rma);
+    wm_rma_join_helper(w->rma);
     w->base = w->rma->memory.base;
     *out = w;
     return MPI_SUCCESS;

@@ -83,8 +83,6 @@ int wm_rma_dead(const struct wm_rma *r)
     return wm_err_rt(-RT_EPEER, "process %d of the job, which is in the window", r->dead - 1);
 }
 
-unsigned wm_rma_nwaits;
-
 uint32_t wm_rma_ncompleted(const struct wm_rma *r)
 {
     uint32_t n = r->epoch.ncompleted - r->epoch.nwaited_for;
@@ -121,7 +119,6 @@ static int until(struct wm_rma *r, const struct wm_rma_target *t, bool (*cond)(v
     w.nsleeps = r->dom->stats->sleeps;
     if (cond(arg))
         return MPI_SUCCESS;
-    wm_rma_nwaits++;
     wm_domain_until(r->dom, wait_ended, &w, (struct wm_what){ describe, &w });
     if (cond(arg))
         return MPI_SUCCESS;

@@ -23,8 +23,5 @@ int wm_rma_await_ready(struct wm_rma *r, struct wm_rma_target *t);
 /* Origins that have completed their access epoch since MPI_Win_post. */
 uint32_t wm_rma_ncompleted(const struct wm_rma *r);
 int wm_rma_dead(const struct wm_rma *r); /* the error class of that, with its text */
-/* Waits so far, in any window: the helper leaves progress to a program that waits again and again.
- */
-extern unsigned wm_rma_nwaits;
 
 #endif

@@ -114,11 +114,11 @@ struct wm_rma_targets {
     struct rt_list active;                               /* not flushed */
 };
 
-/* What this process does for others: serve.c, acc_bulk.c, helper.c. */
+/* What this process does for others: serve.c, acc_bulk.c. */
 struct wm_rma_service {
     struct wm_rma_origin *bucket[WM_RMA_BUCKETS];
     bool serves;                 /* other processes may need messages to reach this one's memory */
-    bool helped;                 /* counted by helper.c */
+    bool helped;                 /* by the thread of mpi/core/helper.h */
     unsigned nserving;           /* transfers that have been started here and have not ended */
     struct rt_list folds;        /* long accumulates that may start: acc_bulk.c */
     struct wm_rma_fold *folding; /* the one whose kernel runs; NULL */

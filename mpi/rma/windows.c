@@ -6,6 +6,9 @@
  * domain's tasks, so every call that makes progress advances it; programs without such windows pay
  * nothing. */
 #include "mpi/rma/windows.h"
+#include "mpi/core/helper.h"
+#include "mpi/core/info.h"
+#include "mpi/core/life.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/malformed.h"
 #include "mpi/rma/acc_bulk.h"
@@ -18,7 +21,9 @@
 #include "mpi/rma/queue.h"
 #include "mpi/rma/serve.h"
 #include "mpi/rma/target.h"
+#include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
+#include "runtime/base/log.h"
 #include "runtime/mem/segment.h"
 #include <string.h>
 
@@ -159,4 +164,26 @@ void wm_rma_delist(struct wm_rma *r)
     *p = r->next;
     if (--nwindows == 0)
         wm_rma_scratch_free();
+}
+
+/* ---- the helper ---- */
+
+void wm_rma_join_helper(struct wm_rma *r)
+{
+    const char *no_locks = wm_info_find(r->hints, "no_locks");
+    if (r->shared.nmembers == r->comm->size || !cfg.rma_helper ||
+        (no_locks && !strcmp(no_locks, "true")))
+        return;
+    bool may = wm_life_threads();
+    int err = may ? wm_helper_join(WM_CLIENT_WINDOW, &r->service.helped) : 0;
+    if (err)
+        log_warn(MPI,
+                 "window %u: no helper thread: %s; other hosts are served while this process "
+                 "calls MPI",
+                 r->comm->ctx, strerror(err));
+    else if (!may)
+        log_info(MPI,
+                 "window %u: no helper thread, because threads of the program may be inside "
+                 "MPI without locks; other hosts are served while this process calls MPI",
+                 r->comm->ctx);
 }

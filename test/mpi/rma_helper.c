@@ -26,6 +26,25 @@ static int nthreads(void)
     return n;
 }
 
+/* The progress threads of the library in this process. */
+static int nhelpers(void)
+{
+    DIR *d = opendir("/proc/self/task");
+    struct dirent *e;
+    int n = 0;
+    while (d && (e = readdir(d))) {
+        char path[300], name[32] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", e->d_name);
+        FILE *f = fopen(path, "r");
+        if (f && fgets(name, sizeof name, f))
+            n += !strcmp(name, "weft-progress\n");
+        if (f)
+            fclose(f);
+    }
+    closedir(d);
+    return n;
+}
+
 static int nhosts(void)
 {
     MPI_Comm host;
@@ -114,6 +133,36 @@ static void idle(void)
     OK(MPI_Win_free(&win));
 }
 
+/* Windows and files share one thread. */
+static void with_a_file(void)
+{
+    MPI_Win win;
+    MPI_File f;
+    MPI_Info info;
+    MPI_Request q;
+    int64_t *mem, x = mt_rank;
+    char name[300];
+    const char *tmp = getenv("TMPDIR");
+    snprintf(name, sizeof name, "%s/rma_helper.%d", tmp ? tmp : "/tmp", mt_size);
+    OK(MPI_Win_allocate(8, 8, MPI_INFO_NULL, mt_comm, &mem, &win));
+    int serves = nhosts() > 1;
+    CHECK(nhelpers() == serves);
+    OK(MPI_Info_create(&info));
+    OK(MPI_Info_set(info, "romio_cb_write", "enable"));
+    OK(MPI_File_open(mt_comm, name, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE,
+                     info, &f));
+    OK(MPI_Info_free(&info));
+    for (int i = 0; i < 3; i++) {
+        OK(MPI_File_iwrite_at_all(f, 8 * mt_rank, &x, 1, MPI_INT64_T, &q));
+        OK(MPI_Wait(&q, MPI_STATUS_IGNORE));
+        CHECK(nhelpers() == (mt_size > 1)); /* one rank accesses its file alone */
+        if (i == 1)
+            OK(MPI_Win_free(&win));
+    }
+    OK(MPI_File_close(&f));
+    CHECK(nhelpers() == 0);
+}
+
 static void without_locks(void)
 {
     MPI_Win win;
@@ -134,6 +183,7 @@ int main(int argc, char **argv)
     MT_RUN(without_locks);
     MT_RUN(with_shared_locks);
     MT_RUN(with_exclusive_locks);
+    MT_RUN(with_a_file);
     MT_RUN(idle);
     return mt_end();
 }
