@@ -225,8 +225,8 @@ def source_that_has_gone():
 
 
 def no_job():
-    for words, code, text in ((["--job", "1"], 1, "expected the PID of mpirun or of a rank"), (["--job=x"], 2, "unknown option"),
-                              (["--json", "f"], 2, "needs --job"), (["--job", "--config"], 2, "stands alone")):
+    for words, code, text in ((["--job", str(os.getpid())], 1, "expected the PID of mpirun or of a rank"),
+                              (["--job=x"], 2, "unknown option"), (["--json", "f"], 2, "needs --job"), (["--job", "--config"], 2, "stands alone")):
         done = subprocess.run([info, *words], capture_output=True, text=True, timeout=LIMIT)
         assert done.returncode == code and text in done.stdout + done.stderr, done
 
