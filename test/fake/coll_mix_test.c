@@ -208,7 +208,7 @@ static int step(struct fake *f, int rank, const struct coll_args *a, struct coll
     return coll_task_advance(k);
 }
 
-#define LONG_BLOCK (100 << 10)
+#define LONG_BLOCK (130 << 10)
 #define PAIR_BLOCK (COLL_NODE_PAIR_MIN + 8191)
 
 /* In a gatherv of long blocks each writer copies its own block to its place, and the root none. */
