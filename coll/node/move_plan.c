@@ -48,6 +48,13 @@
 /* Shorter blocks are copied by their reader alone.  Two ranks of a mesh Xeon, us for 16 KiB by both
  * and by the reader: a scatter 1.9 and 1.3, a broadcast 1.9 and 1.5; for 32 KiB 2.6 either way. */
 #define SHARED_MIN (32 << 10)
+/* Bytes of all blocks of a scatter of more than two ranks.  The readers copy at the same time, but
+ * the kernel looks up one page of the root after the other, so the root helps; not in longer ones,
+ * whose root has huge pages.  32 cores of a mesh Xeon, us for both and for the readers alone, 4 / 8
+ * / 16 / 32 ranks: 64 KiB 12 and 18 / 22 and 39 / 52 and 93 / 152 and 211, 256 KiB 34 and 73 / 93
+ * and 167 / 242 and 187 / 518 and 204, 1 MiB 195 and 146 / 384 and 184 / 876 and 205 / 2013 and
+ * 224. */
+#define SHARED_MOST (2 << 20)
 
 struct shape {
     int rows, cols, spare; /* spare: rows for results */
@@ -164,13 +171,15 @@ static bool gives_addresses(struct coll_node *n, const struct coll_args *a)
     return large;
 }
 
-/* The reader's share of data that moves directly: 2: all, 1: half, 0: nothing.  With two ranks and
- * a core each, both copy, unless the block is short; if many writers have one reader, each writer
- * copies its own data. */
+/* The reader's share of data that moves directly: 2: all, 1: half, 0: nothing.  Writer and reader
+ * both copy, if they have a core each and the block is not short, between two ranks and in a
+ * scatter; if many writers have one reader, each writer copies its own data. */
 static int reader_share(const struct coll_node *n, enum coll_kind k, int64_t most)
 {
-    bool room = n->plan.piece >= n->team->size * (int64_t)sizeof(struct coll_move_place);
-    if (coll_is(k, COLL_IS_ROOTED) && !is_sum(k) && n->team->size == 2 && !n->crowded)
+    int size = n->team->size;
+    bool room = n->plan.piece >= size * (int64_t)sizeof(struct coll_move_place);
+    bool deals = shape_of(k, size).cols > 1 && most <= SHARED_MOST / size;
+    if (coll_is(k, COLL_IS_ROOTED) && !is_sum(k) && (size == 2 || deals) && !n->crowded)
         return most < SHARED_MIN ? 2 : 1;
     return coll_move_collects(k) && room ? 0 : 2;
 }

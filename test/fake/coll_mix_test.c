@@ -257,6 +257,57 @@ static void gatherv_is_written(void)
     fake_more = NULL;
 }
 
+/* In a scatterv the root copies half of each long block and the reader the other half; a short one
+ * its reader alone.  In the last call, which is erroneous, rank 2 expects a short block where the
+ * root sends a long one: the root does not write to the place of the call before. */
+static void scatterv_is_shared(void)
+{
+    static const struct fake_more more = { .ops = { .peer_read = counted_read,
+                                                    .peer_write = counted_write } };
+    static const int64_t lens[2][3] = { { LONG_BLOCK, 1, LONG_BLOCK },
+                                        { LONG_BLOCK, 1, 20 << 10 } },
+                         places[] = { 0, LONG_BLOCK, LONG_BLOCK + 1 };
+    static char in[2 * LONG_BLOCK + 1], out[3][LONG_BLOCK];
+    fake_more = &more;
+    struct fake *f = fake_create(3, 1, true, SHM_ROOM);
+    for (int call = 0; call < 5; call++) { /* in the first call the ranks test what they can read */
+        bool is_short = call == 3, is_wrong = call == 4;
+        const int64_t *sent = lens[is_short];
+        struct coll_task tasks[3];
+        memset(tasks, 0, sizeof tasks);
+        memset(in, 'a' + call, sizeof in);
+        memset(out, '#', sizeof out);
+        nreads = nwrites = 0;
+        for (int ended = 0, turn = 0; ended < 7 && turn < 1000; turn++) {
+            int r = turn % 3;
+            const struct coll_args a = { .kind = COLL_SCATTERV,
+                                         .root = 1,
+                                         .mem = RT_MEM_HOST,
+                                         .sbuf = in,
+                                         .rbuf = out[r],
+                                         .rcount = is_wrong && r == 2 ? lens[1][2] : sent[r],
+                                         .stype = &coll_bytes,
+                                         .rtype = &coll_bytes,
+                                         .scounts = r == 1 ? sent : NULL,
+                                         .sdispls = r == 1 ? places : NULL };
+            if (!(ended & 1 << r) && step(f, r, &a, &tasks[r]))
+                ended |= 1 << r;
+            CHECK_MSG(turn < 999, "call %d does not end", call);
+        }
+        for (int r = 0; r < 3; r++) {
+            int64_t len = is_wrong && r == 2 ? lens[1][2] : sent[r];
+            CHECK(!memcmp(out[r], in + places[r], (size_t)len));
+            CHECK(len == LONG_BLOCK || out[r][len] == '#');
+        }
+        if (call > 0)
+            CHECK_EQ(nreads, 2);
+        if (call > 0)
+            CHECK_EQ(nwrites, is_short || is_wrong ? 1 : 2);
+    }
+    CHECK_EQ(fake_destroy(f), 0);
+    fake_more = NULL;
+}
+
 /* Two ranks carry out a call, one step at a time. */
 static void run_two(struct fake *f, const struct coll_args a[2])
 {
@@ -564,6 +615,7 @@ int main(void)
     RUN(crowded_on_a_node);
     RUN(crowded_pieces_are_long);
     RUN(gatherv_is_written);
+    RUN(scatterv_is_shared);
     RUN(writers_stay_within_the_room);
     RUN(two_ranks_go_one_way);
     RUN(readers_decide);
