@@ -49,7 +49,8 @@ both_sources = $(abi_sources) launcher/job.h launcher/job.c \
 
 # Why a job makes no progress.
 explain_sources = launcher/explain/explain.h launcher/explain/wait.c launcher/explain/graph.h launcher/explain/graph.c \
-	launcher/explain/judge.c launcher/explain/print.c launcher/explain/json.c
+	launcher/explain/edges.h launcher/explain/edges.c launcher/explain/judge.c launcher/explain/print.h launcher/explain/print.c \
+	launcher/explain/phrases.c launcher/explain/kinds.c launcher/explain/json.c
 collect_sources = $(explain_sources) $(stack_sources) launcher/explain/collect.h launcher/explain/collect.c
 
 # The compiler wrapper: one script; its names are links to it.
