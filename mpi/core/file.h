@@ -44,6 +44,9 @@ struct wm_file {
     struct wm_exchange *exchange; /* buffers of the first of them; NULL: none; owned */
     struct wm_numbers *numbers;   /* for agreements of the ranks; owned, kept if `dead` */
     bool helped;                  /* a client of helper.h, which guards this */
+    uint32_t ncalls;              /* collective calls of this rank so far: mpi/io/calls.h */
+    uint8_t call, call_before;    /* the last one, and the one before it */
+    bool apart;                   /* ranks were in different ones: collective calls fail */
     bool dead;                    /* a process of the file has died: collective calls fail */
     bool atomic; /* MPI_File_set_atomicity; changes only while no access is in progress */
     pthread_mutex_t

@@ -5,6 +5,7 @@
 #include "mpi/base/comm.h"
 #include "mpi/coll/alive.h"
 #include "mpi/coll/call.h"
+#include "mpi/io/calls.h"
 #include "mpi/p2p/describe.h"
 #include "mpi/p2p/pack_any.h"
 
@@ -20,11 +21,11 @@ bool wm_cop_fail(struct wm_cop *c, enum wm_cop_why why, int rt)
     return c->err;
 }
 
-bool wm_cop_agreed(struct wm_cop *c)
+bool wm_cop_agreed(struct wm_cop *c, int err)
 {
-    if (c->v[0] && !c->err) {
+    if (err && !c->err) {
         c->why = WM_COP_PEER;
-        c->err = (int)c->v[0];
+        c->err = err;
     }
     return c->err;
 }
@@ -44,6 +45,8 @@ int wm_cop_error(const struct wm_cop *c)
     case WM_COP_WINDOW:
         return wm_err_rt(c->rt, "could not %s bytes %lld to %lld of file %s", verb,
                          (long long)c->from, (long long)c->to - 1, name);
+    case WM_COP_CALLS:
+        return wm_file_calls_error(c->file, c->id, c->v);
     case WM_COP_ALONE:
         return wm_iop_error(c->op, c->rt);
     default:
@@ -160,9 +163,12 @@ void wm_cop_work(struct wm_cop *c, int (*work)(struct wm_cop *c), enum wm_cop_wh
 void wm_cop_init(struct wm_cop *c, struct wm_file *f, struct wm_iop *op, bool write, int err)
 {
     struct wm_cop **end = &f->cops;
-    *c = (struct wm_cop){
-        .file = f, .op = op, .write = write, .why = err ? WM_COP_OWN : WM_COP_FINE, .err = err
-    };
+    *c = (struct wm_cop){ .file = f,
+                          .op = op,
+                          .write = write,
+                          .why = err ? WM_COP_OWN : WM_COP_FINE,
+                          .err = err,
+                          .id = wm_file_call_id(f) };
     while (*end)
         end = &(*end)->after;
     *end = c;

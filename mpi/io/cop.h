@@ -20,13 +20,15 @@ enum wm_cop_why {
     WM_COP_MESSAGES, /* a collective call */
     WM_COP_COPY,     /* from or to the user's memory */
     WM_COP_WINDOW,   /* an aggregator's access to [from, to) of the file */
-    WM_COP_ALONE     /* the access of this rank by itself */
+    WM_COP_ALONE,    /* the access of this rank by itself */
+    WM_COP_CALLS     /* the ranks are in different calls */
 };
 
 struct wm_cop {
     struct wm_file *file;
     struct wm_iop *op; /* NULL: this rank has refused its arguments and only votes */
     bool write, blocking;
+    int64_t id;           /* of its call: calls.h */
     struct wm_cop *after; /* in the file's queue */
     struct wm_alive alive;
     void (*next)(struct wm_cop *c); /* NULL: ended */
@@ -66,10 +68,10 @@ void wm_cop_agree(struct wm_cop *c, void (*next)(struct wm_cop *c));
 /* Runs work(c), which returns 0 or -RT_E...: in a job thread, or if the caller has nothing else to
  * do, here.  `why`: of its error. */
 void wm_cop_work(struct wm_cop *c, int (*work)(struct wm_cop *c), enum wm_cop_why why, bool here);
-/* Keeps the first error: a code of -RT_E..., or an error class in c->v[0] that the ranks agreed
- * on.  True: there is an error. */
+/* Keeps the first error: a code of -RT_E..., or an error class that the ranks agreed on.  True:
+ * there is an error. */
 bool wm_cop_fail(struct wm_cop *c, enum wm_cop_why why, int rt);
-bool wm_cop_agreed(struct wm_cop *c);
+bool wm_cop_agreed(struct wm_cop *c, int err);
 /* The last step; waits for the job. */
 void wm_cop_end(struct wm_cop *c);
 

@@ -6,9 +6,11 @@
 #include "mpi/coll/alive.h"
 #include "mpi/core/comm.h"
 #include "mpi/core/group.h"
+#include "mpi/io/calls.h"
 #include "mpi/op/op.h"
 #include "mpi/p2p/domain.h"
 #include "runtime/base/err.h"
+#include <string.h>
 
 void wm_file_lock(struct wm_file *f) { rt_lock(&f->comm->dom->lock); }
 void wm_file_unlock(struct wm_file *f) { rt_unlock(&f->comm->dom->lock); }
@@ -19,6 +21,8 @@ int wm_file_err(const struct wm_file *f, int rt_err, const char *what)
 }
 
 /* ---- agreement ---- */
+
+_Static_assert(WM_FILE_NUMBERS == WM_ALIVE_NUMBERS, "wm_alive_numbers() takes them");
 
 void wm_file_lose(struct wm_file *f)
 {
@@ -60,12 +64,23 @@ int wm_file_numbers(struct wm_file *f, struct coll_args *a, int64_t *v, int n)
                   : MPI_SUCCESS;
 }
 
+/* An opening, in which no rank can be in another call, needs all numbers for itself. */
 int wm_file_max(struct wm_file *f, int64_t *v, int n)
 {
     struct coll_args a = { .kind = COLL_ALLREDUCE,
                            .sbuf = COLL_IN_PLACE,
                            .op = &wm_op_get(MPI_MAX)->op };
-    return wm_file_numbers(f, &a, v, n);
+    int64_t id = wm_file_call_id(f), all[WM_FILE_NUMBERS] = { id, -id };
+    int err = wm_file_together(f);
+    if (err || WM_FILE_IDS + n > WM_FILE_NUMBERS)
+        return err ? err : wm_file_numbers(f, &a, v, n);
+    memcpy(all + WM_FILE_IDS, v, (size_t)n * sizeof *v);
+    err = wm_file_numbers(f, &a, all, WM_FILE_NUMBERS);
+    if (!err && wm_file_calls_differ(all))
+        err = wm_file_calls_error(f, id, all);
+    if (!err)
+        memcpy(v, all + WM_FILE_IDS, (size_t)n * sizeof *v);
+    return err;
 }
 
 int wm_file_same_max(struct wm_file *f, int err, int64_t value, const char *what, int64_t *more,

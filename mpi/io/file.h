@@ -14,12 +14,13 @@ void wm_file_unlock(struct wm_file *f);
 void wm_file_lose(struct wm_file *f);
 /* The error of an engine function, with the file's name: "could not write to FILE: ...". */
 int wm_file_err(const struct wm_file *f, int rt_err, const char *what);
-/* A blocking collective on the file's communicator whose only buffer is v[n], after the operations
- * in progress.  MPI_SUCCESS, or the error.  After MPI_ERR_PROC_ABORTED, a process of the file has
- * died: f->dead is set, and later calls fail at once. */
+/* A blocking collective on the file's communicator whose only buffer is v[n], n <=
+ * WM_ALIVE_NUMBERS, after the operations in progress.  MPI_SUCCESS, or the error.  After
+ * MPI_ERR_PROC_ABORTED, a process of the file has died: f->dead is set, and later calls fail at
+ * once. */
 int wm_file_numbers(struct wm_file *f, struct coll_args *a, int64_t *v, int n);
 /* Replaces each of n numbers by the largest that a rank of the file passes; blocking.  MPI_SUCCESS,
- * or the error of the messages. */
+ * the error of the messages, or MPI_ERR_NOT_SAME on all ranks if they are in different calls. */
 int wm_file_max(struct wm_file *f, int64_t *v, int n);
 /* The largest of the errors that the ranks pass, on all ranks; blocking.  `err`: 0, or the MPI
  * error class of this rank.  Returns the class, with a text if this rank has none. */

@@ -2,6 +2,7 @@
 /* MPI_File_get_info and MPI_File_set_info.  The fields of the hints: under the file's lock. */
 #include "mpi/api/bodies.h"
 #include "mpi/base/comm.h"
+#include "mpi/io/calls.h"
 #include "mpi/io/file.h"
 #include "mpi/io/hints.h"
 #include "mpi/io/plan.h"
@@ -62,6 +63,7 @@ int wm_api_file_get_info(struct wm_file *fh, struct wm_info **info_used)
 
 int wm_api_file_set_info(struct wm_file *fh, struct wm_info *info)
 {
+    wm_file_enter(fh, WM_FILE_SET_INFO);
     wm_file_lock(fh);
     int64_t check = wm_hints_check(fh->hints, info);
     wm_file_unlock(fh);

@@ -21,6 +21,7 @@
 #include "mpi/io/onehost.h"
 #include "mpi/base/comm.h"
 #include "mpi/coll/team.h"
+#include "mpi/io/calls.h"
 #include "mpi/io/hints.h"
 #include "mpi/io/window.h"
 #include "mpi/p2p/device.h"
@@ -110,6 +111,10 @@ int64_t wm_onehost_offer(const struct wm_cop *c)
     size_t off = rt_node_try_alloc((size_t)nbytes, true);
     if (off == SIZE_MAX)
         return 0;
+    if (off % WM_ONEHOST_UNIT || off / WM_ONEHOST_UNIT > WM_FILE_FREE_MASK) {
+        rt_node_free(off, (size_t)nbytes);
+        return 0;
+    }
     struct block *b = rt_node_at(off);
     *b = (struct block){ .cap = cap, .nbytes = nbytes, .users = f->comm->size };
     return (int64_t)off;
@@ -213,7 +218,7 @@ static void copy(struct wm_cop *c)
 
 static void ended(struct wm_cop *c)
 {
-    bool failed = wm_cop_agreed(c);
+    bool failed = wm_cop_agreed(c, (int)c->v[0]);
     c->file->onehost->stale = failed && c->write;
     if (c->op)
         c->op->moved = failed ? 0 : c->file->onehost->end;

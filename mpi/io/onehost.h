@@ -5,6 +5,8 @@
 
 #include "mpi/io/cop.h"
 
+#define WM_ONEHOST_UNIT 4096 /* divides the offsets of blocks */
+
 /* Makes f->onehost, empty, when the file is opened.  0 or -RT_ENOMEM. */
 int wm_onehost_open(struct wm_file *f);
 /* What this rank passes for the plan: rank 0, the offset of a block with room for the windows of

@@ -11,6 +11,7 @@
 #include "mpi/core/helper.h"
 #include "mpi/core/life.h"
 #include "mpi/base/status.h"
+#include "mpi/io/calls.h"
 #include "mpi/io/datarep.h"
 #include "mpi/io/indep.h"
 #include "mpi/io/open.h"
@@ -327,6 +328,8 @@ static int run_joint(struct wm_file *f, struct wm_iop *op, bool write, int err)
     return err;
 }
 
+static int refuse(struct wm_file *f, unsigned flags, int err);
+
 /* MPI-5.0 section 14.4.5.  The other ranks may have ended their split access, and are not kept
  * waiting. */
 static int check_split(const struct wm_access *a, unsigned later)
@@ -335,17 +338,26 @@ static int check_split(const struct wm_access *a, unsigned later)
                      (a->where == WM_ORDERED ? WM_REFUSE_ORDERED : 0);
     if (!a->file->split.request)
         return MPI_SUCCESS;
-    return wm_io_refuse(a->file, flags,
-                        wm_err(MPI_ERR_IO,
-                               "a split collective access of file %s has not been "
-                               "ended; end it before the next collective access",
-                               a->file->name));
+    return refuse(a->file, flags,
+                  wm_err(MPI_ERR_IO,
+                         "a split collective access of file %s has not been "
+                         "ended; end it before the next collective access",
+                         a->file->name));
+}
+
+/* Counts a collective access.  An error if the ranks have lost each other before. */
+static int enter(const struct wm_access *a, enum wm_file_form form)
+{
+    wm_file_enter_access(a->file, a->write, a->where, form);
+    return wm_file_together(a->file);
 }
 
 int wm_io_run_all(const struct wm_access *a, MPI_Status *status)
 {
     struct wm_iop op;
-    int err = check_split(a, 0);
+    int err = enter(a, WM_FILE_WHOLE);
+    if (!err)
+        err = check_split(a, 0);
     if (err)
         return err;
     if (!is_joint(a->file, a->write, false))
@@ -406,9 +418,11 @@ static int vote(struct wm_file *f, bool write, int err)
     return run_joint(f, NULL, write, err);
 }
 
-int wm_io_start_all(const struct wm_access *a, MPI_Request *request)
+static int start_all(const struct wm_access *a, enum wm_file_form form, MPI_Request *request)
 {
-    int err = check_split(a, WM_REFUSE_LATER);
+    int err = enter(a, form);
+    if (!err)
+        err = check_split(a, WM_REFUSE_LATER);
     if (err)
         return err;
     if (!is_joint(a->file, a->write, true))
@@ -425,12 +439,17 @@ int wm_io_start_all(const struct wm_access *a, MPI_Request *request)
     return vote(a->file, a->write, err);
 }
 
+int wm_io_start_all(const struct wm_access *a, MPI_Request *request)
+{
+    return start_all(a, WM_FILE_LATER, request);
+}
+
 /* ---- in two halves (MPI-5.0 section 14.4.5): a file has at most one such access ---- */
 
 int wm_io_begin(const struct wm_access *a)
 {
     MPI_Request r;
-    int err = wm_io_start_all(a, &r);
+    int err = start_all(a, WM_FILE_BEGIN, &r);
     if (!err)
         a->file->split = (struct wm_split){ r, a->buf, (int)a->where, a->write };
     return err;
@@ -453,15 +472,24 @@ int wm_io_end(const struct wm_access *a, MPI_Status *status)
 
 /* ---- refused arguments ---- */
 
-int wm_io_refuse(struct wm_file *f, unsigned flags, int err)
+static int refuse(struct wm_file *f, unsigned flags, int err)
 {
     bool write = flags & WM_REFUSE_WRITE;
     int64_t at;
-    if (!f)
-        return err;
     if (flags & WM_REFUSE_ORDERED)
         wm_shared_ordered(f, 0, &at);
     if (!is_joint(f, write, flags & WM_REFUSE_LATER))
         return err;
     return flags & WM_REFUSE_LATER ? vote(f, write, err) : run_joint(f, NULL, write, err);
+}
+
+/* Whether the access was to be at an offset is not known here. */
+int wm_io_refuse(struct wm_file *f, unsigned flags, int err)
+{
+    if (!f || f->apart)
+        return err;
+    wm_file_enter_access(f, flags & WM_REFUSE_WRITE,
+                         flags & WM_REFUSE_ORDERED ? WM_ORDERED : WM_OWN,
+                         flags & WM_REFUSE_LATER ? WM_FILE_LATER : WM_FILE_WHOLE);
+    return refuse(f, flags, err);
 }

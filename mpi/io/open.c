@@ -4,6 +4,7 @@
  * any rank, and a checksum of the access modes.  Then all others open the file, and all agree on
  * the result.  A file that may be new is created by rank 0 between the two, which takes a third
  * agreement. */
+#include "mpi/io/calls.h"
 #include "mpi/io/open.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/commnew.h"
@@ -255,6 +256,7 @@ static int close_fd(struct wm_file *f)
  * or open the file anew and truncate it, which must not cut short what another rank is reading. */
 int wm_api_file_close(struct wm_file *fh)
 {
+    wm_file_enter(fh, WM_FILE_CLOSE);
     int err = close_fd(fh);
     err = wm_file_agree(fh, err); /* all have closed it */
     if (fh->amode & MPI_MODE_DELETE_ON_CLOSE) {
@@ -263,7 +265,7 @@ int wm_api_file_close(struct wm_file *fh)
             err = wm_file_err(fh, gone, "could not delete");
         err = wm_file_agree(fh, err);
     }
-    int left = fh->dead ? MPI_SUCCESS : wm_shared_close(fh); /* waits for the others */
+    int left = fh->dead || fh->apart ? MPI_SUCCESS : wm_shared_close(fh); /* waits for the others */
     err = err ? err : left;
     if (err) /* the object stays: its error handler is called */
         return err;

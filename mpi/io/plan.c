@@ -184,22 +184,30 @@ static int64_t unit_of(const struct wm_iop *op)
     return lowest(UNIT_MOST | v->disp | op->pos | op->nbytes | pieces);
 }
 
+/* Values of WM_PLAN_STATE: below MIXED a binary logarithm, above it MIXED and an error class. */
+#define MIXED 16
+
+int wm_plan_err(const int64_t *v)
+{
+    return v[WM_PLAN_STATE] > MIXED ? (int)v[WM_PLAN_STATE] - MIXED : 0;
+}
+
 void wm_plan_numbers(const struct wm_iop *op, int err, int64_t *v)
 {
     int64_t from, to;
     for (int i = 0; i < WM_PLAN_VALUES; i++)
         v[i] = 0;
-    v[WM_PLAN_ERR] = err;
+    v[WM_PLAN_STATE] = err ? MIXED + err : 0;
     v[WM_PLAN_LOW] = -INT64_MAX;
-    v[WM_PLAN_UNIT] = -UNIT_MOST;
     if (err || !op || !op->nbytes)
         return;
     wm_view_hull(op->view, op->pos, op->nbytes, &from, &to);
     v[WM_PLAN_LOW] = -from;
     v[WM_PLAN_HIGH] = to;
     v[WM_PLAN_MOST] = op->nbytes;
-    v[WM_PLAN_MIXED] = !op->view->facts.ordered;
-    v[WM_PLAN_UNIT] = -unit_of(op);
+    v[WM_PLAN_STATE] = op->view->facts.ordered
+                           ? __builtin_ctzll((uint64_t)(UNIT_MOST / unit_of(op)))
+                           : MIXED;
 }
 
 void wm_plan_make(const struct wm_file *f, bool write, const int64_t *v, struct wm_plan *p)
@@ -209,8 +217,8 @@ void wm_plan_make(const struct wm_file *f, bool write, const int64_t *v, struct 
     p->low = -v[WM_PLAN_LOW];
     p->high = v[WM_PLAN_HIGH];
     p->rounds = 0;
-    p->unit = -v[WM_PLAN_UNIT];
-    p->exchange = !v[WM_PLAN_MIXED];
+    p->exchange = v[WM_PLAN_STATE] < MIXED;
+    p->unit = p->exchange ? UNIT_MOST >> v[WM_PLAN_STATE] : 0;
     p->dense = false;
     if (!p->exchange || p->low >= p->high)
         return;

@@ -24,18 +24,20 @@ struct wm_plan {
 bool wm_plan_wanted(const struct wm_file *f, bool write, bool later);
 /* How the ranks divide a collective access, for weft_info. */
 const char *wm_plan_summary(void);
-/* Numbers whose largest of all ranks make the plan. */
+/* Numbers whose largest of all ranks make the plan.  ID: calls.h, with the offer of onehost.c.
+ * STATE: an error, else mixed offsets, else how much smaller the unit is than the largest one. */
 enum {
-    WM_PLAN_ERR,
+    WM_PLAN_ID,
+    WM_PLAN_NOT_ID,
+    WM_PLAN_STATE,
     WM_PLAN_LOW,
     WM_PLAN_HIGH,
     WM_PLAN_MOST,
-    WM_PLAN_MIXED,
-    WM_PLAN_UNIT,
-    WM_PLAN_ROOM, /* onehost.c */
     WM_PLAN_VALUES
 };
-/* This rank's numbers.  `op` NULL or an error: no access. */
+/* The error class of any rank; 0: none. */
+int wm_plan_err(const int64_t *v);
+/* This rank's numbers, without ids.  `op` NULL or an error: no access. */
 void wm_plan_numbers(const struct wm_iop *op, int err, int64_t *v);
 /* The plan that all ranks come to.  p->agg has been set. */
 void wm_plan_make(const struct wm_file *f, bool write, const int64_t *v, struct wm_plan *p);

@@ -4,6 +4,7 @@
 #include "coll/start/team.h"
 #include "mpi/api/bodies.h"
 #include "mpi/base/comm.h"
+#include "mpi/io/calls.h"
 #include "mpi/io/file.h"
 
 static int check_size(const struct wm_file *f, MPI_Offset size)
@@ -31,11 +32,13 @@ static int change(struct wm_file *f, MPI_Offset size, int (*how)(int fd, int64_t
 
 int wm_api_file_set_size(struct wm_file *fh, MPI_Offset size)
 {
+    wm_file_enter(fh, WM_FILE_SET_SIZE);
     return change(fh, size, rt_io_truncate, "could not set the size of");
 }
 
 int wm_api_file_preallocate(struct wm_file *fh, MPI_Offset size)
 {
+    wm_file_enter(fh, WM_FILE_PREALLOCATE);
     return change(fh, size, rt_io_preallocate, "could not preallocate");
 }
 
@@ -51,6 +54,7 @@ int wm_api_file_get_size(struct wm_file *fh, MPI_Offset *size)
 /* A host has one cache of the file: one rank writes it back once all have written to it. */
 int wm_api_file_sync(struct wm_file *fh)
 {
+    wm_file_enter(fh, WM_FILE_SYNC);
     int err = wm_file_agree(fh, MPI_SUCCESS);
     if (err)
         return err;
@@ -60,6 +64,7 @@ int wm_api_file_sync(struct wm_file *fh)
 
 int wm_api_file_set_atomicity(struct wm_file *fh, int flag)
 {
+    wm_file_enter(fh, WM_FILE_SET_ATOMICITY);
     int rc = flag ? rt_io_can_lock(fh->fd, !(fh->amode & MPI_MODE_RDONLY)) : 0, err = MPI_SUCCESS;
     if (rc < 0)
         err = wm_err_rt(rc,

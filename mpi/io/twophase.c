@@ -15,6 +15,7 @@
 #include "mpi/io/twophase.h"
 #include "mpi/base/comm.h"
 #include "mpi/coll/call.h"
+#include "mpi/io/calls.h"
 #include "mpi/io/hints.h"
 #include "mpi/io/indep.h"
 #include "mpi/io/onehost.h"
@@ -80,7 +81,7 @@ static struct turn *turn_of(const struct wm_cop *c)
 /* Ends with the error of any rank, or having moved all that there is. */
 static void ended(struct wm_cop *c)
 {
-    bool failed = wm_cop_agreed(c);
+    bool failed = wm_cop_agreed(c, (int)c->v[0]);
     if (c->op)
         c->op->moved = failed ? 0 : c->file->exchange->end;
     wm_cop_end(c);
@@ -191,7 +192,7 @@ static void swapped(struct wm_cop *c);
 
 static void agreed(struct wm_cop *c)
 {
-    if (wm_cop_agreed(c))
+    if (wm_cop_agreed(c, (int)c->v[0]))
         wm_cop_end(c);
     else
         swap(c, swapped);
@@ -350,13 +351,23 @@ static void swapped(struct wm_cop *c)
 /* Job: the access of this rank alone. */
 static int alone(struct wm_cop *c) { return wm_indep_run(c->op); }
 
+_Static_assert(WM_PLAN_ID == (int)WM_FILE_ID && WM_PLAN_NOT_ID == (int)WM_FILE_NOT_ID &&
+                   WM_PLAN_VALUES == (int)WM_FILE_NUMBERS,
+               "a call without a plan has as many numbers");
+
 static void planned(struct wm_cop *c)
 {
     struct wm_exchange *x = c->file->exchange;
-    int64_t offer = c->v[WM_PLAN_ROOM];
+    int64_t offer = (c->v[WM_PLAN_ID] >> WM_FILE_FREE_SHIFT & WM_FILE_FREE_MASK) * WM_ONEHOST_UNIT;
+    if (wm_file_calls_differ(c->v)) {
+        c->why = WM_COP_CALLS;
+        c->err = MPI_ERR_NOT_SAME;
+        wm_cop_end(c);
+        return;
+    }
     if (offer)
         wm_onehost_take(c->file, offer);
-    if (wm_cop_agreed(c)) {
+    if (wm_cop_agreed(c, wm_plan_err(c->v))) {
         wm_cop_end(c);
         return;
     }
@@ -415,7 +426,9 @@ static void begin(struct wm_cop *c)
 {
     wm_cop_fail(c, WM_COP_MEMORY, open_exchange(c));
     wm_plan_numbers(c->op, c->err, c->v);
-    c->v[WM_PLAN_ROOM] = c->err ? 0 : wm_onehost_offer(c);
+    int64_t offer = c->err ? 0 : wm_onehost_offer(c) / WM_ONEHOST_UNIT;
+    c->v[WM_PLAN_ID] = c->id | offer << WM_FILE_FREE_SHIFT;
+    c->v[WM_PLAN_NOT_ID] = -c->id;
     c->next = planned;
     wm_cop_max(c, WM_PLAN_VALUES);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Views, and the calls that move within them.  Bodies take the file's lock. */
+#include "mpi/io/calls.h"
 #include "mpi/io/view.h"
 #include "mpi/api/bodies.h"
 #include "mpi/base/comm.h"
@@ -161,6 +162,7 @@ int wm_api_file_set_view(struct wm_file *fh, MPI_Offset disp, struct wm_type *et
                          struct wm_type *filetype, const char *datarep, struct wm_info *info)
 {
     struct wm_view *v = NULL;
+    wm_file_enter(fh, WM_FILE_SET_VIEW);
     int err = check_disp(fh, disp);
     if (!err)
         err = check_types(etype, filetype);
@@ -326,6 +328,7 @@ int wm_api_file_get_position_shared(struct wm_file *fh, MPI_Offset *offset)
 
 int wm_api_file_seek_shared(struct wm_file *fh, MPI_Offset offset, int whence)
 {
+    wm_file_enter(fh, WM_FILE_SEEK_SHARED);
     int64_t from = 0, to = 0;
     int err = MPI_SUCCESS;
     if (fh->amode & MPI_MODE_SEQUENTIAL)
