@@ -59,6 +59,19 @@ static void compare(struct graph *g, const struct graph_wait *a, const struct gr
     }
 }
 
+/* All ranks of the communicator have entered this collective, in which none can stay behind the
+ * others, and some of them have left it for the next one long ago. */
+static void compare_numbers(struct graph *g, const struct graph_wait *low,
+                            const struct graph_wait *high)
+{
+    const struct rt_wait_note *m = &low->wait->note, *n = &high->wait->note;
+    if (g->behind.rank || m->number == n->number || !explain_coll_meets(m) ||
+        strcmp(m->what, n->what) || !explain_is_old(low->rank, m) || !explain_is_old(high->rank, n))
+        return;
+    g->behind = (struct explain_ref){ low->rank, low->wait, NULL };
+    g->ahead = (struct explain_ref){ high->rank, high->wait, NULL };
+}
+
 /* The collective waits w[0] to w[n - 1] of a communicator.  Those with the lowest number wait for
  * the ranks that are not among them, those with the next one for these and for the lowest, and so
  * on.  Each set exists twice: collectives that a rank may leave early wait for any of its ranks,
@@ -72,6 +85,8 @@ static void collectives(struct graph *g, struct graph_wait *w, int n, int mark)
         g->mark[w[i].rank->rank] = mark;
     }
     bool empty = present >= c->size || !members(g, c, mark, set, 2);
+    if (present >= c->size)
+        compare_numbers(g, &w[0], &w[n - 1]);
     for (int i = 0, end; i < n; i = end) {
         for (end = i; end < n && w[end].wait->note.number == w[i].wait->note.number; end++) {
             w[end].before = empty ? -1 : set[!explain_coll_meets(&w[end].wait->note)];
@@ -91,7 +106,7 @@ static void collectives(struct graph *g, struct graph_wait *w, int n, int mark)
 
 static bool names_any(const struct rt_wait_note *n)
 {
-    bool any = n->item.world == RT_WAIT_ANY;
+    bool any = n->item.world == RT_WAIT_ANY || explain_is_lock(n);
     for (uint32_t i = 0; i < n->nreqs && i < RT_ACTIVITY_REQS; i++)
         any |= n->reqs[i].world == RT_WAIT_ANY || n->reqs[i].kind == RT_WAIT_COLL;
     return any;
@@ -126,7 +141,8 @@ static bool is_half(const struct rt_wait_item *mine, int me, const struct rt_wai
     const struct rt_wait_item *send = mine->kind == RT_WAIT_SEND ? mine : there;
     const struct rt_wait_item *recv = mine->kind == RT_WAIT_SEND ? there : mine;
     return send->kind == RT_WAIT_SEND &&
-           (recv->kind == RT_WAIT_RECV || recv->kind == RT_WAIT_PROBE) &&
+           (recv->kind == RT_WAIT_RECV || recv->kind == RT_WAIT_PROBE ||
+            recv->kind == RT_WAIT_PARTS) &&
            (there->world == me || there->world == RT_WAIT_ANY) && send->ctx == recv->ctx &&
            (send->tag == recv->tag || recv->tag == EXPLAIN_ANY_TAG);
 }
@@ -155,7 +171,9 @@ static bool item_edge(struct graph *g, int from, const struct graph_wait *w,
 {
     if (is_under_way(g, w, item))
         return g->mode[from] != GRAPH_ANY;
-    if (item->world >= 0 && item->world < g->total)
+    if (item->kind == RT_WAIT_READY) /* only this rank marks its partitions */
+        edge(g, from, w->rank->rank);
+    else if (item->world >= 0 && item->world < g->total)
         edge(g, from, item->world);
     else if (item->world == RT_WAIT_ANY || item->kind == RT_WAIT_COLL)
         edge(g, from, item->ctx == w->wait->note.comm.ctx ? w->any : EVERY(g));
@@ -164,7 +182,28 @@ static bool item_edge(struct graph *g, int from, const struct graph_wait *w,
     return true;
 }
 
-static void wait_edges(struct graph *g, const struct graph_wait *w, int v)
+/* Edges to the ranks that have published that they hold the lock; a rank outside MPI publishes
+ * nothing.  False: none. */
+static bool holders(struct graph *g, const struct graph_wait *w, int v)
+{
+    size_t before = g->nedges;
+    for (int i = 0; i < g->nholders && g->nedges < EDGES_MAX(g); i++) {
+        const struct graph_wait *h = &g->waits[g->holders[i]];
+        if (h->rank != w->rank && explain_holds(&h->wait->note, &w->wait->note))
+            edge(g, v, h->rank->rank);
+    }
+    return g->nedges > before;
+}
+
+/* The wait for a lock of a window is for its holders; the target has no part in it. */
+static void lock_edges(struct graph *g, struct graph_wait *w, int v)
+{
+    w->unheld = !holders(g, w, v);
+    if (w->unheld)
+        edge(g, v, w->any);
+}
+
+static void wait_edges(struct graph *g, struct graph_wait *w, int v)
 {
     const struct rt_wait_note *n = &w->wait->note;
     size_t before = g->nedges;
@@ -175,7 +214,9 @@ static void wait_edges(struct graph *g, const struct graph_wait *w, int v)
         other |= !item_edge(g, v, w, &n->reqs[i]);
     if (n->nreqs > RT_ACTIVITY_REQS && g->mode[v] == GRAPH_ANY)
         edge(g, v, EVERY(g));
-    if (!w->coll && !n->nreqs && explain_in_finalize(n) && n->item.world < 0)
+    if (!w->coll && !n->nreqs && explain_is_lock(n))
+        lock_edges(g, w, v);
+    else if (!w->coll && !n->nreqs && explain_in_finalize(n) && n->item.world < 0)
         edge(g, v, UNFINISHED(g));
     else if (!w->coll && !n->nreqs)
         item_edge(g, v, w, &n->item);
@@ -185,6 +226,19 @@ static void wait_edges(struct graph *g, const struct graph_wait *w, int v)
         g->live[v] = true;
         g->source[w->rank->rank] = !g->gone[w->rank->rank];
     }
+    g->live[v] |= w->unheld;
+}
+
+/* A lock whose holder has not published it is held by a rank outside MPI; if there is none, nothing
+ * is known. */
+static void unheld_locks(struct graph *g)
+{
+    bool outside = false;
+    for (int r = 0; r < g->total; r++)
+        outside |= g->source[r];
+    for (int i = 0; i < g->nwaits && !outside; i++)
+        if (g->waits[i].unheld)
+            g->source[g->waits[i].rank->rank] = g->live[g->waits[i].rank->rank] = true;
 }
 
 /* Nodes and edges of waits and ranks. */
@@ -205,6 +259,7 @@ static void waits_and_ranks(struct graph *g)
         if (p && p->nwaits && p->nhidden)
             edge(g, r, EVERY(g));
     }
+    unheld_locks(g);
     for (int r = 0; r < g->total; r++) {
         if (g->needs_every)
             edge(g, EVERY(g), r);
@@ -215,6 +270,9 @@ static void waits_and_ranks(struct graph *g)
 
 void graph_edges(struct graph *g)
 {
+    for (int i = 0; i < g->nwaits; i++)
+        if (g->waits[i].wait->note.nheld)
+            g->holders[g->nholders++] = i;
     communicators(g);
     waits_and_ranks(g);
 }

@@ -67,9 +67,11 @@ enum explain_kind {
     EXPLAIN_CYCLE,     /* of sends and receives */
     EXPLAIN_UNMATCHED, /* a message that matches nothing */
     EXPLAIN_MISMATCH,  /* one collective of a communicator has different calls, roots or sizes */
+    EXPLAIN_NUMBER,    /* ranks have made a different number of collective calls */
     EXPLAIN_ORDER,     /* collectives of several communicators are called in different orders */
     EXPLAIN_MISSED,    /* a rank waits elsewhere, and others wait for it in a collective */
     EXPLAIN_LOCK,      /* a rank holds the lock of a window */
+    EXPLAIN_PARTS,     /* a partitioned message with partitions that are not marked ready */
     EXPLAIN_PSCW       /* groups of post and start, or of complete and wait, differ */
 };
 
@@ -85,10 +87,11 @@ struct explain_verdict {
     int nwait;          /* ranks that wait, directly or through others, for `roots` */
     int *roots, nroots; /* ranks for which others wait, ascending; CYCLE, ORDER: around the cycle */
     bool knot;          /* CYCLE: each of the roots waits for any of them, in no order */
-    /* CYCLE, ORDER, MISSED, LOCK, PSCW: the wait that shows the fault, and that of the rank for
-     * which it waits.  GONE: a wait for the roots.  MISMATCH: two waits that differ.  UNMATCHED:
-     * the request, and the message that is there, with its sender.  LATE, UNKNOWN: the rank that
-     * has been outside MPI for the longest time, or its wait for something that is no rank. */
+    /* CYCLE, ORDER, MISSED, LOCK, PARTS, PSCW: the wait that shows the fault, and that of the rank
+     * for which it waits.  GONE: a wait for the roots.  MISMATCH: two waits that differ.  NUMBER:
+     * the waits of a rank that has made fewer calls, and of one that has made more.  UNMATCHED: the
+     * request, and the message that is there, with its sender.  LATE, UNKNOWN: the rank that has
+     * been outside MPI for the longest time, or its wait for something that is no rank. */
     struct explain_ref a, b;
 };
 
@@ -114,6 +117,11 @@ bool explain_coll_meets(const struct rt_wait_note *n);
 /* The call only looks whether something has arrived: its caller may do other things as well. */
 bool explain_polls(const struct rt_wait_note *n);
 bool explain_is_lock(const struct rt_wait_note *n);
+/* The rank in the wait `n` holds the lock that `asked` waits for. */
+bool explain_holds(const struct rt_wait_note *n, const struct rt_wait_note *asked);
+/* The wait is older than the ranks of a job need for one step of a collective without data. */
+bool explain_is_old(const struct explain_rank *r, const struct rt_wait_note *n);
+bool explain_is_partitioned(const struct rt_wait_note *n);
 bool explain_is_pscw(const struct rt_wait_note *n);
 bool explain_in_finalize(const struct rt_wait_note *n);
 /* The rank does something outside MPI that may end a wait. */

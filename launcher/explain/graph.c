@@ -38,8 +38,9 @@ static int init(struct graph *g, const struct explain_job *job)
     g->seen = calloc(n, sizeof *g->seen);
     g->queue = calloc(n + total, sizeof *g->queue);
     g->mark = calloc(n, sizeof *g->mark);
+    g->holders = calloc((size_t)g->nwaits + 1, sizeof *g->holders);
     if (!g->at || !g->waits || !g->gone || !g->source || !g->mode || !g->live || !g->lost ||
-        !g->seen || !g->queue || !g->mark)
+        !g->seen || !g->queue || !g->mark || !g->holders)
         return -RT_ENOMEM;
     struct graph_wait *w = g->waits;
     for (int i = 0; i < job->nranks; i++) {
@@ -47,10 +48,14 @@ static int init(struct graph *g, const struct explain_job *job)
         g->at[r->rank] = r;
         g->gone[r->rank] = explain_is_gone(r);
         for (int k = 0; k < r->nwaits; k++)
-            *w++ = (struct graph_wait){ r, &r->waits[k],
-                                        r->waits[k].note.item.kind == RT_WAIT_COLL &&
-                                            !g->gone[r->rank],
-                                        EVERY(g), -1 };
+            *w++ = (struct graph_wait){
+                r,
+                &r->waits[k],
+                r->waits[k].note.item.kind == RT_WAIT_COLL && !g->gone[r->rank],
+                EVERY(g),
+                -1,
+                false
+            };
     }
     qsort(g->waits, (size_t)g->nwaits, sizeof *g->waits, by_comm);
     memset(g->mode, GRAPH_ANY, total);
@@ -128,9 +133,9 @@ int graph_build(struct graph *g, const struct explain_job *job)
 
 void graph_fini(struct graph *g)
 {
-    void *all[] = { g->at,        g->waits,  g->gone,     g->source, g->mode,
-                    g->live,      g->lost,   g->seen,     g->queue,  g->edges,
-                    g->out.begin, g->out.to, g->in.begin, g->in.to,  g->mark };
+    void *all[] = { g->at,       g->waits, g->gone,  g->source, g->mode,      g->live,
+                    g->lost,     g->seen,  g->queue, g->edges,  g->out.begin, g->out.to,
+                    g->in.begin, g->in.to, g->mark,  g->holders };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
 }

@@ -15,9 +15,10 @@ enum graph_mode { GRAPH_ALL, GRAPH_ANY, GRAPH_ANY_OTHER };
 struct graph_wait {
     const struct explain_rank *rank;
     const struct explain_wait *wait;
-    bool coll;  /* a collective of the communicator that others wait for */
-    int any;    /* node: ranks of its communicator */
-    int before; /* node: those that have not reached its collective; -1: all have */
+    bool coll;   /* a collective of the communicator that others wait for */
+    int any;     /* node: ranks of its communicator */
+    int before;  /* node: those that have not reached its collective; -1: all have */
+    bool unheld; /* a lock of a window whose holder is not known */
 };
 
 /* Successors or predecessors of node v: to[begin[v]] to to[begin[v + 1] - 1]. */
@@ -33,18 +34,21 @@ struct graph {
     const struct explain_rank **at; /* of each rank; NULL: unknown */
     struct graph_wait *waits;       /* by communicator, then collectives by their number */
     int nwaits, first_wait, nnodes;
-    bool *gone;      /* of ranks: explain_is_gone() */
-    bool *source;    /* of ranks: may continue without any other rank */
-    uint8_t *mode;   /* of nodes: enum graph_mode */
-    bool *live;      /* of nodes: may continue.  The others never can */
-    bool *lost;      /* of waits and sets: not live because ranks are gone */
-    int (*edges)[2]; /* from, to */
+    int *holders, nholders; /* waits of ranks that hold locks of windows */
+    bool *gone;             /* of ranks: explain_is_gone() */
+    bool *source;           /* of ranks: may continue without any other rank */
+    uint8_t *mode;          /* of nodes: enum graph_mode */
+    bool *live;             /* of nodes: may continue.  The others never can */
+    bool *lost;             /* of waits and sets: not live because ranks are gone */
+    int (*edges)[2];        /* from, to */
     size_t nedges, cap;
     struct graph_links out, in;
     int *queue, *mark; /* room for a search */
     bool *seen;        /* result of graph_reach() */
     bool needs_every, needs_unfinished, nomem;
     struct explain_ref differ_a, differ_b; /* waits in different calls of one collective */
+    struct explain_ref behind,
+        ahead; /* waits in one collective, called a different number of times */
 };
 
 /* -RT_ENOMEM */

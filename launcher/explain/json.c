@@ -8,6 +8,7 @@ static const char *const kinds[] = {
     [EXPLAIN_UNMATCHED] = "unmatched", [EXPLAIN_MISMATCH] = "mismatch",
     [EXPLAIN_ORDER] = "order",         [EXPLAIN_MISSED] = "missed",
     [EXPLAIN_LOCK] = "lock",           [EXPLAIN_PSCW] = "pscw",
+    [EXPLAIN_NUMBER] = "number",       [EXPLAIN_PARTS] = "partitions",
 };
 static const char *const states[] = {
     [EXPLAIN_IN_MPI] = "in MPI",         [EXPLAIN_RUNNING] = "running",
@@ -16,9 +17,16 @@ static const char *const states[] = {
     [EXPLAIN_UNREADABLE] = "unreadable",
 };
 static const char *const waits[RT_WAIT_KINDS] = {
-    [RT_WAIT_OTHER] = "other",   [RT_WAIT_RECV] = "receive",      [RT_WAIT_SEND] = "send",
-    [RT_WAIT_PROBE] = "probe",   [RT_WAIT_COLL] = "collective",   [RT_WAIT_REQS] = "requests",
-    [RT_WAIT_TARGET] = "target", [RT_WAIT_FINALIZE] = "finalize",
+    [RT_WAIT_OTHER] = "other",
+    [RT_WAIT_RECV] = "receive",
+    [RT_WAIT_SEND] = "send",
+    [RT_WAIT_PROBE] = "probe",
+    [RT_WAIT_COLL] = "collective",
+    [RT_WAIT_REQS] = "requests",
+    [RT_WAIT_TARGET] = "target",
+    [RT_WAIT_FINALIZE] = "finalize",
+    [RT_WAIT_READY] = "partitioned send",
+    [RT_WAIT_PARTS] = "partitioned receive",
 };
 
 /* "key": "text", with a comma behind. */

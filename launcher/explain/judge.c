@@ -140,6 +140,8 @@ static enum explain_kind cycle_kind(const struct graph *g, const int *path, int 
         *at = i;
         if (lock || explain_is_pscw(&w->wait->note))
             return lock ? EXPLAIN_LOCK : EXPLAIN_PSCW;
+        if (explain_is_partitioned(&w->wait->note))
+            return EXPLAIN_PARTS;
         if (w->coll && coll < 0)
             coll = i;
         order |= w->coll && explain_comm_cmp(&w->wait->note.comm,
@@ -199,6 +201,14 @@ static int find_cycle(struct graph *g, struct explain_verdict *v)
     return n > 0;
 }
 
+static bool find_number(const struct graph *g, struct explain_verdict *v)
+{
+    v->kind = EXPLAIN_NUMBER;
+    v->a = g->behind;
+    v->b = g->ahead;
+    return v->a.rank != NULL;
+}
+
 /* No rank is in a deadlock: who keeps the others waiting?  Outside MPI for the longest time. */
 static void find_late(struct graph *g, struct explain_verdict *v)
 {
@@ -227,7 +237,7 @@ static void find_late(struct graph *g, struct explain_verdict *v)
 /* Ranks that wait for the roots; those of a cycle are among them. */
 static void count(struct graph *g, struct explain_verdict *v, bool dead)
 {
-    bool among = v->kind == EXPLAIN_CYCLE || v->kind == EXPLAIN_ORDER;
+    bool among = v->kind == EXPLAIN_CYCLE || v->kind == EXPLAIN_ORDER || v->kind == EXPLAIN_PARTS;
     graph_reach(g, &g->in, v->roots, v->nroots, dead);
     for (int i = 0; i < v->nroots && !among; i++)
         if (v->roots[i] >= 0)
@@ -249,6 +259,7 @@ static int judge(struct graph *g, struct explain_verdict *v)
         found = find_cycle(g, v);
     if (found < 0)
         return found;
+    found = found || find_number(g, v);
     if (!found)
         find_late(g, v);
     count(g, v, found);

@@ -58,6 +58,20 @@ static void print_coll(FILE *f, const struct print_all *all, int *ranks,
     print_waits(f, w, 0);
 }
 
+static void print_number(FILE *f, const struct print_all *all, int *ranks,
+                         const struct explain_verdict *v)
+{
+    uint64_t more = v->b.wait->note.number - v->a.wait->note.number;
+    fprintf(f, "different numbers of collective calls: ");
+    print_coll(f, all, ranks, &v->a);
+    fprintf(f, "; ");
+    print_coll(f, all, ranks, &v->b);
+    fprintf(f,
+            "; rank %d has made %llu more call%s on this communicator: look for the one that "
+            "rank %d has left out",
+            v->b.rank->rank, (unsigned long long)more, more == 1 ? "" : "s", v->a.rank->rank);
+}
+
 static void print_cycle(FILE *f, const struct explain_verdict *v)
 {
     enum { SHOWN = 8 };
@@ -88,6 +102,19 @@ static void print_cycle(FILE *f, const struct explain_verdict *v)
         print_is_in(f, &v->a);
 }
 
+static void print_parts(FILE *f, const struct explain_verdict *v)
+{
+    fprintf(f, "partitions that are not marked ready: ");
+    print_is_in(f, &v->b);
+    if (v->a.wait != v->b.wait) {
+        fprintf(f, "; ");
+        print_is_in(f, &v->a);
+    }
+    fprintf(f,
+            "; let rank %d call MPI_Pready for each partition, after MPI_Start and before it waits",
+            v->b.rank->rank);
+}
+
 static void print_late(FILE *f, const struct explain_verdict *v)
 {
     const struct explain_rank *r = v->a.rank;
@@ -104,6 +131,11 @@ static void print_unknown(FILE *f, const struct explain_verdict *v)
 {
     if (v->a.wait && v->a.wait->note.item.kind == RT_WAIT_COLL)
         fprintf(f, "unknown: all ranks of the communicator are in the same collective; ");
+    else if (v->a.wait && explain_is_lock(&v->a.wait->note))
+        fprintf(f, "unknown: the holder of the lock is not known; ");
+    else if (v->a.wait && explain_polls(&v->a.wait->note))
+        fprintf(f, "unknown, no deadlock is proven: look at what the loop of rank %d asks for; ",
+                v->a.rank->rank);
     else if (v->a.wait)
         fprintf(f, "unknown, no deadlock is proven: the wait is for no rank of this job; ");
     else if (v->nroots)
@@ -146,6 +178,12 @@ void print_kind(FILE *f, const struct explain_job *job, const struct print_all *
         print_coll(f, all, ranks, &v->a);
         fprintf(f, "; ");
         print_coll(f, all, ranks, &v->b);
+        break;
+    case EXPLAIN_PARTS:
+        print_parts(f, v);
+        break;
+    case EXPLAIN_NUMBER:
+        print_number(f, all, ranks, v);
         break;
     case EXPLAIN_ORDER:
     case EXPLAIN_MISSED:

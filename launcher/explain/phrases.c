@@ -87,9 +87,11 @@ static void print_item(FILE *f, const struct rt_wait_item *item, const char *pee
     char size[32];
     if (item->kind == RT_WAIT_TARGET && item->world != RT_WAIT_NOBODY)
         fprintf(f, " for %s", peer);
-    if (item->kind != RT_WAIT_RECV && item->kind != RT_WAIT_SEND && item->kind != RT_WAIT_PROBE)
+    bool parts = item->kind == RT_WAIT_READY || item->kind == RT_WAIT_PARTS;
+    bool sends = item->kind == RT_WAIT_SEND || item->kind == RT_WAIT_READY;
+    if (!sends && !parts && item->kind != RT_WAIT_RECV && item->kind != RT_WAIT_PROBE)
         return;
-    fprintf(f, " %s %s", item->kind == RT_WAIT_SEND ? "to" : "from", peer);
+    fprintf(f, " %s %s", sends ? "to" : "from", peer);
     if (item->tag == EXPLAIN_ANY_TAG)
         fprintf(f, " any tag");
     else
@@ -100,9 +102,11 @@ static void print_item(FILE *f, const struct rt_wait_item *item, const char *pee
 
 void print_waits(FILE *f, const struct explain_ref *w, int n)
 {
-    static const char *const verb[RT_WAIT_KINDS] = {
-        [RT_WAIT_RECV] = "receive", [RT_WAIT_SEND] = "send", [RT_WAIT_COLL] = "collective"
-    };
+    static const char *const verb[RT_WAIT_KINDS] = { [RT_WAIT_RECV] = "receive",
+                                                     [RT_WAIT_SEND] = "send",
+                                                     [RT_WAIT_COLL] = "collective",
+                                                     [RT_WAIT_READY] = "partitioned send",
+                                                     [RT_WAIT_PARTS] = "partitioned receive" };
     const struct rt_wait_note *note = &w->wait->note;
     const struct rt_wait_item *item = print_front(w);
     char peer[32], size[32];
@@ -116,9 +120,12 @@ void print_waits(FILE *f, const struct explain_ref *w, int n)
             fprintf(f, ", %s", bytes(size, item->nbytes));
     } else {
         const char *what = item->kind < RT_WAIT_KINDS ? verb[item->kind] : NULL;
-        if (note->nreqs)
+        if (note->nreqs || item->kind == RT_WAIT_READY || item->kind == RT_WAIT_PARTS)
             fprintf(f, ", %s%s", note->nreqs > 1 ? "first request: " : "", what ? what : "request");
         print_item(f, item, peer, !n);
+        if (item->kind == RT_WAIT_READY || item->kind == RT_WAIT_PARTS)
+            fprintf(f, ", partition%s %s of %d %s", note->number > 1 ? "s" : "", note->what,
+                    note->root, item->kind == RT_WAIT_READY ? "not marked ready" : "missing");
     }
     print_comm(f, &note->comm, !n);
     if (w->wait->place[0])

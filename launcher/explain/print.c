@@ -32,6 +32,8 @@ static int by_kind(const struct explain_ref *x, const struct explain_ref *y)
         cmp = (diff[i] > 0) - (diff[i] < 0);
     if (!cmp)
         cmp = strcmp(m->comm.name, n->comm.name);
+    if (!cmp && explain_is_partitioned(m))
+        cmp = strcmp(m->what, n->what);
     if (!cmp && m->item.kind == RT_WAIT_COLL)
         cmp = (m->number > n->number) - (m->number < n->number);
     return cmp ? cmp : strcmp(x->wait->place, y->wait->place);

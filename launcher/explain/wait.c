@@ -93,6 +93,30 @@ bool explain_is_lock(const struct rt_wait_note *n)
                        : starts(n->call, "MPI_Win_lock") || starts(n->call, "MPI_Win_unlock"));
 }
 
+bool explain_holds(const struct rt_wait_note *n, const struct rt_wait_note *asked)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < n->nheld && i < RT_ACTIVITY_HELD; i++)
+        found |= n->held[i].ctx == asked->comm.ctx &&
+                 (n->held[i].world == RT_WAIT_ANY || asked->item.world == RT_WAIT_NOBODY ||
+                  n->held[i].world == asked->item.world);
+    return found;
+}
+
+/* Nanoseconds.  A program that makes thousands of collective calls a second is often seen with
+ * some ranks a call ahead. */
+#define OLD_NS 1000000000u
+bool explain_is_old(const struct explain_rank *r, const struct rt_wait_note *n)
+{
+    return n->since_ns && r->now_ns > n->since_ns && r->now_ns - n->since_ns >= OLD_NS;
+}
+
+bool explain_is_partitioned(const struct rt_wait_note *n)
+{
+    uint32_t kind = n->nreqs ? n->reqs[0].kind : n->item.kind;
+    return kind == RT_WAIT_READY || kind == RT_WAIT_PARTS;
+}
+
 bool explain_is_pscw(const struct rt_wait_note *n)
 {
     static const char *const calls[] = { "MPI_Win_post", "MPI_Win_start", "MPI_Win_complete",

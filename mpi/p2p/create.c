@@ -10,6 +10,7 @@
 #include "mpi/p2p/control.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/flow.h"
+#include "mpi/p2p/left.h"
 #include "mpi/p2p/part.h"
 #include "mpi/p2p/pieces.h"
 #include "mpi/p2p/progress.h"
@@ -107,21 +108,31 @@ int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **o
 
 int wm_domain_create(struct wm_domain **out) { return wm_domain_create_over(btl_all, out); }
 
-/* A process with which something is unfinished, preferably one that may still do its part: queued
- * messages, started rendezvous, and receives whose requests were freed. */
-static const struct wm_peer *unfinished(const struct wm_domain *d)
+/* What a process may still do for this one, so that something unfinished ends. */
+enum hope { NOTHING, IN_FINALIZE, EVERYTHING };
+
+static enum hope hope_of(const struct wm_peer *p)
 {
-    const struct wm_peer *found = NULL;
-    for (int i = 0; i < WM_PEER_BUCKETS; i++)
+    return !wm_peer_is_last(p) ? EVERYTHING : wm_peer_has_left(p) ? NOTHING : IN_FINALIZE;
+}
+
+/* A process with which something is unfinished, one with the most hope: queued messages, started
+ * rendezvous, and receives whose requests were freed. */
+static const struct wm_peer *unfinished(const struct wm_domain *d, enum hope *hope_p)
+{
+    const struct wm_peer *found = wm_recv_freed(d);
+    *hope_p = found ? hope_of(found) : NOTHING;
+    for (int i = 0; i < WM_PEER_BUCKETS && *hope_p != EVERYTHING; i++)
         for (const struct wm_peer *p = d->peers[i]; p; p = p->next) {
             if (p->err || (rt_list_empty(&p->pending) && rt_list_empty(&p->rndv)))
                 continue;
-            if (!wm_peer_is_last(p))
-                return p;
-            found = p;
+            enum hope hope = hope_of(p);
+            if (!found || hope > *hope_p) {
+                found = p;
+                *hope_p = hope;
+            }
         }
-    const struct wm_peer *sender = wm_recv_freed(d);
-    return sender ? sender : found;
+    return found;
 }
 
 /* Publishes that this process is in MPI_Finalize, or uses MPI again: on this host in the segment,
@@ -139,31 +150,28 @@ static void publish_leaving(struct wm_domain *d, bool leaving)
 
 /* A correct program has completed its requests, so only control messages and freed requests are
  * left here; the peers do their part at their next MPI calls, however late.  An incorrect program
- * must not hang: a peer that is in MPI_Finalize itself, or has gone, takes nothing more after
- * DRAIN_NS without an event. */
+ * must not hang: a peer that is in MPI_Finalize itself takes nothing more after DRAIN_NS without an
+ * event, and one that has left MPI nothing at all. */
 static void drain(struct wm_domain *d)
 {
-    struct wm_wait wait = { 0 };
+    struct wm_wait wait = { .what = { wm_left_describe, d } };
     uint64_t last = rt_now_ns();
     const struct wm_peer *p;
+    enum hope hope;
     publish_leaving(d, true);
     wm_progress(d); /* delivers what this process has sent to itself */
-    while ((p = unfinished(d))) {
+    while ((p = unfinished(d, &hope))) {
         if (wm_progress(d)) {
             wait.idle = (struct rt_idle){ 0 };
             last = rt_now_ns();
-        } else if (rt_now_ns() - last > DRAIN_NS && wm_peer_is_last(p)) {
-            log_warn(
-                MPI,
-                "MPI_Finalize leaves a message to or from rank %u unfinished: a send or a freed "
-                "receive without its match, or a request that was never completed",
-                p->proc.rank);
+        } else if (hope == NOTHING || (hope == IN_FINALIZE && rt_now_ns() - last > DRAIN_NS)) {
             break;
         } else {
             wm_domain_idle(d, &wait);
         }
     }
     wm_domain_left(d, &wait);
+    wm_left_report(d, p);
 }
 
 static bool may_leave(const struct wm_domain *d)

@@ -136,8 +136,19 @@ static void add_unexpected(const struct wm_unex *u, void *arg)
 
 void wm_describe_unexpected(struct wm_domain *d, struct rt_wait_note *n)
 {
-    n->nunex = 0;
+    n->nunex = n->nheld = 0;
     wm_match_each(&d->match, add_unexpected, n);
+    if (d->rma_held)
+        d->rma_held(n);
+}
+
+void wm_describe_held(struct rt_wait_note *n, const struct wm_comm *c, int target)
+{
+    uint32_t i = n->nheld++;
+    if (i < RT_ACTIVITY_HELD) {
+        n->held[i].ctx = c->ctx;
+        n->held[i].world = world_rank(c, target);
+    }
 }
 
 struct instead {
@@ -153,15 +164,29 @@ static void note_instead(const struct wm_unex *u, void *arg)
         i->first = u;
 }
 
-int wm_err_gone(const struct wm_comm *c, int source, int tag)
+static const struct wm_unex *find_instead(const struct wm_comm *c, int source)
 {
     struct instead i = { c->ctx, source, NULL };
-    char asked[32] = "", there[64] = "";
     wm_match_each(&c->dom->match, note_instead, &i);
+    return i.first;
+}
+
+void wm_describe_instead(const struct wm_comm *c, int source, char *out, size_t len)
+{
+    const struct wm_unex *first = find_instead(c, source);
+    out[0] = '\0';
+    if (first)
+        snprintf(out, len, " (tag %d is here)", first->key.tag);
+}
+
+int wm_err_gone(const struct wm_comm *c, int source, int tag)
+{
+    const struct wm_unex *first = find_instead(c, source);
+    char asked[32] = "", there[64] = "";
     if (tag >= 0)
         snprintf(asked, sizeof asked, " with tag %d", tag);
-    if (i.first)
-        snprintf(there, sizeof there, "; a message with tag %d from it is there", i.first->key.tag);
+    if (first)
+        snprintf(there, sizeof there, "; a message with tag %d from it is there", first->key.tag);
     return wm_err_rt(-RT_EPEER, "no message%s from rank %d can arrive any more%s", asked, source,
                      there);
 }

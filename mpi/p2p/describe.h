@@ -22,9 +22,16 @@ void wm_describe_request(const void *request, struct rt_wait_note *n);
 void wm_describe_preq(const void *preq, struct rt_wait_note *n);
 /* One more request for which the wait waits. */
 void wm_describe_add(struct rt_wait_note *n, const struct rt_req *r);
-/* Unexpected messages, those of the wait's communicator first. */
+/* What others may need of this process: unexpected messages, those of the wait's communicator
+ * first, and the locks of windows that it holds. */
 void wm_describe_unexpected(struct wm_domain *d, struct rt_wait_note *n);
 
+/* One more lock, of a target in a window on c; MPI_ANY_SOURCE: of all. */
+void wm_describe_held(struct rt_wait_note *n, const struct wm_comm *c, int target);
+
+/* For a receive that nothing has matched: " (tag 8 is here)" if another message of its source is
+ * there; else "". */
+void wm_describe_instead(const struct wm_comm *c, int source, char *out, size_t len);
 /* The error of a receive or probe whose source has gone, as wm_err_rt() returns it.  Names a
  * message that is there instead. */
 int wm_err_gone(const struct wm_comm *c, int source, int tag);

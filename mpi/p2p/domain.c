@@ -260,6 +260,13 @@ bool wm_peer_is_last(const struct wm_peer *p)
                    : rt_node_is_leaving(r) || rt_node_gone(r);
 }
 
+bool wm_peer_has_left(const struct wm_peer *p)
+{
+    const struct rt_other *o = rt_others_find(p->proc);
+    int r = local_rank(p);
+    return o ? rt_others_gone(o) : r >= 0 && rt_node_gone(r);
+}
+
 bool wm_peer_has_spoken(const struct wm_peer *p)
 {
     bool (*connected)(const struct btl_peer *) = p->eager->btl->ops->connected;

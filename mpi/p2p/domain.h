@@ -23,6 +23,7 @@ struct wm_comm;
 struct wm_msg;
 struct wm_preq;
 struct wm_sleeper;
+struct rt_wait_note; /* runtime/mem/activity.h */
 
 /* A process as the engine sees it: one per (domain, process), made when first addressed or when its
  * first message arrives.  A small send reads the first line only. */
@@ -156,6 +157,7 @@ struct wm_domain {
     void (*rma)(struct wm_domain *d, struct wm_peer *from, const struct btl_hdr *h,
                 const void *data, size_t len);
     void (*rma_down)(struct wm_domain *d, struct wm_peer *p, bool left);
+    void (*rma_held)(struct rt_wait_note *n); /* writes the locks that this process holds */
     bool flow_due; /* collectives have used up a peer's budget: poll before the next one */
 };
 
@@ -202,6 +204,7 @@ bool wm_domain_part(struct wm_domain *d, uint32_t ns);
 bool wm_peer_shares_memory(const struct wm_peer *p); /* it publishes its end there */
 bool wm_peer_is_leaving(const struct wm_peer *p);    /* it has published that */
 bool wm_peer_is_last(const struct wm_peer *p);       /* it posts no more receives */
+bool wm_peer_has_left(const struct wm_peer *p);      /* it does nothing more in MPI */
 /* Whether there is a connection to the process, or a message waits for one.  A receive or a probe
  * alone makes none, so this process does not notice the end of such a process. */
 bool wm_peer_has_spoken(const struct wm_peer *p);

@@ -385,11 +385,13 @@ const struct rt_req_ops wm_psend_ops = { .name = "partitioned send",
                                          .start = part_start,
                                          .release = part_release,
                                          .owner = part_owner,
+                                         .describe = wm_part_describe,
                                          .no_free_active = true };
 const struct rt_req_ops wm_precv_ops = { .name = "partitioned receive",
                                          .start = part_start,
                                          .release = part_release,
                                          .owner = part_owner,
+                                         .describe = wm_part_describe,
                                          .no_free_active = true };
 
 /* ---- the domain ---- */

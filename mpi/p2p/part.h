@@ -63,6 +63,9 @@ void wm_part_send(struct wm_part *p, int i);
 /* Whether partition i of an active receive is in the buffer. */
 bool wm_part_arrived(const struct wm_part *p, int i);
 
+/* `describe` of both kinds of requests. */
+void wm_part_describe(const struct rt_req *r, struct rt_wait_note *n);
+
 /* A WM_PART_INIT has arrived; a peer is lost; the domain is destroyed. */
 void wm_on_part_init(struct wm_domain *d, const struct btl_peer *from, const struct wm_key *k,
                      const void *data);

@@ -102,6 +102,11 @@ static void describe(const void *of, struct rt_wait_note *n)
         wm_describe_request(&r->barrier.req, n);
     else
         wm_describe_one(n, r->comm, wm_describe_item(RT_WAIT_TARGET, r->comm, peer, 0, 0));
+    if (w->t && (w->t->epoch.locked || w->t->epoch.asked))
+        snprintf(n->what, sizeof n->what, "%s", wm_rma_holds(w->t) ? "flush" : "lock");
+    else if (r->epoch.access == WM_ACCESS_LOCK_ALL)
+        snprintf(n->what, sizeof n->what, "%s",
+                 r->shared.all.state == WM_WANT_HELD ? "flush" : "lock");
     snprintf(n->comm.name, sizeof n->comm.name, "%.*s", (int)sizeof n->comm.name - 1,
              r->win->name[0] ? r->win->name : "window");
     /* Only the number of completions is known, not which ones. */

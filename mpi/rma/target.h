@@ -81,6 +81,12 @@ static inline bool wm_rma_sends(const struct wm_rma_target *t)
     return t->path == WM_PATH_AM || t->path == WM_PATH_DEVICE || t->path == WM_PATH_RDMA;
 }
 
+/* Whether this process has been granted the lock of MPI_Win_lock that it asked for. */
+static inline bool wm_rma_holds(const struct wm_rma_target *t)
+{
+    return t->epoch.granted || t->epoch.want.state == WM_WANT_HELD;
+}
+
 bool wm_rma_by_messages(void); /* this process uses no control blocks of others: setting rma_path */
 /* The state of a target, made at the first call; NULL: no memory. */
 struct wm_rma_target *wm_rma_target_make(struct wm_rma *r, int rank);

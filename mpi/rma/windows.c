@@ -9,6 +9,7 @@
 #include "mpi/core/helper.h"
 #include "mpi/core/info.h"
 #include "mpi/core/life.h"
+#include "mpi/p2p/describe.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/malformed.h"
 #include "mpi/rma/acc_bulk.h"
@@ -37,6 +38,21 @@ static struct wm_rma *of_ctx(uint32_t ctx)
     while (r && r->comm->ctx != ctx)
         r = r->next;
     return r;
+}
+
+/* The locks that this process holds, for other processes that wait for them. */
+static void write_held(struct rt_wait_note *n)
+{
+    for (int b = 0; nwindows && b < CTX_BUCKETS; b++)
+        for (const struct wm_rma *r = by_ctx[b]; r; r = r->next) {
+            if (r->shared.all.state == WM_WANT_HELD)
+                wm_describe_held(n, r->comm, MPI_ANY_SOURCE);
+            bool any = r->epoch.nlocks || r->epoch.nasked;
+            for (int i = 0; any && i < WM_RMA_BUCKETS; i++)
+                for (const struct wm_rma_target *t = r->targets.bucket[i]; t; t = t->next)
+                    if (wm_rma_holds(t))
+                        wm_describe_held(n, r->comm, t->rank);
+        }
 }
 
 /* ---- the task ---- */
@@ -146,6 +162,7 @@ void wm_rma_enlist(struct wm_rma *r)
     r->task.run = pump;
     r->dom->rma = on_recv;
     r->dom->rma_down = peer_down;
+    r->dom->rma_held = write_held;
     nwindows++;
     for (int i = 0; i < r->comm->size; i++) {
         struct wm_peer *p = wm_domain_known(r->dom, wm_group_proc(r->comm->group, i));

@@ -22,6 +22,7 @@
 #define RT_ACTIVITY_UNEX 8   /* unexpected messages that are named */
 #define RT_ACTIVITY_STACK 14 /* return addresses */
 #define RT_ACTIVITY_RUNS 4
+#define RT_ACTIVITY_HELD 4 /* locks of windows that are named */
 #define RT_ACTIVITY_COUNTERS 64
 
 enum rt_wait_kind {
@@ -33,6 +34,10 @@ enum rt_wait_kind {
     RT_WAIT_REQS,     /* more than one request */
     RT_WAIT_TARGET,   /* a process of a window: a lock, PSCW, a flush */
     RT_WAIT_FINALIZE, /* what other processes still need */
+    /* A partitioned send of which this process has not marked all partitions ready, and a
+     * partitioned receive: what: the missing partitions, number: how many, root: of how many. */
+    RT_WAIT_READY,
+    RT_WAIT_PARTS,
     RT_WAIT_KINDS,
 };
 
@@ -76,13 +81,17 @@ struct rt_wait_note {
     /* RT_WAIT_COLL: the position in the communicator's sequence of collectives.  Ranks of one
      * communicator that wait at equal numbers are in the same call, or ought to be. */
     uint64_t number;
-    char what[20];  /* kind of collective, "allreduce" */
+    char what[20];  /* kind of collective, "allreduce"; of RT_WAIT_TARGET: "lock", "flush" */
     int32_t root;   /* rank in the communicator; -1: none */
     uint32_t nreqs; /* unfinished requests of the wait, of which `reqs` names the first */
     uint32_t nunex; /* unexpected messages of the process */
     struct rt_wait_item reqs[RT_ACTIVITY_REQS], unex[RT_ACTIVITY_UNEX];
     uint32_t nstack;
-    uint32_t pad;
+    uint32_t nheld; /* locks of windows that the process holds, of which `held` names the first */
+    struct {
+        uint32_t ctx;  /* of the window's communicator */
+        int32_t world; /* the target as a rank of the job; RT_WAIT_ANY: MPI_Win_lock_all */
+    } held[RT_ACTIVITY_HELD];
     /* Return addresses, from the MPI procedure outwards: stack[0] is in the MPI procedure's caller,
      * unless that is another library of this installation. */
     uint64_t stack[RT_ACTIVITY_STACK];

@@ -89,6 +89,48 @@ static void lock(void)
     MPI_Barrier(WORLD);
 }
 
+/* Rank 2 holds the lock of rank 0. */
+static void lock_of_another(void)
+{
+    MPI_Win win;
+    int *base;
+    MPI_Win_allocate(64, 4, MPI_INFO_NULL, WORLD, &base, &win);
+    if (rank == 2) {
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+        MPI_Put(&one, 1, MPI_INT, 0, 0, 1, MPI_INT, win);
+    }
+    MPI_Barrier(WORLD);
+    if (rank == 1) {
+        MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win);
+        MPI_Get(&other, 1, MPI_INT, 0, 0, 1, MPI_INT, win);
+        MPI_Win_unlock(0, win); /* lock_of_another others */
+    }
+    MPI_Barrier(WORLD); /* lock_of_another */
+    ended = 1;
+}
+
+static void fence(void)
+{
+    MPI_Win win;
+    int *base;
+    MPI_Win_allocate(64, 4, MPI_INFO_NULL, WORLD, &base, &win);
+    MPI_Win_fence(0, win);
+    if (rank == 1)
+        MPI_Barrier(WORLD); /* fence missed */
+    MPI_Put(&one, 1, MPI_INT, rank, 0, 1, MPI_INT, win);
+    MPI_Win_fence(0, win); /* fence */
+    ended = 1;
+}
+
+/* Rank 0 leaves the broadcast, which the others do not make, at once. */
+static void one_more(void)
+{
+    if (rank == 0)
+        MPI_Bcast(&one, 1, MPI_INT, 0, WORLD);
+    MPI_Barrier(WORLD); /* one_more */
+    ended = 1;
+}
+
 static void pscw(void)
 {
     MPI_Win win;
@@ -147,13 +189,10 @@ static void computes(void)
     MPI_Barrier(WORLD); /* computes others */
 }
 
-/* A thread of the library waits for the file's collective write meanwhile: it is no wait of the
- * program. */
-static void computes_beside_file(void)
+/* A file that all ranks open, and that is gone from the directory. */
+static MPI_File open_file(void)
 {
-    volatile double x = 0;
     MPI_File file;
-    MPI_Request write;
     char name[] = "/tmp/weft-hang-XXXXXX";
     int fd = rank == 1 ? mkstemp(name) : -1;
     MPI_Bcast(name, sizeof name, MPI_CHAR, 1, WORLD);
@@ -162,6 +201,18 @@ static void computes_beside_file(void)
     if (rank == 1) {
         close(fd);
         unlink(name);
+    }
+    return file;
+}
+
+/* A thread of the library waits for the file's collective write meanwhile: it is no wait of the
+ * program. */
+static void computes_beside_file(void)
+{
+    volatile double x = 0;
+    MPI_File file = open_file();
+    MPI_Request write;
+    if (rank == 1) {
         MPI_File_iwrite_at_all(file, 0, big, sizeof big, MPI_BYTE, &write);
         step_chemistry(&x);
     }
@@ -247,6 +298,155 @@ static void lengthy(void)
     free(buf);
 }
 
+static void partitions(void)
+{
+    MPI_Request r = MPI_REQUEST_NULL;
+    if (rank == 0)
+        MPI_Psend_init(big, 4, 8, MPI_BYTE, 1, 5, WORLD, MPI_INFO_NULL, &r);
+    if (rank == 1)
+        MPI_Precv_init(big, 4, 8, MPI_BYTE, 0, 5, WORLD, MPI_INFO_NULL, &r);
+    if (rank < 2)
+        MPI_Start(&r);
+    if (rank == 0) {
+        MPI_Pready(0, r);
+        MPI_Pready(2, r);
+    }
+    MPI_Wait(&r, IGNORE); /* partitions */
+    MPI_Barrier(WORLD);   /* partitions others */
+    ended = 1;
+}
+
+/* Rank 0 waits for others before it marks the partitions. */
+static void partitions_late(void)
+{
+    MPI_Request r = MPI_REQUEST_NULL;
+    if (rank == 0)
+        MPI_Psend_init(big, 4, 8, MPI_BYTE, 1, 5, WORLD, MPI_INFO_NULL, &r);
+    if (rank == 1)
+        MPI_Precv_init(big, 2, 16, MPI_BYTE, 0, 5, WORLD, MPI_INFO_NULL, &r);
+    if (rank < 2)
+        MPI_Start(&r);
+    if (rank == 0)
+        MPI_Pready_range(0, 2, r);
+    if (rank == 1)
+        MPI_Wait(&r, IGNORE); /* partitions_late */
+    MPI_Barrier(WORLD);       /* partitions_late others */
+    ended = 1;
+}
+
+static void parrived(void)
+{
+    MPI_Request r = MPI_REQUEST_NULL;
+    int there = 0;
+    if (rank == 0)
+        MPI_Psend_init(big, 4, 8, MPI_BYTE, 1, 5, WORLD, MPI_INFO_NULL, &r);
+    if (rank == 1)
+        MPI_Precv_init(big, 4, 8, MPI_BYTE, 0, 5, WORLD, MPI_INFO_NULL, &r);
+    if (rank < 2)
+        MPI_Start(&r);
+    while (rank == 1 && !there)
+        MPI_Parrived(r, 3, &there); /* parrived */
+    MPI_Barrier(WORLD);             /* parrived others */
+    ended = 1;
+}
+
+static void check_error(int err, int wanted)
+{
+    int class;
+    MPI_Error_class(err, &class);
+    if (class != wanted)
+        printf("rank %d: error class %d, expected %d\n", rank, class, wanted);
+}
+
+/* Ends: a collective access that makes no agreement is missed, and MPI_File_close reports it. */
+static void file_missed(void)
+{
+    MPI_File file = open_file();
+    if (rank != 1)
+        check_error(MPI_File_write_at_all(file, rank * 4, &one, 1, MPI_INT, IGNORE), MPI_SUCCESS);
+    check_error(MPI_File_close(&file), MPI_ERR_NOT_SAME);
+}
+
+/* The same for an access that the ranks carry out together. */
+static void file_missed_joint(void)
+{
+    MPI_File file = open_file();
+    MPI_Datatype view;
+    MPI_Type_vector(1024, 1, size, MPI_INT, &view);
+    MPI_Type_commit(&view);
+    check_error(MPI_File_set_view(file, rank * 4, MPI_INT, view, "native", MPI_INFO_NULL),
+                MPI_SUCCESS);
+    if (rank != 1)
+        check_error(MPI_File_write_all(file, big, 1024, MPI_INT, IGNORE), MPI_ERR_NOT_SAME);
+    check_error(MPI_File_close(&file), MPI_ERR_NOT_SAME);
+    MPI_Type_free(&view);
+}
+
+static void file_other_call(void)
+{
+    MPI_File file = open_file();
+    check_error(rank ? MPI_File_sync(file) : MPI_File_set_size(file, 100), MPI_ERR_NOT_SAME);
+    check_error(MPI_File_close(&file), MPI_ERR_NOT_SAME);
+}
+
+/* MPI_Finalize names what is left. */
+static void left_over(void)
+{
+    MPI_Request r;
+    if (rank == 0)
+        MPI_Isend(big, sizeof big, MPI_BYTE, 1, 0, WORLD, &r);
+    if (rank == 1)
+        MPI_Irecv(big, sizeof big, MPI_BYTE, 0, 1, WORLD, &r);
+    MPI_Barrier(WORLD);
+}
+
+/* Rank 1 will never receive the message for which rank 0 waits in MPI_Finalize. */
+static void left_waiting(void)
+{
+    MPI_Request r;
+    if (rank == 0) {
+        MPI_Isend(big, sizeof big, MPI_BYTE, 1, 0, WORLD, &r);
+        MPI_Request_free(&r);
+    }
+    if (rank)
+        MPI_Recv(&other, 1, MPI_INT, 3 - rank, 1, WORLD, IGNORE); /* left_waiting */
+    ended = 1;
+}
+
+/* Correct: everything that MPI_Finalize finds has been freed or cancelled, or is complete. */
+static void nothing_left(void)
+{
+    static char in[4][sizeof big];
+    MPI_Request r[4], never;
+    MPI_Comm dup;
+    MPI_Comm_dup(WORLD, &dup);
+    if (rank == 0) {
+        MPI_Isend(big, sizeof big, MPI_BYTE, 1, 0, WORLD, &r[0]);
+        MPI_Request_free(&r[0]);
+        MPI_Isend(big, sizeof big, MPI_BYTE, 1, 1, dup, &r[1]);
+        MPI_Request_free(&r[1]);
+        MPI_Isend(big, sizeof big, MPI_BYTE, 1, 2, WORLD, &r[2]);
+        MPI_Issend(big, 8, MPI_BYTE, 1, 3, WORLD, &r[3]);
+        MPI_Request_free(&r[3]);
+        MPI_Recv(&other, 1, MPI_INT, 1, 4, WORLD, IGNORE); /* r[2] is complete, but not freed */
+        MPI_Isend(big, sizeof big, MPI_BYTE, 1, 9, WORLD, &never);
+        MPI_Cancel(&never);
+        MPI_Wait(&never, IGNORE);
+    } else if (rank == 1) {
+        for (int i = 0; i < 4; i++)
+            MPI_Irecv(in[i], sizeof in[i], MPI_BYTE, 0, i, i == 1 ? dup : WORLD, &r[i]);
+        MPI_Request_free(&r[1]);
+        MPI_Irecv(&other, 1, MPI_INT, 0, 8, WORLD, &never);
+        MPI_Cancel(&never);
+        MPI_Request_free(&never);
+        sleep(1);
+        MPI_Wait(&r[0], IGNORE);
+        MPI_Waitall(2, &r[2], MPI_STATUSES_IGNORE);
+        MPI_Send(&one, 1, MPI_INT, 0, 4, WORLD);
+    }
+    MPI_Comm_free(&dup);
+}
+
 static const struct mode {
     const char *name;
     void (*run)(void);
@@ -257,6 +457,18 @@ static const struct mode {
               { "missing_call", missing_call },
               { "two_orders", two_orders },
               { "lock", lock },
+              { "lock_of_another", lock_of_another },
+              { "fence", fence },
+              { "one_more", one_more },
+              { "partitions", partitions },
+              { "partitions_late", partitions_late },
+              { "parrived", parrived },
+              { "file_missed", file_missed },
+              { "file_missed_joint", file_missed_joint },
+              { "file_other_call", file_other_call },
+              { "left_over", left_over },
+              { "left_waiting", left_waiting },
+              { "nothing_left", nothing_left },
               { "pscw", pscw },
               { "waitall", waitall },
               { "threads", threads },
@@ -281,7 +493,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
         if (!strcmp(modes[i].name, name)) {
             modes[i].run();
-            MPI_Finalize();
+            MPI_Finalize(); /* MPI_Finalize */
             return 0;
         }
     fprintf(stderr, "usage: hang MODE\n");

@@ -17,8 +17,11 @@ test_unit_job_end_test_SOURCES = test/unit/job_end_test.c launcher/mpirun/job_en
 	launcher/abi/search.c launcher/abi/elf.c
 test_unit_job_end_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/explain_test
-test_unit_explain_test_SOURCES = test/unit/explain_test.c $(explain_sources)
+test_unit_explain_test_SOURCES = test/unit/explain_test.c test/unit/explain_job.h $(explain_sources)
 test_unit_explain_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/explain_kinds_test
+test_unit_explain_kinds_test_SOURCES = test/unit/explain_kinds_test.c test/unit/explain_job.h $(explain_sources)
+test_unit_explain_kinds_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/tree_test
 test_unit_tree_test_SOURCES = test/unit/tree_test.c launcher/tree/tree.c launcher/tree/rsh.c \
 	launcher/strings.c
