@@ -71,6 +71,7 @@ enum explain_kind {
     EXPLAIN_ORDER,     /* collectives of several communicators are called in different orders */
     EXPLAIN_MISSED,    /* a rank waits elsewhere, and others wait for it in a collective */
     EXPLAIN_LOCK,      /* a rank holds the lock of a window */
+    EXPLAIN_STREAM,    /* a rank has not enqueued its part of a call on a stream */
     EXPLAIN_PARTS,     /* a partitioned message with partitions that are not marked ready */
     EXPLAIN_PSCW       /* groups of post and start, or of complete and wait, differ */
 };
@@ -87,7 +88,8 @@ struct explain_verdict {
     int nwait;          /* ranks that wait, directly or through others, for `roots` */
     int *roots, nroots; /* ranks for which others wait, ascending; CYCLE, ORDER: around the cycle */
     bool knot;          /* CYCLE: each of the roots waits for any of them, in no order */
-    /* CYCLE, ORDER, MISSED, LOCK, PARTS, PSCW: the wait that shows the fault, and that of the rank
+    /* CYCLE, ORDER, MISSED, LOCK, STREAM, PARTS, PSCW: the
+     * wait that shows the fault, and that of the rank
      * for which it waits.  GONE: a wait for the roots.  MISMATCH: two waits that differ.  NUMBER:
      * the waits of a rank that has made fewer calls, and of one that has made more.  UNMATCHED: the
      * request, and the message that is there, with its sender.  LATE, UNKNOWN: the rank that has
@@ -121,6 +123,7 @@ bool explain_is_lock(const struct rt_wait_note *n);
 bool explain_holds(const struct rt_wait_note *n, const struct rt_wait_note *asked);
 /* The wait is older than the ranks of a job need for one step of a collective without data. */
 bool explain_is_old(const struct explain_rank *r, const struct rt_wait_note *n);
+bool explain_is_enqueue(const struct rt_wait_note *n); /* the call enqueues on a stream */
 bool explain_is_partitioned(const struct rt_wait_note *n);
 bool explain_is_pscw(const struct rt_wait_note *n);
 bool explain_in_finalize(const struct rt_wait_note *n);

@@ -8,7 +8,8 @@ static const char *const kinds[] = {
     [EXPLAIN_UNMATCHED] = "unmatched", [EXPLAIN_MISMATCH] = "mismatch",
     [EXPLAIN_ORDER] = "order",         [EXPLAIN_MISSED] = "missed",
     [EXPLAIN_LOCK] = "lock",           [EXPLAIN_PSCW] = "pscw",
-    [EXPLAIN_NUMBER] = "number",       [EXPLAIN_PARTS] = "partitions",
+    [EXPLAIN_STREAM] = "stream",       [EXPLAIN_NUMBER] = "number",
+    [EXPLAIN_PARTS] = "partitions",
 };
 static const char *const states[] = {
     [EXPLAIN_IN_MPI] = "in MPI",         [EXPLAIN_RUNNING] = "running",

@@ -140,6 +140,8 @@ static enum explain_kind cycle_kind(const struct graph *g, const int *path, int 
         *at = i;
         if (lock || explain_is_pscw(&w->wait->note))
             return lock ? EXPLAIN_LOCK : EXPLAIN_PSCW;
+        if (explain_is_enqueue(&w->wait->note))
+            return EXPLAIN_STREAM;
         if (explain_is_partitioned(&w->wait->note))
             return EXPLAIN_PARTS;
         if (w->coll && coll < 0)

@@ -127,12 +127,28 @@ static void print_late(FILE *f, const struct explain_verdict *v)
     print_place(f, r);
 }
 
+/* A wait for a process of another job, which this picture does not show. */
+static void print_foreign(FILE *f, const struct rt_wait_note *n)
+{
+    fprintf(f, "a wait for another job: ");
+    if (strstr(n->call, "accept"))
+        fprintf(f, "no process has called MPI_Comm_connect with the name of this port; ");
+    else if (strstr(n->call, "connect"))
+        fprintf(f, "the process that has opened this port has not called MPI_Comm_accept; ");
+    else if (strstr(n->call, "spawn"))
+        fprintf(f, "the started processes have not called MPI_Init yet; look at what they do; ");
+    else
+        fprintf(f, "look there with weft_info --job; ");
+}
+
 static void print_unknown(FILE *f, const struct explain_verdict *v)
 {
     if (v->a.wait && v->a.wait->note.item.kind == RT_WAIT_COLL)
         fprintf(f, "unknown: all ranks of the communicator are in the same collective; ");
     else if (v->a.wait && explain_is_lock(&v->a.wait->note))
         fprintf(f, "unknown: the holder of the lock is not known; ");
+    else if (v->a.wait && print_front(&v->a)->world == RT_WAIT_FOREIGN)
+        print_foreign(f, &v->a.wait->note);
     else if (v->a.wait && explain_polls(&v->a.wait->note))
         fprintf(f, "unknown, no deadlock is proven: look at what the loop of rank %d asks for; ",
                 v->a.rank->rank);
@@ -152,6 +168,7 @@ void print_kind(FILE *f, const struct explain_job *job, const struct print_all *
     static const char *const pairs[] = {
         [EXPLAIN_ORDER] = "collectives in different orders: ",
         [EXPLAIN_MISSED] = "a rank misses a collective: ",
+        [EXPLAIN_STREAM] = "a rank has not enqueued its part of a call on a stream: ",
         [EXPLAIN_LOCK] = "a rank waits while it holds the lock of a window: ",
         [EXPLAIN_PSCW] = "groups of MPI_Win_post and MPI_Win_start that do not meet: ",
     };
@@ -188,6 +205,7 @@ void print_kind(FILE *f, const struct explain_job *job, const struct print_all *
     case EXPLAIN_ORDER:
     case EXPLAIN_MISSED:
     case EXPLAIN_LOCK:
+    case EXPLAIN_STREAM:
     case EXPLAIN_PSCW:
         fputs(pairs[v->kind], f);
         print_is_in(f, &v->b);

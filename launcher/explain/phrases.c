@@ -87,6 +87,10 @@ static void print_item(FILE *f, const struct rt_wait_item *item, const char *pee
     char size[32];
     if (item->kind == RT_WAIT_TARGET && item->world != RT_WAIT_NOBODY)
         fprintf(f, " for %s", peer);
+    if (item->ctx & 1) { /* the library's own message, part of the call */
+        fprintf(f, " for %s", peer);
+        return;
+    }
     bool parts = item->kind == RT_WAIT_READY || item->kind == RT_WAIT_PARTS;
     bool sends = item->kind == RT_WAIT_SEND || item->kind == RT_WAIT_READY;
     if (!sends && !parts && item->kind != RT_WAIT_RECV && item->kind != RT_WAIT_PROBE)
@@ -96,7 +100,7 @@ static void print_item(FILE *f, const struct rt_wait_item *item, const char *pee
         fprintf(f, " any tag");
     else
         fprintf(f, " tag %d", item->tag);
-    if (item->kind != RT_WAIT_PROBE && !brief)
+    if (item->kind != RT_WAIT_PROBE && !brief && item->nbytes)
         fprintf(f, ", %s", bytes(size, item->nbytes));
 }
 

@@ -111,6 +111,8 @@ bool explain_is_old(const struct explain_rank *r, const struct rt_wait_note *n)
     return n->since_ns && r->now_ns > n->since_ns && r->now_ns - n->since_ns >= OLD_NS;
 }
 
+bool explain_is_enqueue(const struct rt_wait_note *n) { return strstr(n->call, "_enqueue"); }
+
 bool explain_is_partitioned(const struct rt_wait_note *n)
 {
     uint32_t kind = n->nreqs ? n->reqs[0].kind : n->item.kind;

@@ -49,23 +49,22 @@ static int broken(void)
 static int send_hello(struct wm_domain *d, int fd, const struct hello *h)
 {
     const char *at = (const char *)h, *end = at + sizeof *h;
-    unsigned quiet = 0;
+    struct wm_port_wait w = { 0 };
     while (at < end) {
         ssize_t n = send(fd, at, (size_t)(end - at), MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && !not_now())
             return broken();
         at += n > 0 ? n : 0;
         if (n < 0)
-            wm_port_poll(d, &(struct pollfd){ .fd = fd, .events = POLLOUT }, 1, &quiet);
+            wm_port_poll(d, &(struct pollfd){ .fd = fd, .events = POLLOUT }, 1, &w);
     }
     return MPI_SUCCESS;
 }
 
 /* Waits without limit, until the other process calls MPI_Comm_join. */
-static int recv_hello(struct wm_domain *d, int fd, struct hello *h)
+static int recv_hello(struct wm_domain *d, int fd, struct hello *h, struct wm_port_wait *w)
 {
     size_t got = 0;
-    unsigned quiet = 0;
     while (got < sizeof *h) {
         ssize_t n = recv(fd, (char *)h + got, sizeof *h - got, MSG_DONTWAIT);
         if (n == 0)
@@ -79,7 +78,7 @@ static int recv_hello(struct wm_domain *d, int fd, struct hello *h)
                           "argument fd: the socket held other data than those of a call of "
                           "MPI_Comm_join at its other end");
         if (n < 0)
-            wm_port_poll(d, &(struct pollfd){ .fd = fd, .events = POLLIN }, 1, &quiet);
+            wm_port_poll(d, &(struct pollfd){ .fd = fd, .events = POLLIN }, 1, w);
     }
     return MPI_SUCCESS;
 }
@@ -88,6 +87,7 @@ static int recv_hello(struct wm_domain *d, int fd, struct hello *h)
 static int greet(struct wm_domain *d, int fd, bool *able, bool *accepts)
 {
     struct hello mine = { .able = 0 }, other;
+    struct wm_port_wait w = { .foreign = true };
     int err = rt_random(mine.random, sizeof mine.random);
     if (err)
         return wm_err_rt(err, "greeting the other process");
@@ -97,7 +97,8 @@ static int greet(struct wm_domain *d, int fd, bool *able, bool *accepts)
     rt_unlock(&d->lock);
     err = send_hello(d, fd, &mine);
     if (!err)
-        err = recv_hello(d, fd, &other);
+        err = recv_hello(d, fd, &other, &w);
+    wm_port_waited(&w);
     if (err)
         return err;
     int order = memcmp(mine.random, other.random, sizeof mine.random);

@@ -19,9 +19,11 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/frames.h"
 #include "runtime/base/hmac.h"
 #include "runtime/base/lock.h"
 #include "runtime/base/log.h"
+#include "runtime/mem/activity.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -79,16 +81,40 @@ struct port {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct port *ports; /* under the mutex */
 
-void wm_port_poll(struct wm_domain *d, struct pollfd *f, int n, unsigned *quiet)
+/* Polls without success after which a wait is old, some milliseconds. */
+#define QUIET_OLD 200
+
+/* What for is known by the call: no process of this job. */
+static void publish(struct wm_port_wait *w)
+{
+    struct rt_wait_note *n = w->note = rt_activity_begin(w->begin_ns);
+    w->published = true;
+    if (!n)
+        return;
+    n->nstack = (uint32_t)rt_frames(n->stack, RT_ACTIVITY_STACK, n->call, sizeof n->call);
+    n->item = (struct rt_wait_item){ .kind = RT_WAIT_OTHER, .world = RT_WAIT_FOREIGN };
+    rt_activity_publish(n);
+}
+
+void wm_port_waited(struct wm_port_wait *w)
+{
+    if (w->published)
+        rt_activity_end(w->note, rt_now_ns());
+}
+
+void wm_port_poll(struct wm_domain *d, struct pollfd *f, int n, struct wm_port_wait *w)
 {
     rt_lock(&d->lock);
     int events = wm_progress(d);
     rt_unlock(&d->lock);
-    *quiet = events ? 0 : *quiet + 1;
-    unsigned us = *quiet < 20 ? 0 : *quiet < 200 ? 20 : 500;
+    w->begin_ns = w->begin_ns ? w->begin_ns : rt_now_ns();
+    w->quiet = events ? 0 : w->quiet + 1;
+    unsigned us = w->quiet < 20 ? 0 : w->quiet < QUIET_OLD ? 20 : 500;
     struct timespec t = { 0, us * 1000 };
+    if (w->foreign && w->quiet >= QUIET_OLD && !w->published)
+        publish(w);
     if (ppoll(f, (nfds_t)n, &t, NULL) > 0)
-        *quiet = 0;
+        w->quiet = 0;
 }
 
 /* ---- names ---- */
@@ -322,7 +348,7 @@ int wm_port_swap(struct wm_domain *d, int fd, const void *out, size_t n_out, voi
 {
     const char *from = out;
     char *to = in;
-    unsigned quiet = 0;
+    struct wm_port_wait w = { 0 };
     uint64_t last = rt_now_ns();
     while (n_out || n_in) {
         ssize_t sent = n_out ? send(fd, from, n_out, MSG_NOSIGNAL | MSG_DONTWAIT) : 0;
@@ -342,7 +368,7 @@ int wm_port_swap(struct wm_domain *d, int fd, const void *out, size_t n_out, voi
         if (rt_now_ns() - last > SWAP_NS)
             return -RT_ETIMEOUT;
         short events = (short)((n_out ? POLLOUT : 0) | (n_in ? POLLIN : 0));
-        wm_port_poll(d, &(struct pollfd){ .fd = fd, .events = events }, 1, &quiet);
+        wm_port_poll(d, &(struct pollfd){ .fd = fd, .events = events }, 1, &w);
     }
     return 0;
 }
@@ -441,7 +467,7 @@ int wm_port_accept(struct wm_domain *d, const struct wm_dial *how, int *fd)
 {
     uint64_t until = how->limit_s ? rt_now_ns() + (uint64_t)how->limit_s * 1000000000u : 0;
     struct pollfd f[PENDING_MAX + 1];
-    unsigned quiet = 0;
+    struct wm_port_wait w = { .foreign = true };
     struct port *p = NULL;
     int err = acquire(how->name, &p);
     if (err)
@@ -459,8 +485,9 @@ int wm_port_accept(struct wm_domain *d, const struct wm_dial *how, int *fd)
         for (int i = 0; i < p->npending; i++)
             f[i + 1] = (struct pollfd){ .fd = p->pending[i].fd, .events = POLLIN };
         if (!err)
-            wm_port_poll(d, f, p->npending + 1, &quiet);
+            wm_port_poll(d, f, p->npending + 1, &w);
     } while (!err);
+    wm_port_waited(&w);
     release(p);
     return err;
 }
@@ -471,7 +498,7 @@ int wm_port_accept(struct wm_domain *d, const struct wm_dial *how, int *fd)
 static int tcp_to(struct wm_domain *d, const struct sockaddr_storage *a, socklen_t len)
 {
     int on = 1, err = 0, fd = socket(a->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    unsigned quiet = 0;
+    struct wm_port_wait w = { 0 };
     uint64_t until = rt_now_ns() + TCP_CONNECT_NS;
     if (fd < 0)
         return -1;
@@ -481,7 +508,7 @@ static int tcp_to(struct wm_domain *d, const struct sockaddr_storage *a, socklen
     struct pollfd f = { .fd = fd, .events = POLLOUT };
     err = errno;
     while (err == EINPROGRESS) {
-        wm_port_poll(d, &f, 1, &quiet);
+        wm_port_poll(d, &f, 1, &w);
         socklen_t n = sizeof err;
         if (f.revents)
             getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &n);
@@ -495,11 +522,9 @@ static int tcp_to(struct wm_domain *d, const struct sockaddr_storage *a, socklen
     return -1;
 }
 
-/* Waits for `len` bytes that begin with the magic.  0; -RT_EPEER: closed; -RT_EINVAL: another
- * program; -RT_ETIMEOUT. */
-static int record(struct wm_domain *d, int fd, void *buf, size_t len, uint64_t until)
+static int await_record(struct wm_domain *d, int fd, void *buf, size_t len, uint64_t until,
+                        struct wm_port_wait *w)
 {
-    unsigned quiet = 0;
     for (size_t have = 0; have < len;) {
         ssize_t n = recv(fd, (char *)buf + have, len - have, MSG_DONTWAIT);
         if (n == 0 || (n < 0 && !would_block()))
@@ -507,13 +532,23 @@ static int record(struct wm_domain *d, int fd, void *buf, size_t len, uint64_t u
         if (n < 0 && until && rt_now_ns() > until)
             return -RT_ETIMEOUT;
         if (n < 0)
-            wm_port_poll(d, &(struct pollfd){ .fd = fd, .events = POLLIN }, 1, &quiet);
+            wm_port_poll(d, &(struct pollfd){ .fd = fd, .events = POLLIN }, 1, w);
         else
             have += (size_t)n;
         if (memcmp(buf, magic, have < sizeof magic ? have : sizeof magic))
             return -RT_EINVAL;
     }
     return 0;
+}
+
+/* Waits for `len` bytes that begin with the magic.  0; -RT_EPEER: closed; -RT_EINVAL: another
+ * program; -RT_ETIMEOUT. */
+static int record(struct wm_domain *d, int fd, void *buf, size_t len, uint64_t until)
+{
+    struct wm_port_wait w = { .foreign = true };
+    int err = await_record(d, fd, buf, len, until, &w);
+    wm_port_waited(&w);
+    return err;
 }
 
 /* Proves itself and waits for the accept. */

@@ -10,11 +10,21 @@
 #include "mpi/base/mpi_int.h"
 
 struct wm_domain;
-struct wm_dial; /* link.h: how->name, stop, limit_s */
+struct wm_dial;      /* link.h: how->name, stop, limit_s */
+struct rt_wait_note; /* runtime/mem/activity.h */
 
-/* Waits for events of n descriptors for a short time, and makes progress; *quiet (0 at first) grows
- * while nothing happens.  Without the domain's lock. */
-void wm_port_poll(struct wm_domain *d, struct pollfd *f, int n, unsigned *quiet);
+/* A wait for another process: zero at first. */
+struct wm_port_wait {
+    bool foreign;   /* published when it lasts: it ends with wm_port_waited() */
+    unsigned quiet; /* grows while nothing happens */
+    uint64_t begin_ns;
+    struct rt_wait_note *note;
+    bool published;
+};
+/* Waits for events of n descriptors for a short time, and makes progress.  Without the domain's
+ * lock. */
+void wm_port_poll(struct wm_domain *d, struct pollfd *f, int n, struct wm_port_wait *w);
+void wm_port_waited(struct wm_port_wait *w);
 
 /* Makes a port; its name (MPI_MAX_PORT_NAME bytes) holds addresses and a secret.  Closing it
  * ends the connections that wait there.  Return MPI_SUCCESS or what wm_err() returned. */

@@ -596,6 +596,15 @@ static bool has_come(void *arg)
     return rt_req_done(a->r) || rt_req_done(a->failure) || a->s->broken;
 }
 
+/* In terms of the user's communicator: the message itself is internal. */
+static void describe_awaited(const void *of, struct rt_wait_note *n)
+{
+    const struct awaited *a = of;
+    wm_describe_request(a->r, n);
+    wm_describe_comm(n, a->s->comm);
+    n->item.nbytes = 0;
+}
+
 int wm_xstream_await(struct wm_xstream_comm *s, struct rt_req *r)
 {
     struct wm_domain *d = s->comm->dom;
@@ -603,10 +612,10 @@ int wm_xstream_await(struct wm_xstream_comm *s, struct rt_req *r)
     uint32_t word = 0;
     struct wm_msg m = failure_message(s, &word, MPI_ANY_SOURCE);
     if (rt_req_done(r) || !is_async(s) || (!a.failure && wm_p2p_irecv(&m, &a.failure) < 0)) {
-        wm_domain_wait(d, r);
+        wm_domain_wait_as(d, r, (struct wm_what){ describe_awaited, &a });
         return 0;
     }
-    wm_domain_until(d, has_come, &a, (struct wm_what){ wm_describe_request, r });
+    wm_domain_until(d, has_come, &a, (struct wm_what){ describe_awaited, &a });
     bool failed = s->broken || rt_req_done(a.failure), came = rt_req_done(r);
     if (!s->failure)
         forget(a.failure);

@@ -358,6 +358,40 @@ static void check_error(int err, int wanted)
         printf("rank %d: error class %d, expected %d\n", rank, class, wanted);
 }
 
+/* Without another job. */
+static void accepts(void)
+{
+    char port[MPI_MAX_PORT_NAME] = "";
+    MPI_Comm other_job;
+    if (rank == 0)
+        MPI_Open_port(MPI_INFO_NULL, port);
+    MPI_Comm_accept(port, MPI_INFO_NULL, 0, WORLD, &other_job); /* accepts */
+    ended = 1;
+}
+
+static void connects(void)
+{
+    char port[MPI_MAX_PORT_NAME] = "";
+    MPI_Comm other_job;
+    if (rank == 0)
+        MPI_Open_port(MPI_INFO_NULL, port);
+    MPI_Bcast(port, sizeof port, MPI_CHAR, 0, WORLD);
+    if (rank == 1)
+        MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &other_job); /* connects */
+    MPI_Barrier(WORLD);                                                      /* connects others */
+    ended = 1;
+}
+
+/* Programs that never call MPI_Init. */
+static void spawns(void)
+{
+    char *args[] = { "60", NULL };
+    MPI_Comm children;
+    MPI_Comm_spawn("/bin/sleep", args, 1, MPI_INFO_NULL, 0, WORLD, &children, /* spawns */
+                   MPI_ERRCODES_IGNORE);
+    ended = 1;
+}
+
 /* Ends: a collective access that makes no agreement is missed, and MPI_File_close reports it. */
 static void file_missed(void)
 {
@@ -463,6 +497,9 @@ static const struct mode {
               { "partitions", partitions },
               { "partitions_late", partitions_late },
               { "parrived", parrived },
+              { "accepts", accepts },
+              { "connects", connects },
+              { "spawns", spawns },
               { "file_missed", file_missed },
               { "file_missed_joint", file_missed_joint },
               { "file_other_call", file_other_call },

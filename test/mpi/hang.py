@@ -3,7 +3,6 @@
 """What mpirun says of a job that makes no progress: a program for each kind of fault (hang.c), the text compared, line by line.
 The ranks need not answer; one of them is stopped, another one computes."""
 
-import ctypes
 import json
 import os
 import re
@@ -15,77 +14,8 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from faultlib import builddir, main, mpirun
-
-program = os.path.join(builddir, "test/mpi/hang")
-info = os.path.join(builddir, "weft_info")
-source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hang.c")
-SCALE = float(os.environ.get("TEST_TIMEOUT_SCALE", "1"))
-LIMIT = 30 * SCALE
-try:
-    ctypes.CDLL("libdw.so.1")
-    places = True
-except OSError:     # without it the texts have no lines
-    places = False
-
-
-def line(mark):
-    with open(source, encoding="utf-8") as f:
-        return next(n for n, text in enumerate(f, 1) if text.rstrip().endswith(f"/* {mark} */"))
-
-
-def start(mode, *options):
-    return subprocess.Popen([mpirun, "-n", "3", "--set", "hang_s=1", *options, program, mode], stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
-def stop(job):
-    """Ends the ranks, too: one may be stopped."""
-    job.terminate()
-    try:
-        job.communicate(timeout=LIMIT)
-    except subprocess.TimeoutExpired:
-        job.kill()
-        job.communicate()
-        raise
-
-
-def picture(stream):
-    """The lines from "N of N ranks wait" up to the kind of fault."""
-    lines = []
-    for text in stream:
-        if lines or " ranks wait" in text:
-            lines.append(text.rstrip("\n"))
-        if text.startswith("kind:"):
-            break
-    return lines
-
-
-def expect(lines, *patterns):
-    """Each pattern is a whole line; @MARK@ stands for the place of a marked line, #PID# for a process."""
-    shown = "\n".join(lines)
-    assert len(lines) == len(patterns) <= 12, shown
-    for text, pattern in zip(lines, patterns):
-        wanted = re.escape(pattern).replace(r"\ ", " ")
-        wanted = re.sub("@([A-Za-z_ ]+)@", lambda m: rf" at hang\.c:{line(m[1])}" if places else "", wanted)
-        for mark, meaning in (r"\#PID\#", "[0-9]+"), (r"\#HOST\#", "[^ ,]+"), (r"\#S\#", "[0-9]+ s"):
-            wanted = wanted.replace(mark, meaning)
-        assert re.fullmatch(wanted, text), f"expected: {wanted}\nfound:    {text}\nin\n{shown}"
-
-
-def explained(mode, *patterns, first="no progress for #S#: ", options=()):
-    job = start(mode, *options)
-    try:
-        expect(picture(job.stdout), first + patterns[0], *patterns[1:])
-    finally:
-        stop(job)
-
-
-EACH_OTHER = "3 of 3 ranks wait, directly or through others, for each other"
-
-
-def two_for(rank):
-    return f"2 of 3 ranks wait, directly or through others, for rank {rank} (#HOST#, pid #PID#)"
+from faultlib import main, mpirun
+from hanglib import EACH_OTHER, LIMIT, explained, info, picture, program, start, stop, two_for
 
 
 def receives_in_a_cycle():
@@ -139,87 +69,6 @@ def lock_of_a_window():
               "  0    MPI_Barrier #1 on MPI_COMM_WORLD (3 ranks)@lock others@, for #S#",
               "kind: a rank waits while it holds the lock of a window: rank 0 is in MPI_Barrier #1 on MPI_COMM_WORLD"
               '@lock others@; rank 1 is in MPI_Win_unlock for rank 0 on "window"@lock@')
-
-
-def lock_that_another_rank_holds():
-    """The target is not accused, and the holder is, as soon as it waits."""
-    explained("lock_of_another", two_for(2),
-              "  0,2  MPI_Barrier #1 on MPI_COMM_WORLD (3 ranks)@lock_of_another@, for #S#",
-              '  1    MPI_Win_unlock for rank 0 on "window" (3 ranks)@lock_of_another others@, for #S#',
-              "kind: a rank waits while it holds the lock of a window: rank 2 is in MPI_Barrier #1 on MPI_COMM_WORLD"
-              '@lock_of_another@; rank 1 is in MPI_Win_unlock for rank 0 on "window"@lock_of_another others@')
-
-
-def fence_that_a_rank_misses():
-    explained("fence", EACH_OTHER,
-              '  0,2  MPI_Win_fence #1 on "window" (3 ranks)@fence@, for #S#',
-              "  1    MPI_Barrier #0 on MPI_COMM_WORLD (3 ranks)@fence missed@, for #S#",
-              "kind: collectives in different orders: rank 1 is in MPI_Barrier #0 on MPI_COMM_WORLD@fence missed@; "
-              'rank 0 is in MPI_Win_fence #1 on "window"@fence@')
-
-
-def one_collective_more():
-    """By messages; in shared memory the job ends with an error."""
-    explained("one_more", "3 of 3 ranks wait",
-              "  1-2  MPI_Barrier #0 on MPI_COMM_WORLD (3 ranks)@one_more@, for #S#",
-              "  0    MPI_Barrier #1 on MPI_COMM_WORLD (3 ranks)@one_more@, for #S#",
-              "kind: different numbers of collective calls: ranks 1-2 are in MPI_Barrier #0 on MPI_COMM_WORLD@one_more@; "
-              "rank 0 is in MPI_Barrier #1 on MPI_COMM_WORLD@one_more@; rank 0 has made 1 more call on this communicator: "
-              "look for the one that rank 1 has left out",
-              options=["--set", "coll=barrier:dissemination"])
-
-
-PARTS = "MPI_Wait, partitioned receive from rank 0 tag 5"
-
-
-def partitions_that_are_not_ready():
-    advice = "; let rank 0 call MPI_Pready for each partition, after MPI_Start and before it waits"
-    explained("partitions", "3 of 3 ranks wait, directly or through others, for rank 0 (#HOST#, pid #PID#)",
-              "  2  MPI_Barrier #0 on MPI_COMM_WORLD (3 ranks)@partitions others@, for #S#",
-              "  0  MPI_Wait, partitioned send to rank 1 tag 5, 32 B, partitions 1,3 of 4 not marked ready on MPI_COMM_WORLD (3 ranks)"
-              "@partitions@, for #S#",
-              f"  1  {PARTS}, 32 B, partitions 1,3 of 4 missing on MPI_COMM_WORLD (3 ranks)@partitions@, for #S#",
-              "kind: partitions that are not marked ready: rank 0 is in MPI_Wait, partitioned send to rank 1 tag 5, "
-              f"partitions 1,3 of 4 not marked ready on MPI_COMM_WORLD@partitions@{advice}")
-    explained("partitions_late", "3 of 3 ranks wait, directly or through others, for rank 0 (#HOST#, pid #PID#)",
-              "  0,2  MPI_Barrier #0 on MPI_COMM_WORLD (3 ranks)@partitions_late others@, for #S#",
-              f"  1    {PARTS}, 32 B, partition 1 of 2 missing on MPI_COMM_WORLD (3 ranks)@partitions_late@, for #S#",
-              "kind: partitions that are not marked ready: rank 0 is in MPI_Barrier #0 on MPI_COMM_WORLD@partitions_late others@; "
-              f"rank 1 is in {PARTS}, partition 1 of 2 missing on MPI_COMM_WORLD@partitions_late@{advice}")
-    explained("parrived", two_for(1),
-              "  0,2  MPI_Barrier #0 on MPI_COMM_WORLD (3 ranks)@parrived others@, for #S#",
-              "  1    MPI_Parrived@parrived@, for #S#",
-              "kind: unknown, no deadlock is proven: look at what the loop of rank 1 asks for; rank 1 is in MPI_Parrived@parrived@")
-
-
-def collective_calls_of_a_file():
-    """No hang: the call that makes an agreement returns MPI_ERR_NOT_SAME on all ranks, and a line says why."""
-    for mode, rank, here, there, why in (
-            ("file_missed", 1, "call 1, MPI_File_close after MPI_File_open", "call 2, MPI_File_close after MPI_File_write_at_all",
-             "this rank has left out a collective call"),
-            ("file_missed_joint", 1, "call 2, MPI_File_close after MPI_File_set_view",
-             "call 2, MPI_File_write_all after MPI_File_set_view", "the ranks call different procedures"),
-            ("file_other_call", 0, "call 1, MPI_File_set_size after MPI_File_open", "call 1, MPI_File_sync after MPI_File_open",
-             "the ranks call different procedures")):
-        done = subprocess.run([mpirun, "-n", "3", program, mode], capture_output=True, text=True, timeout=LIMIT)
-        assert re.fullmatch(rf"\[[^]]*\] rank {rank} of file /tmp/weft-hang-\w+ is in its collective {here}; another rank is in "
-                            rf"{there}: {why}; collective calls on the file fail from now on\n", done.stderr), done
-        assert done.returncode == 0 and not done.stdout, done
-
-
-def left_in_finalize():
-    """A warning for each rank, and the job ends well; correct programs get none."""
-    done = subprocess.run([mpirun, "-n", "3", program, "left_over"], capture_output=True, text=True, timeout=LIMIT)
-    assert done.returncode == 0 and done.stderr.count("\n") == 2, done
-    for what in ("send to rank 1 tag 0, 1048576 B on MPI_COMM_WORLD, which no receive has matched; complete",
-                 "receive from rank 0 tag 1, 1048576 B on MPI_COMM_WORLD, which no message has matched (tag 0 is here); complete"):
-        assert f"MPI_Finalize leaves 1 message of this rank unfinished: {what} each request" in done.stderr, done
-    explained("left_waiting", EACH_OTHER,
-              "  1-2  MPI_Recv from different ranks tag 1, 4 B on MPI_COMM_WORLD (3 ranks)@left_waiting@, for #S#",
-              "  0    MPI_Finalize, send to rank 1 tag 0, 1 MiB on MPI_COMM_WORLD (3 ranks)@MPI_Finalize@, for #S#",
-              "kind: cycle of waits: ranks 1 -> 2 -> 1; all receive first; let one send first, or use MPI_Sendrecv")
-    done = subprocess.run([mpirun, "-n", "3", program, "nothing_left"], capture_output=True, text=True, timeout=LIMIT)
-    assert done.returncode == 0 and not done.stderr, done
 
 
 def groups_of_a_window():
@@ -328,7 +177,5 @@ def correct_programs():
 
 
 main([receives_in_a_cycle, sends_in_a_cycle, tag_that_matches_nothing, communicator_that_matches_nothing,
-      collective_that_a_rank_misses, collectives_in_two_orders, lock_of_a_window, lock_that_another_rank_holds,
-      fence_that_a_rank_misses, one_collective_more, partitions_that_are_not_ready,
-      collective_calls_of_a_file, left_in_finalize, groups_of_a_window, several_requests,
+      collective_that_a_rank_misses, collectives_in_two_orders, lock_of_a_window, groups_of_a_window, several_requests,
       several_threads, one_is_stopped, one_computes, one_is_in_a_system_call, asked_for, source_that_has_gone, no_job, correct_programs])

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Erroneous programs with streams, for test/mpi/hang.py: a rank does not enqueue its part of a
+ * message or a collective.  Three ranks.
+ *   stream_stuck receive | reduce | synchronize */
+#include "test/gpu/gputest.h"
+#include "test/mpi/mpitest.h"
+
+enum { N = 5000 };
+
+static cu_stream stream;
+
+static MPI_Comm on_stream(MPIX_Stream *s)
+{
+    MPI_Info info;
+    MPI_Comm comm;
+    CHECK_EQ(cu.stream_create(&stream, CU_STREAM_NON_BLOCKING), 0);
+    OK(MPI_Info_create(&info));
+    OK(MPI_Info_set(info, "type", "cudaStream_t"));
+    OK(MPIX_Info_set_hex(info, "value", &stream, sizeof stream));
+    OK(MPIX_Stream_create(info, s));
+    OK(MPI_Info_free(&info));
+    OK(MPIX_Stream_comm_create(MPI_COMM_WORLD, *s, &comm));
+    return comm;
+}
+
+static void enqueue(const char *what, MPI_Comm comm, void *in, void *out)
+{
+    MPI_Status status;
+    if (!strcmp(what, "receive"))
+        OK(MPIX_Recv_enqueue(out, N, MPI_BYTE, 0, 7, comm, &status)); /* receive */
+    else
+        OK(MPIX_Allreduce_enqueue(in, out, N, MPI_INT, MPI_SUM, comm)); /* reduce */
+    OK(cu.stream_synchronize(stream));                                  /* synchronize */
+}
+
+int main(int argc, char **argv)
+{
+    MPIX_Stream s;
+    gt_need(1);
+    mt_init(argc, argv);
+    gt_use(0);
+    MPI_Comm comm = on_stream(&s);
+    if (mt_rank && argc > 1)
+        enqueue(argv[1], comm, gt_alloc(GT_CUDA, 0, 4 * N, 0), gt_alloc(GT_CUDA, 0, 4 * N, 0));
+    OK(MPI_Barrier(MPI_COMM_WORLD)); /* others */
+    return 0;
+}

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""More of hang.py: windows, numbers of collectives, partitions, other jobs, streams, files, MPI_Finalize."""
+
+import os
+import re
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from faultlib import builddir, main, mpirun
+from hanglib import EACH_OTHER, LIMIT, expect, explained, picture, program, stop, two_for
+
+
+def lock_that_another_rank_holds():
+    """The target is not accused, and the holder is, as soon as it waits."""
+    explained("lock_of_another", two_for(2),
+              "  0,2  MPI_Barrier #1 on MPI_COMM_WORLD (3 ranks)@lock_of_another@, for #S#",
+              '  1    MPI_Win_unlock for rank 0 on "window" (3 ranks)@lock_of_another others@, for #S#',
+              "kind: a rank waits while it holds the lock of a window: rank 2 is in MPI_Barrier #1 on MPI_COMM_WORLD"
+              '@lock_of_another@; rank 1 is in MPI_Win_unlock for rank 0 on "window"@lock_of_another others@')
+
+
+def fence_that_a_rank_misses():
+    explained("fence", EACH_OTHER,
+              '  0,2  MPI_Win_fence #1 on "window" (3 ranks)@fence@, for #S#',
+              "  1    MPI_Barrier #0 on MPI_COMM_WORLD (3 ranks)@fence missed@, for #S#",
+              "kind: collectives in different orders: rank 1 is in MPI_Barrier #0 on MPI_COMM_WORLD@fence missed@; "
+              'rank 0 is in MPI_Win_fence #1 on "window"@fence@')
+
+
+def one_collective_more():
+    """By messages; in shared memory the job ends with an error."""
+    explained("one_more", "3 of 3 ranks wait",
+              "  1-2  MPI_Barrier #0 on MPI_COMM_WORLD (3 ranks)@one_more@, for #S#",
+              "  0    MPI_Barrier #1 on MPI_COMM_WORLD (3 ranks)@one_more@, for #S#",
+              "kind: different numbers of collective calls: ranks 1-2 are in MPI_Barrier #0 on MPI_COMM_WORLD@one_more@; "
+              "rank 0 is in MPI_Barrier #1 on MPI_COMM_WORLD@one_more@; rank 0 has made 1 more call on this communicator: "
+              "look for the one that rank 1 has left out",
+              options=["--set", "coll=barrier:dissemination"])
+
+
+PARTS = "MPI_Wait, partitioned receive from rank 0 tag 5"
+
+
+def partitions_that_are_not_ready():
+    advice = "; let rank 0 call MPI_Pready for each partition, after MPI_Start and before it waits"
+    explained("partitions", "3 of 3 ranks wait, directly or through others, for rank 0 (#HOST#, pid #PID#)",
+              "  2  MPI_Barrier #0 on MPI_COMM_WORLD (3 ranks)@partitions others@, for #S#",
+              "  0  MPI_Wait, partitioned send to rank 1 tag 5, 32 B, partitions 1,3 of 4 not marked ready on MPI_COMM_WORLD (3 ranks)"
+              "@partitions@, for #S#",
+              f"  1  {PARTS}, 32 B, partitions 1,3 of 4 missing on MPI_COMM_WORLD (3 ranks)@partitions@, for #S#",
+              "kind: partitions that are not marked ready: rank 0 is in MPI_Wait, partitioned send to rank 1 tag 5, "
+              f"partitions 1,3 of 4 not marked ready on MPI_COMM_WORLD@partitions@{advice}")
+    explained("partitions_late", "3 of 3 ranks wait, directly or through others, for rank 0 (#HOST#, pid #PID#)",
+              "  0,2  MPI_Barrier #0 on MPI_COMM_WORLD (3 ranks)@partitions_late others@, for #S#",
+              f"  1    {PARTS}, 32 B, partition 1 of 2 missing on MPI_COMM_WORLD (3 ranks)@partitions_late@, for #S#",
+              "kind: partitions that are not marked ready: rank 0 is in MPI_Barrier #0 on MPI_COMM_WORLD@partitions_late others@; "
+              f"rank 1 is in {PARTS}, partition 1 of 2 missing on MPI_COMM_WORLD@partitions_late@{advice}")
+    explained("parrived", two_for(1),
+              "  0,2  MPI_Barrier #0 on MPI_COMM_WORLD (3 ranks)@parrived others@, for #S#",
+              "  1    MPI_Parrived@parrived@, for #S#",
+              "kind: unknown, no deadlock is proven: look at what the loop of rank 1 asks for; rank 1 is in MPI_Parrived@parrived@")
+
+
+def waits_for_another_job():
+    of = "kind: a wait for another job: "
+    explained("accepts", two_for(0),
+              "  1-2  MPI_Comm_accept for rank 0 on MPI_COMM_WORLD (3 ranks)@accepts@, for #S#",
+              "  0    MPI_Comm_accept@accepts@, for #S#",
+              f"{of}no process has called MPI_Comm_connect with the name of this port; rank 0 is in MPI_Comm_accept@accepts@")
+    explained("connects", two_for(1),
+              "  0,2  MPI_Barrier #1 on MPI_COMM_WORLD (3 ranks)@connects others@, for #S#",
+              "  1    MPI_Comm_connect@connects@, for #S#",
+              f"{of}the process that has opened this port has not called MPI_Comm_accept; rank 1 is in MPI_Comm_connect@connects@")
+    explained("spawns", two_for(0),
+              "  1-2  MPI_Comm_spawn for rank 0 on MPI_COMM_WORLD (3 ranks)@spawns@, for #S#",
+              "  0    MPI_Comm_spawn@spawns@, for #S#",
+              f"{of}the started processes have not called MPI_Init yet; look at what they do; "
+              "rank 0 is in MPI_Comm_spawn@spawns@")
+
+
+def calls_on_a_stream():
+    """Over the fake driver.  The lines of that program are not compared."""
+    fake = os.path.join(builddir, "test/fake/gpu")
+    stuck = os.path.join(builddir, "test/gpu/stream_stuck")
+    if not os.path.exists(os.path.join(fake, "libcuda.so.1")):
+        return
+    env = dict(os.environ, LD_LIBRARY_PATH=fake, WEFT_GPU="on", FAKE_CUDA_DEVICES="2")
+    for mode, call in ("receive", "MPIX_Recv_enqueue from rank 0 tag 7"), ("reduce", "MPIX_Allreduce_enqueue for rank 0"):
+        job = subprocess.Popen([mpirun, "-n", "3", "--set", "hang_s=1", stuck, mode], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+        try:
+            lines = [re.sub(r" at stream_stuck\.c:[0-9]+", "", text) for text in picture(job.stdout)]
+        finally:
+            stop(job)
+        expect(lines, "no progress for #S#: 2 of 3 ranks wait, directly or through others, for rank 0 (#HOST#, pid #PID#)",
+               f"  1-2  {call} on communicator 10 (3 ranks), for #S#",
+               "  0    MPI_Barrier #0 on MPI_COMM_WORLD (3 ranks), for #S#",
+               "kind: a rank has not enqueued its part of a call on a stream: rank 0 is in MPI_Barrier #0 on MPI_COMM_WORLD; "
+               f"rank 1 is in {call} on communicator 10")
+
+
+def collective_calls_of_a_file():
+    """No hang: the call that makes an agreement returns MPI_ERR_NOT_SAME on all ranks, and a line says why."""
+    for mode, rank, here, there, why in (
+            ("file_missed", 1, "call 1, MPI_File_close after MPI_File_open", "call 2, MPI_File_close after MPI_File_write_at_all",
+             "this rank has left out a collective call"),
+            ("file_missed_joint", 1, "call 2, MPI_File_close after MPI_File_set_view",
+             "call 2, MPI_File_write_all after MPI_File_set_view", "the ranks call different procedures"),
+            ("file_other_call", 0, "call 1, MPI_File_set_size after MPI_File_open", "call 1, MPI_File_sync after MPI_File_open",
+             "the ranks call different procedures")):
+        done = subprocess.run([mpirun, "-n", "3", program, mode], capture_output=True, text=True, timeout=LIMIT)
+        assert re.fullmatch(rf"\[[^]]*\] rank {rank} of file /tmp/weft-hang-\w+ is in its collective {here}; another rank is in "
+                            rf"{there}: {why}; collective calls on the file fail from now on\n", done.stderr), done
+        assert done.returncode == 0 and not done.stdout, done
+
+
+def left_in_finalize():
+    """A warning for each rank, and the job ends well; correct programs get none."""
+    done = subprocess.run([mpirun, "-n", "3", program, "left_over"], capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 0 and done.stderr.count("\n") == 2, done
+    for what in ("send to rank 1 tag 0, 1048576 B on MPI_COMM_WORLD, which no receive has matched; complete",
+                 "receive from rank 0 tag 1, 1048576 B on MPI_COMM_WORLD, which no message has matched (tag 0 is here); complete"):
+        assert f"MPI_Finalize leaves 1 message of this rank unfinished: {what} each request" in done.stderr, done
+    explained("left_waiting", EACH_OTHER,
+              "  1-2  MPI_Recv from different ranks tag 1, 4 B on MPI_COMM_WORLD (3 ranks)@left_waiting@, for #S#",
+              "  0    MPI_Finalize, send to rank 1 tag 0, 1 MiB on MPI_COMM_WORLD (3 ranks)@MPI_Finalize@, for #S#",
+              "kind: cycle of waits: ranks 1 -> 2 -> 1; all receive first; let one send first, or use MPI_Sendrecv")
+    done = subprocess.run([mpirun, "-n", "3", program, "nothing_left"], capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 0 and not done.stderr, done
+
+
+main([lock_that_another_rank_holds, fence_that_a_rank_misses, one_collective_more, partitions_that_are_not_ready,
+      waits_for_another_job, calls_on_a_stream, collective_calls_of_a_file, left_in_finalize])
