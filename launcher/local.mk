@@ -51,7 +51,8 @@ both_sources = $(abi_sources) launcher/job.h launcher/job.c \
 explain_sources = launcher/explain/explain.h launcher/explain/wait.c launcher/explain/graph.h launcher/explain/graph.c \
 	launcher/explain/edges.h launcher/explain/edges.c launcher/explain/judge.c launcher/explain/print.h launcher/explain/print.c \
 	launcher/explain/phrases.c launcher/explain/kinds.c launcher/explain/json.c
-collect_sources = $(explain_sources) $(stack_sources) launcher/explain/collect.h launcher/explain/collect.c
+collect_sources = $(explain_sources) $(stack_sources) launcher/explain/collect.h launcher/explain/collect.c \
+	launcher/explain/python.h launcher/explain/python.c
 
 # The compiler wrapper: one script; its names are links to it.
 bin_SCRIPTS += mpicc weft-mod

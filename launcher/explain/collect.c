@@ -2,6 +2,7 @@
 #include "launcher/explain/collect.h"
 #include "launcher/explain/place.h"
 #include "launcher/explain/process.h"
+#include "launcher/explain/python.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 
@@ -50,6 +51,7 @@ struct explain_picture {
     struct place_of { /* of the stacks that have been looked up */
         uint64_t key;
         const char *place, *function;
+        bool python; /* the place is in Python code: each process is asked */
     } places[PLACES_MAX];
     int nplaces, noutside;
 };
@@ -280,13 +282,34 @@ static uint64_t stack_key(const char *call, const uint64_t *stack, int n)
     return h;
 }
 
-static void look_up(struct explain_picture *p, pid_t pid, uint64_t key, const uint64_t *stack,
-                    int n, char *place, size_t len, char *function, size_t flen)
+/* The place is in the interpreter, or in a module in C that Python code has called. */
+static bool is_python(const struct explain_place *at)
+{
+    return at->python || strstr(at->module, ".cpython-");
+}
+
+static void look_at_python(pid_t pid, pid_t tid, char *place, size_t len, char *function,
+                           size_t flen)
+{
+    struct explain_place at;
+    if (!explain_python_find(pid, tid, &at))
+        return;
+    snprintf(place, len, "%s:%d", at.file, at.line);
+    snprintf(function, flen, "%s", at.function);
+}
+
+static void look_up(struct explain_picture *p, pid_t pid, pid_t tid, uint64_t key,
+                    const uint64_t *stack, int n, char *place, size_t len, char *function,
+                    size_t flen)
 {
     struct explain_source s;
     struct explain_place at;
     for (int i = 0; i < p->nplaces; i++)
         if (p->places[i].key == key) {
+            if (p->places[i].python) {
+                look_at_python(pid, tid, place, len, function, flen);
+                return;
+            }
             snprintf(place, len, "%s", p->places[i].place);
             snprintf(function, flen, "%s", p->places[i].function);
             return;
@@ -303,7 +326,10 @@ static void look_up(struct explain_picture *p, pid_t pid, uint64_t key, const ui
         snprintf(function, flen, "%s", at.function);
     }
     explain_source_close(&s);
-    p->places[p->nplaces++] = (struct place_of){ key, place, function };
+    bool python = is_python(&at);
+    if (python)
+        look_at_python(pid, tid, place, len, function, flen);
+    p->places[p->nplaces++] = (struct place_of){ key, place, function, python };
 }
 
 static void add_wait(struct explain_picture *p, struct explain_rank *r, struct text *t,
@@ -316,8 +342,8 @@ static void add_wait(struct explain_picture *p, struct explain_rank *r, struct t
     w->note.what[sizeof w->note.what - 1] = '\0';
     w->note.comm.name[sizeof w->note.comm.name - 1] = '\0';
     int n = note->nstack < RT_ACTIVITY_STACK ? (int)note->nstack : RT_ACTIVITY_STACK;
-    look_up(p, r->pid, stack_key(w->note.call, note->stack, n), note->stack, n, t->place[i],
-            sizeof t->place[i], t->function[i], sizeof t->function[i]);
+    look_up(p, r->pid, (pid_t)note->tid, stack_key(w->note.call, note->stack, n), note->stack, n,
+            t->place[i], sizeof t->place[i], t->function[i], sizeof t->function[i]);
     w->place = t->place[i];
     w->function = t->function[i];
 }
@@ -341,6 +367,9 @@ static void look_outside(struct explain_picture *p, struct explain_rank *r, stru
         if (at.line)
             snprintf(t->place[RT_ACTIVITY_NOTES], sizeof t->place[0], "%s:%d", at.file, at.line);
         snprintf(t->function[RT_ACTIVITY_NOTES], sizeof t->function[0], "%s", at.function);
+        if (is_python(&at))
+            look_at_python(r->pid, r->pid, t->place[RT_ACTIVITY_NOTES], sizeof t->place[0],
+                           t->function[RT_ACTIVITY_NOTES], sizeof t->function[0]);
     }
     explain_source_close(&s);
 }

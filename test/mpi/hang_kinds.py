@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """More of hang.py: windows, numbers of collectives, partitions, other jobs, streams, files, MPI_Finalize."""
 
+import glob
 import os
 import re
+import shutil
 import subprocess
 import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from faultlib import builddir, main, mpirun
-from hanglib import EACH_OTHER, LIMIT, expect, explained, picture, program, stop, two_for
+from hanglib import EACH_OTHER, LIMIT, expect, explained, picture, places, program, stop, two_for
 
 
 def lock_that_another_rank_holds():
@@ -102,6 +104,38 @@ def calls_on_a_stream():
                f"rank 1 is in {call} on communicator 10")
 
 
+def python_3_13():
+    """An interpreter whose frames can be read; None: there is none here."""
+    for name in sys.executable, shutil.which("python3.13"), *glob.glob(os.path.expanduser("~/.pyenv/versions/3.13*/bin/python3.13")):
+        if not name:
+            continue
+        done = subprocess.run([name, "-c", "import ctypes, sys; print(sys.version_info[:2] == (3, 13), sys.executable)"],
+                              capture_output=True, text=True, timeout=LIMIT)
+        if done.stdout.startswith("True"):
+            return done.stdout.split(maxsplit=1)[1].strip()
+    return None
+
+
+def lines_of_python_code():
+    """In an MPI call, and outside; the place needs libdw, which finds that Python runs the stack."""
+    python = python_3_13()
+    library = os.path.join(builddir, ".libs/libmpi_abi.so")
+    if not python or not places or not os.path.exists(library):
+        return
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hang_script.py")
+    with open(script, encoding="utf-8") as f:
+        lines = f.read().split("\n")
+    waits, computes = (next(n for n, text in enumerate(lines, 1) if text.endswith(f"# {mark}")) for mark in ("waits", "computes"))
+    job = subprocess.Popen([mpirun, "-n", "3", "--set", "hang_s=1", python, script, library], stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        text = "\n".join(picture(job.stdout))
+    finally:
+        stop(job)
+    assert f"0,2  MPI_Barrier #0 on MPI_COMM_WORLD (3 ranks) at hang_script.py:{waits}, for " in text, text
+    assert re.search(rf"is computing \([0-9]+ % cpu\)( in Solver\.step\(\) at hang_script\.py:({computes - 1}|{computes}))?\n", text), text
+
+
 def collective_calls_of_a_file():
     """No hang: the call that makes an agreement returns MPI_ERR_NOT_SAME on all ranks, and a line says why."""
     for mode, rank, here, there, why in (
@@ -133,4 +167,4 @@ def left_in_finalize():
 
 
 main([lock_that_another_rank_holds, fence_that_a_rank_misses, one_collective_more, partitions_that_are_not_ready,
-      waits_for_another_job, calls_on_a_stream, collective_calls_of_a_file, left_in_finalize])
+      waits_for_another_job, calls_on_a_stream, lines_of_python_code, collective_calls_of_a_file, left_in_finalize])
