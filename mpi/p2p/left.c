@@ -27,16 +27,18 @@ static bool is_users(const struct left *l, const struct wm_preq *q)
     return q->dom == l->d && !q->coll && !q->comm->no_handle;
 }
 
-/* A send that MPI_Finalize waits for, unless the program cancels it; and a receive that no message
- * can match any more.  A receive whose request was freed is waited for, too. */
+/* A send that MPI_Finalize waits for, unless the program cancels it; a receive that no message can
+ * match any more, and one whose request was freed, for which MPI_Finalize waits, too.  Where the
+ * peer has ended before, the request has failed. */
 static bool is_left(const struct left *l, const struct wm_preq *q)
 {
     const struct rt_req *held = q->r.flags & RT_REQ_INNER ? q->r.arg : &q->r;
-    bool done = rt_req_done(&q->r), waited = l->note || l->given_up;
-    if (q->kind == WM_PREQ_SEND)
-        return !done && q->state != WM_RECALLED && waited;
-    bool unmatched = q->state == WM_POSTED || (done && q->r.err == -RT_EPEER);
-    return held->flags & RT_REQ_DETACHED ? unmatched && !done && waited : unmatched && !l->note;
+    bool freed = held->flags & RT_REQ_DETACHED, send = q->kind == WM_PREQ_SEND;
+    if (rt_req_done(&q->r))
+        return q->r.err == -RT_EPEER && !l->note;
+    if (send || freed)
+        return (l->note || l->given_up) && (send ? q->state != WM_RECALLED : q->state == WM_POSTED);
+    return q->state == WM_POSTED && !l->note;
 }
 
 static void name(struct left *l, const struct wm_preq *q)
@@ -59,7 +61,7 @@ static void name(struct left *l, const struct wm_preq *q)
     len = strlen(l->text);
     snprintf(l->text + len, sizeof l->text - len, ", which no %s has %s",
              send ? "receive" : "message",
-             !send || q->state == WM_ANNOUNCED ? "matched" : "completed");
+             !send || q->state == WM_ANNOUNCED || q->r.err ? "matched" : "completed");
     len = strlen(l->text);
     if (!send)
         wm_describe_instead(q->comm, q->peer_rank, l->text + len, sizeof l->text - len);
