@@ -58,7 +58,8 @@ int main(int argc, char **argv)
         run(f, 1, 0, data) || MPI_File_seek(f, 0, MPI_SEEK_SET))
         return 2;
     MPI_Info_free(&info);
-    run(f, write, *argv[2] == 'i', rank == size - 1 ? deadly_buffer(before) : data);
+    if (run(f, write, *argv[2] == 'i', rank == size - 1 ? deadly_buffer(before) : data))
+        sleep(20); /* it has noticed the death earlier than mpirun, which ends it */
     printf("rank %d came back\n", rank);
     fflush(stdout);
     MPI_File_close(&f);
