@@ -36,7 +36,7 @@ weft_exec_LDADD = libweft_rt.la
 
 # The states of processes and their places in the sources.
 stack_sources = launcher/explain/dw.h launcher/explain/dw.c launcher/explain/process.h launcher/explain/process.c \
-	launcher/explain/place.h launcher/explain/place.c
+	launcher/explain/source.h launcher/explain/source.c
 
 # What mpirun and its agents share.
 both_sources = $(abi_sources) launcher/job.h launcher/job.c \
@@ -51,8 +51,8 @@ both_sources = $(abi_sources) launcher/job.h launcher/job.c \
 explain_sources = launcher/explain/explain.h launcher/explain/wait.c launcher/explain/graph.h launcher/explain/graph.c \
 	launcher/explain/edges.h launcher/explain/edges.c launcher/explain/judge.c launcher/explain/print.h launcher/explain/print.c \
 	launcher/explain/phrases.c launcher/explain/kinds.c launcher/explain/json.c
-collect_sources = $(explain_sources) $(stack_sources) launcher/explain/collect.h launcher/explain/collect.c \
-	launcher/explain/python.h launcher/explain/python.c
+collect_sources = $(explain_sources) $(stack_sources) launcher/explain/pages.h launcher/explain/pages.c \
+	launcher/explain/collect.h launcher/explain/collect.c launcher/explain/python.h launcher/explain/python.c
 
 # The compiler wrapper: one script; its names are links to it.
 bin_SCRIPTS += mpicc weft-mod

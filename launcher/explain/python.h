@@ -4,7 +4,7 @@
 #ifndef LAUNCHER_EXPLAIN_PYTHON_H
 #define LAUNCHER_EXPLAIN_PYTHON_H
 
-#include "launcher/explain/place.h"
+#include "launcher/explain/source.h"
 
 /* The innermost Python frame of thread `tid` of process `pid`: function, file and line of *out;
  * nothing else changes.  False: no CPython, another version than 3.13, or the kernel forbids to

@@ -35,6 +35,8 @@ static int show(pid_t pid, FILE *json)
     }
     if (p) {
         struct explain_job *job = explain_picture_job(p);
+        while (explain_picture_look_up(p))
+            ;
         job->seconds = -1;
         if (explain_judge(job, &v) == 0) {
             explain_print(job, &v, stdout);

@@ -67,12 +67,7 @@ static bool read_ranks(struct launch_job *job)
 {
     if (job->head || !job->ranks || !job->n || (!job->hang && !(job->hang = hang_new(job))))
         return false;
-    for (int i = 0; i < job->n; i++) {
-        const struct launch_rank *r = &job->ranks[i];
-        job->hang->known[i] = (struct explain_known){
-            .rank = r->rank, .pid = r->pid, .ended = !r->running, .status = r->status
-        };
-    }
+    explain_known_of(job, job->hang->known);
     explain_pages_read(job->hang->pages, job->hang->known);
     return true;
 }
@@ -98,14 +93,18 @@ static enum explain_kind explain(struct launch_job *job, double seconds, bool st
     if (!p)
         return kind;
     struct explain_job *picture = explain_picture_job(p);
+    while (explain_picture_look_up(p))
+        ;
     picture->seconds = seconds;
     if (explain_judge(picture, &v) == 0) {
         fflush(stdout);
         explain_print(picture, &v, stderr);
         if (*explain_picture_lacks(p))
             fprintf(stderr, "  (%s)\n", explain_picture_lacks(p));
-        if (stacks)
-            explain_picture_stacks(p, stderr);
+        while (stacks && explain_picture_stack(p, stderr))
+            ;
+        if (stacks && job->n > EXPLAIN_STACKS)
+            fprintf(stderr, "and %d further ranks\n", job->n - EXPLAIN_STACKS);
         if (job->opts->hang.json)
             write_json(job, picture, &v);
         kind = v.kind;

@@ -4,10 +4,10 @@ test_unit_assign_test_SOURCES = test/unit/assign_test.c launcher/abi/words.c lau
 	launcher/options/hosts.c launcher/options/allocation.c launcher/options/assign.c launcher/strings.c \
 	launcher/options/options.c launcher/options/parse.c launcher/options/pingjob.c launcher/options/policy.c
 test_unit_assign_test_LDADD = $(unit_ldadd)
-check_PROGRAMS += test/unit/explain_place_test
-test_unit_explain_place_test_SOURCES = test/unit/explain_place_test.c $(stack_sources) launcher/abi/needed.c launcher/abi/search.c \
+check_PROGRAMS += test/unit/explain_source_test
+test_unit_explain_source_test_SOURCES = test/unit/explain_source_test.c $(stack_sources) launcher/abi/needed.c launcher/abi/search.c \
 	launcher/abi/elf.c launcher/abi/words.c
-test_unit_explain_place_test_LDADD = $(unit_ldadd)
+test_unit_explain_source_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/frame_test
 test_unit_frame_test_SOURCES = test/unit/frame_test.c launcher/tree/describe.c launcher/tree/tree.c \
 	launcher/tree/rsh.c launcher/tree/relay.c launcher/strings.c

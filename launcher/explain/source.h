@@ -2,8 +2,8 @@
 /* Where in its sources a process of this host is, found from outside: the process need not answer.
  * Calls on one source are serialised by the caller.  The debug information of a large program costs
  * time and memory, so a source is kept for the questions of one picture and then closed. */
-#ifndef LAUNCHER_EXPLAIN_PLACE_H
-#define LAUNCHER_EXPLAIN_PLACE_H
+#ifndef LAUNCHER_EXPLAIN_SOURCE_H
+#define LAUNCHER_EXPLAIN_SOURCE_H
 
 #include "launcher/explain/dw.h"
 

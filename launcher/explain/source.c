@@ -5,7 +5,7 @@
  *
  * A thread is stopped by ptrace here, not by libdw, which would wait without a limit for a thread
  * in an uninterruptible system call, and take the exit status of a rank that ends meanwhile. */
-#include "launcher/explain/place.h"
+#include "launcher/explain/source.h"
 #include "launcher/abi/abi.h"
 #include "runtime/base/err.h"
 

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "launcher/explain/place.h"
+#include "launcher/explain/source.h"
 #include "launcher/explain/process.h"
 #include "runtime/base/err.h"
 #include "test/check.h"
@@ -154,7 +154,7 @@ static void check_line(const struct explain_place *p, int line)
         printf("# left out: this program has no debug information\n");
         return;
     }
-    CHECK_STR(p->file, "explain_place_test.c");
+    CHECK_STR(p->file, "explain_source_test.c");
     CHECK_EQ(p->line, line);
 }
 
@@ -223,7 +223,7 @@ static void place_in_mpi(void)
     struct explain_source s;
     struct explain_place p;
     char path[4200], line[64] = "", text[2048];
-    snprintf(path, sizeof path, "%.*s/libmpi_abi.so.explain_place_test",
+    snprintf(path, sizeof path, "%.*s/libmpi_abi.so.explain_source_test",
              (int)(strrchr(program, '/') - program), program);
     unlink(path); /* of a test that was interrupted */
     if (link(program, path)) {
