@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What starts jobs.  It needs the runtime only.
 bin_PROGRAMS += mpirun
-mpirun_SOURCES = $(both_sources) $(collect_sources) launcher/mpirun/hang.h launcher/mpirun/hang.c \
+mpirun_SOURCES = $(both_sources) $(merge_sources) launcher/mpirun/hang.h launcher/mpirun/hang.c \
 	launcher/options/options.h launcher/options/options.c launcher/options/parse.h launcher/options/parse.c \
 	launcher/options/policy.c launcher/options/pingjob.c launcher/options/hosts.h launcher/options/hosts.c \
 	launcher/options/hostlist.c launcher/options/hostfile.c launcher/options/allocation.c \
 	launcher/options/assign.h launcher/options/assign.c launcher/mpirun/main.c launcher/mpirun/loop.h launcher/mpirun/loop.c \
 	launcher/mpirun/forward.h launcher/mpirun/forward.c launcher/mpirun/job_end.h launcher/mpirun/job_end.c launcher/mpirun/head.h \
-	launcher/mpirun/head_state.h launcher/mpirun/head.c launcher/mpirun/head_frames.c launcher/mpirun/names.h \
+	launcher/mpirun/head_state.h launcher/mpirun/head.c launcher/mpirun/head_frames.c launcher/mpirun/head_look.c launcher/mpirun/names.h \
 	launcher/mpirun/names.c launcher/mpirun/family.h launcher/mpirun/family_state.h launcher/mpirun/family.c \
 	launcher/mpirun/spawns.c launcher/mpirun/member.c
 mpirun_LDADD = libweft_rt.la
 
 # The agent on each host of a job over several hosts.  It lies beside mpirun.
 bin_PROGRAMS += weftd
-weftd_SOURCES = $(both_sources) launcher/agent/agent.h launcher/agent/agent.c launcher/agent/orders.c launcher/agent/alive.c launcher/agent/asks.c \
+weftd_SOURCES = $(both_sources) $(merge_sources) launcher/agent/agent.h launcher/agent/agent.c launcher/agent/orders.c launcher/agent/alive.c launcher/agent/asks.c \
+	launcher/agent/look.c \
 	launcher/agent/forward.h launcher/agent/forward.c
 weftd_LDADD = libweft_rt.la
 
@@ -53,6 +54,7 @@ explain_sources = launcher/explain/explain.h launcher/explain/wait.c launcher/ex
 	launcher/explain/phrases.c launcher/explain/kinds.c launcher/explain/json.c
 collect_sources = $(explain_sources) $(stack_sources) launcher/explain/pages.h launcher/explain/pages.c \
 	launcher/explain/collect.h launcher/explain/collect.c launcher/explain/python.h launcher/explain/python.c
+merge_sources = $(collect_sources) launcher/explain/merge.h launcher/explain/merge.c
 
 # The compiler wrapper: one script; its names are links to it.
 bin_SCRIPTS += mpicc weft-mod

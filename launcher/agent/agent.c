@@ -270,6 +270,7 @@ static int poll_timeout(void)
     uint64_t now = rt_now_ns(), look = agent.job.look_at_ns;
     if (look && agent.job.nrunning)
         ms = sooner(ms, look <= now ? 0 : (int)((look - now) / 1000000 + 1));
+    ms = sooner(ms, agent_look_timeout_ms());
     ms = sooner(ms, tree_timeout_ms(&agent.tree));
     return sooner(ms, relay_timeout_ms(&agent.relay));
 }
@@ -342,6 +343,7 @@ static void loop(void)
                 agent.phase = AGENT_LEAVING;
         }
         relay_step(&agent.relay);
+        agent_look_step();
         check_time();
         check_finished();
         frame_flush(&agent.up);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The state of an agent, and what the files of this folder use of each other: the loop (agent.c),
- * the head's orders (orders.c), requests of ranks (asks.c), heartbeats (alive.c). */
+ * the head's orders (orders.c), requests of ranks (asks.c), what the ranks do (look.c), heartbeats
+ * (alive.c). */
 #ifndef LAUNCHER_AGENT_AGENT_H
 #define LAUNCHER_AGENT_AGENT_H
 
@@ -88,5 +89,11 @@ void agent_obey(struct frame *f);
 void agent_ask(const struct launch_event *e);
 void agent_answer(struct frame *f);
 void agent_notice(struct frame *f);
+
+/* look.c: answers a FRAME_LOOK.  The step of a turn of the loop; when the next one is due, -1: none
+ * is. */
+void agent_look(struct frame *f);
+void agent_look_step(void);
+int agent_look_timeout_ms(void);
 
 #endif

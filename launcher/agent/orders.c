@@ -333,6 +333,9 @@ void agent_obey(struct frame *f)
     case FRAME_NOTICE:
         agent_notice(f);
         break;
+    case FRAME_LOOK:
+        agent_look(f);
+        break;
     case FRAME_FENCE_DONE:
     case FRAME_FETCH:
     case FRAME_FETCHED:

@@ -115,9 +115,10 @@ int info_job(long pid, const char *path)
         if (n == 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH)
             printf("there is no process %ld\n", pid);
         else if (n == 0)
-            printf("neither process %ld nor one below it is in MPI: expected the PID of mpirun or "
-                   "of a rank\n",
-                   pid);
+            printf(
+                "neither process %ld nor one below it is in MPI on this host: expected the PID of "
+                "mpirun or of a rank; SIGQUIT to mpirun shows the ranks of all hosts\n",
+                pid);
         else if (n == -RT_EPERM)
             printf("process %ld may not be looked at: it belongs to another user\n", pid);
         else if (n < 0)

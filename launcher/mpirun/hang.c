@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The ranks publish waits that are older than a millisecond (runtime/mem/activity.h).  A few times
- * in hang_s this process reads their pages, which costs the ranks nothing.  While a rank waits and
- * nothing has changed for hang_s, it prints a picture, and again at 4, 16 and 64 times hang_s. */
+ * in hang_s this process reads their pages, or asks the agents that do so (head_look.c), which
+ * costs the ranks nothing.  While a rank waits and nothing has changed for hang_s, on no host, it
+ * prints a picture, and again at 4, 16 and 64 times hang_s. */
 #include "launcher/mpirun/hang.h"
 #include "launcher/explain/collect.h"
+#include "launcher/mpirun/head.h"
 #include "launcher/mpirun/job_end.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
@@ -19,9 +21,21 @@
 #define REPORT_FACTOR 4
 #define REPORTS 4
 
+/* Why a picture is made. */
+enum reason {
+    NO_REASON,
+    NO_PROGRESS,
+    USER, /* has asked */
+    END   /* of --timeout */
+};
+
 struct launch_hang {
-    struct explain_pages *pages;
+    struct explain_pages *pages; /* of this host; NULL in a head */
     struct explain_known *known;
+    bool looking; /* the current look is not over */
+    enum explain_look look;
+    enum reason asked, reason;   /* for the next picture; of the current one */
+    bool ended;                  /* the picture at the end has been printed */
     uint64_t movement, moved_ns; /* and when it was first seen */
     uint64_t look_at_ns, report_at_ns;
     int nreports; /* of this standstill */
@@ -30,26 +44,16 @@ struct launch_hang {
 
 static uint64_t limit_ns(void) { return (uint64_t)cfg.hang_s * 1000000000u; }
 
+/* Whether standstills are reported, and deadlocks ended. */
+static bool is_watched(const struct launch_job *job)
+{
+    return cfg.hang_s && !job->opts->display.quiet && job->nrunning && !job->ending;
+}
+
 static uint64_t look_every_ns(void)
 {
     uint64_t every = limit_ns() / LOOKS;
     return every > FIRST_LOOK_MS * 1000000u ? every : FIRST_LOOK_MS * 1000000u;
-}
-
-static struct launch_hang *hang_new(const struct launch_job *job)
-{
-    struct launch_hang *h = calloc(1, sizeof *h);
-    if (!h)
-        return NULL;
-    h->pages = explain_pages_new(job->n);
-    h->known = calloc((size_t)job->n + 1, sizeof *h->known);
-    if (!h->pages || !h->known) {
-        explain_pages_free(h->pages);
-        free(h->known);
-        free(h);
-        return NULL;
-    }
-    return h;
 }
 
 void launch_hang_fini(struct launch_job *job)
@@ -62,15 +66,22 @@ void launch_hang_fini(struct launch_job *job)
     job->hang = NULL;
 }
 
-/* False: there is nothing to read here. */
-static bool read_ranks(struct launch_job *job)
+/* NULL: there is nothing to look at, or no memory. */
+static struct launch_hang *get(struct launch_job *job)
 {
-    if (job->head || !job->ranks || !job->n || (!job->hang && !(job->hang = hang_new(job))))
-        return false;
-    explain_known_of(job, job->hang->known);
-    explain_pages_read(job->hang->pages, job->hang->known);
-    return true;
+    struct launch_hang *h = job->hang;
+    if (h || !job->ranks || !job->n || !(h = job->hang = calloc(1, sizeof *h)))
+        return h;
+    if (job->head)
+        return h;
+    h->pages = explain_pages_new(job->n);
+    h->known = calloc((size_t)job->n + 1, sizeof *h->known);
+    if (!h->pages || !h->known)
+        launch_hang_fini(job);
+    return job->hang;
 }
+
+/* ---- a picture ---- */
 
 static void write_json(struct launch_job *job, const struct explain_job *picture,
                        const struct explain_verdict *v)
@@ -82,60 +93,101 @@ static void write_json(struct launch_job *job, const struct explain_job *picture
         launch_report(job, "could not write %s: %m", job->opts->hang.json);
 }
 
-/* `seconds` without progress; < 0: the user has asked. */
-static enum explain_kind explain(struct launch_job *job, double seconds, bool stacks)
+/* Prints the picture, except for the stacks. */
+static enum explain_kind print(struct launch_job *job, struct explain_job *picture,
+                               const char *missing, const char *lacks)
 {
-    enum explain_kind kind = EXPLAIN_UNKNOWN;
     struct launch_hang *h = job->hang;
     struct explain_verdict v;
+    picture->seconds = h->reason == NO_PROGRESS ? (double)(rt_now_ns() - h->moved_ns) / 1e9 : -1;
+    if (explain_judge(picture, &v) < 0)
+        return EXPLAIN_UNKNOWN;
+    fflush(stdout);
+    explain_print(picture, &v, stderr);
+    if (*missing)
+        fprintf(stderr, "  (%s)\n", missing);
+    if (*lacks)
+        fprintf(stderr, "  (%s)\n", lacks);
+    if (job->opts->hang.json)
+        write_json(job, picture, &v);
+    enum explain_kind kind = v.kind;
+    explain_verdict_fini(&v);
+    return kind;
+}
+
+static void print_rest_of_stacks(const struct launch_job *job)
+{
+    if (job->n > EXPLAIN_STACKS)
+        fprintf(stderr, "and %d further ranks\n", job->n - EXPLAIN_STACKS);
+}
+
+static enum explain_kind explain_here(struct launch_job *job, bool stacks)
+{
+    struct launch_hang *h = job->hang;
     struct explain_picture *p = explain_picture_take(h->pages, h->known, job->host,
                                                      job->total ? job->total : job->n);
     if (!p)
-        return kind;
-    struct explain_job *picture = explain_picture_job(p);
+        return EXPLAIN_UNKNOWN;
     while (explain_picture_look_up(p))
         ;
-    picture->seconds = seconds;
-    if (explain_judge(picture, &v) == 0) {
-        fflush(stdout);
-        explain_print(picture, &v, stderr);
-        if (*explain_picture_lacks(p))
-            fprintf(stderr, "  (%s)\n", explain_picture_lacks(p));
-        while (stacks && explain_picture_stack(p, stderr))
-            ;
-        if (stacks && job->n > EXPLAIN_STACKS)
-            fprintf(stderr, "and %d further ranks\n", job->n - EXPLAIN_STACKS);
-        if (job->opts->hang.json)
-            write_json(job, picture, &v);
-        kind = v.kind;
-        explain_verdict_fini(&v);
-    }
+    enum explain_kind kind = print(job, explain_picture_job(p), "", explain_picture_lacks(p));
+    while (stacks && explain_picture_stack(p, stderr))
+        ;
+    if (stacks)
+        print_rest_of_stacks(job);
     explain_picture_free(p);
     return kind;
 }
 
-void launch_hang_explain(struct launch_job *job)
+static enum explain_kind explain_far(struct launch_job *job, bool stacks)
 {
-    if (read_ranks(job))
-        explain(job, -1, job->opts->hang.stacks);
+    char missing[400], lacks[400];
+    struct explain_merge *m = head_look_pictures(job->head);
+    struct explain_job *picture = m ? explain_merge_job(m) : NULL;
+    if (!picture)
+        return EXPLAIN_UNKNOWN;
+    head_look_missing(job->head, missing, sizeof missing);
+    explain_merge_lacks(m, lacks, sizeof lacks);
+    enum explain_kind kind = print(job, picture, missing, lacks);
+    if (stacks) {
+        explain_merge_stacks(m, stderr);
+        print_rest_of_stacks(job);
+    }
+    return kind;
 }
 
-uint64_t launch_hang_at_ns(const struct launch_job *job)
+/* ---- looks ---- */
+
+static bool wants_stacks(const struct launch_job *job)
 {
-    if (!cfg.hang_s || job->opts->display.quiet || job->head || !job->nrunning || job->ending)
-        return 0;
-    return job->hang ? job->hang->look_at_ns : job->began_ns + look_every_ns();
+    const struct launch_hang_opts *o = &job->opts->hang;
+    return job->hang->reason == NO_PROGRESS ? o->action == LAUNCH_HANG_STACKS : o->stacks;
 }
 
-void launch_hang_step(struct launch_job *job)
+static void begin(struct launch_job *job, enum explain_look kind)
 {
-    uint64_t now = rt_now_ns(), at = launch_hang_at_ns(job);
-    if (!at || now < at || !read_ranks(job))
-        return;
     struct launch_hang *h = job->hang;
-    uint64_t movement = explain_pages_movement(h->pages);
-    uint64_t oldest = explain_pages_oldest_ns(h->pages);
-    h->look_at_ns = now + look_every_ns();
+    h->look = kind;
+    h->looking = !job->head || head_look(job->head, kind) == 0;
+    if (!job->head && kind == LOOK_MOVEMENT) {
+        explain_known_of(job, h->known);
+        explain_pages_read(h->pages, h->known);
+    }
+    h->look_at_ns = rt_now_ns() + look_every_ns();
+}
+
+/* The movement of all ranks is known: whether it is time for a picture. */
+static bool is_due(struct launch_job *job)
+{
+    struct launch_hang *h = job->hang;
+    uint64_t now = rt_now_ns(), age, movement;
+    if (job->head) {
+        movement = head_look_movement(job->head, &age);
+    } else {
+        uint64_t oldest = explain_pages_oldest_ns(h->pages);
+        movement = explain_pages_movement(h->pages);
+        age = oldest ? now - oldest : 0;
+    }
     if (movement != h->movement || !h->moved_ns) {
         h->movement = movement;
         h->moved_ns = now;
@@ -144,13 +196,16 @@ void launch_hang_step(struct launch_job *job)
         for (int i = 0; i < h->nlate && i < REPORTS; i++)
             h->report_at_ns += (h->report_at_ns - now) * (REPORT_FACTOR - 1);
     }
-    if (!oldest || now - oldest < limit_ns() || now < h->report_at_ns || h->nreports == REPORTS)
-        return;
-    enum launch_hang_action action = job->opts->hang.action;
-    enum explain_kind kind = explain(job, (double)(now - h->moved_ns) / 1e9,
-                                     action == LAUNCH_HANG_STACKS);
+    return is_watched(job) && age >= limit_ns() && now >= h->report_at_ns && h->nreports < REPORTS;
+}
+
+/* A report has been printed. */
+static void reported(struct launch_job *job, enum explain_kind kind)
+{
+    struct launch_hang *h = job->hang;
     h->nlate += kind == EXPLAIN_LATE;
-    if (action == LAUNCH_HANG_ABORT && kind != EXPLAIN_LATE && kind != EXPLAIN_UNKNOWN) {
+    if (job->opts->hang.action == LAUNCH_HANG_ABORT && kind != EXPLAIN_LATE &&
+        kind != EXPLAIN_UNKNOWN) {
         launch_report(job,
                       "ending the %d ranks of this deadlock (--hang-action abort); exit code %d",
                       job->nrunning, LAUNCH_EXIT_TIMEOUT);
@@ -159,5 +214,78 @@ void launch_hang_step(struct launch_job *job)
     }
     h->nreports++;
     h->report_at_ns = h->moved_ns + (h->report_at_ns - h->moved_ns) * REPORT_FACTOR;
+}
+
+/* The look is over. */
+static void go_on(struct launch_job *job)
+{
+    struct launch_hang *h = job->hang;
+    h->looking = false;
+    if (h->look == LOOK_MOVEMENT) {
+        bool due = is_due(job);
+        h->reason = h->asked ? h->asked : due ? NO_PROGRESS : NO_REASON;
+        h->asked = NO_REASON;
+        if (h->reason)
+            begin(job, wants_stacks(job) ? LOOK_STACKS : LOOK_PICTURE);
+        return;
+    }
+    bool stacks = h->look == LOOK_STACKS;
+    if (h->reason != NO_PROGRESS || is_watched(job)) {
+        enum explain_kind kind = job->head ? explain_far(job, stacks) : explain_here(job, stacks);
+        if (h->reason == NO_PROGRESS)
+            reported(job, kind);
+    }
+    h->ended |= h->reason == END;
     h->look_at_ns = rt_now_ns() + look_every_ns();
+}
+
+static void end_looks(struct launch_job *job)
+{
+    struct launch_hang *h = job->hang;
+    while (h && h->looking && (!job->head || !head_look_until_ns(job->head)))
+        go_on(job);
+}
+
+uint64_t launch_hang_at_ns(const struct launch_job *job)
+{
+    const struct launch_hang *h = job->hang;
+    if (h && h->looking && job->head)
+        return head_look_until_ns(job->head);
+    if (!is_watched(job))
+        return 0;
+    return h && h->look_at_ns ? h->look_at_ns : job->began_ns + look_every_ns();
+}
+
+void launch_hang_step(struct launch_job *job)
+{
+    end_looks(job);
+    uint64_t at = launch_hang_at_ns(job);
+    struct launch_hang *h = job->hang;
+    if (h && h->looking)
+        return;
+    if ((h && h->asked) || (at && rt_now_ns() >= at && get(job))) {
+        begin(job, LOOK_MOVEMENT);
+        end_looks(job);
+    }
+}
+
+void launch_hang_explain(struct launch_job *job)
+{
+    struct launch_hang *h = get(job);
+    if (!h)
+        return;
+    if (h->asked != END)
+        h->asked = USER;
+    launch_hang_step(job);
+}
+
+bool launch_hang_explained(struct launch_job *job)
+{
+    struct launch_hang *h = get(job);
+    if (!h)
+        return true;
+    if (h->reason != END)
+        h->asked = END;
+    launch_hang_step(job);
+    return h->ended || !h->looking; /* not looking: no memory */
 }

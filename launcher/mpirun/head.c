@@ -396,6 +396,7 @@ void head_stop(struct launch_job *job)
         while (tree_alive(&h->tree) && rt_now_ns() < until)
             turn(h);
     }
+    head_look_fini(h);
     tree_fini(&h->tree);
     relay_fini(&h->relay);
     tree_conf_fini(&h->conf);

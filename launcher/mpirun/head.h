@@ -6,6 +6,7 @@
 #ifndef LAUNCHER_MPIRUN_HEAD_H
 #define LAUNCHER_MPIRUN_HEAD_H
 
+#include "launcher/explain/merge.h"
 #include "launcher/job.h"
 
 struct head;
@@ -38,5 +39,16 @@ void head_exited(struct head *h, pid_t pid, int status); /* the process of a rem
  * end.  The next piece may be passed when this one has been taken. */
 void head_input(struct head *h, const void *data, size_t len);
 bool head_input_busy(const struct head *h);
+
+/* Asks all agents what their ranks do; asked before LOOK_PICTURE: LOOK_MOVEMENT.  -RT_ENOMEM.
+ * The look lasts until head_look_until_ns(), which is 0 when nothing more is awaited.  Then: */
+int head_look(struct head *h, enum explain_look kind);
+uint64_t head_look_until_ns(const struct head *h);
+/* a value that stays the same while no rank does anything in MPI, and the age of the oldest wait;
+ */
+uint64_t head_look_movement(const struct head *h, uint64_t *age_ns);
+/* the pictures (NULL: no memory), and a text about hosts that are not in them; "": none. */
+struct explain_merge *head_look_pictures(struct head *h);
+void head_look_missing(const struct head *h, char *text, size_t len);
 
 #endif

@@ -337,6 +337,10 @@ void head_take_frame(void *arg, struct frame *f)
     case FRAME_ASK:
         on_ask(h, f);
         break;
+    case FRAME_MOVED:
+    case FRAME_PICTURE:
+        head_look_frame(h, f);
+        break;
     case FRAME_FENCE:
     case FRAME_FENCE_WAITS:
     case FRAME_FETCH:

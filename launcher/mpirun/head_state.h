@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The state of a head (head.h), shared by its two files: head.c starts, runs and ends the job;
- * head_frames.c handles the frames of the agents. */
+/* The state of a head (head.h), shared by its files: head.c starts, runs and ends the job;
+ * head_frames.c handles the frames of the agents; head_look.c asks what their ranks do. */
 #ifndef LAUNCHER_MPIRUN_HEAD_STATE_H
 #define LAUNCHER_MPIRUN_HEAD_STATE_H
 
@@ -22,6 +22,8 @@ struct head_note {
     int first;
 };
 
+struct head_look;
+
 struct head {
     struct launch_job *job;
     struct tree_conf conf;
@@ -36,6 +38,7 @@ struct head {
     uint32_t window;    /* bytes of output that one host may send before it gets more credit */
     int input_pending;  /* hosts that have not taken the last piece of standard input */
     bool running, finishing;
+    struct head_look *look; /* NULL: no look yet */
     int signal_fd;
     struct pollfd *fds; /* used until the main loop starts, and after it ends */
 };
@@ -52,5 +55,9 @@ int head_drop_ranks(struct head *h, int first, int end);
 void head_host_done(struct head *h, int node);
 /* The host cannot be used, for this reason; only the first reason is reported. */
 void head_fail_host(struct head *h, int node, const char *why);
+
+/* head_look.c: FRAME_MOVED and FRAME_PICTURE. */
+void head_look_frame(struct head *h, struct frame *f);
+void head_look_fini(struct head *h);
 
 #endif

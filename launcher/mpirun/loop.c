@@ -115,9 +115,6 @@ static void read_signals(struct loop *l)
             suspend(l);
             break;
         case SIGQUIT:
-            if (l->job->head)
-                launch_report(l->job, "the ranks of this job are on several hosts: weft_info --job "
-                                      "on each host says what they wait for");
             launch_hang_explain(l->job);
             break;
         case SIGUSR1:
@@ -138,8 +135,7 @@ static void check_time(struct loop *l)
     struct launch_job *job = l->job;
     uint64_t now = rt_now_ns();
 
-    if (l->timeout_at_ns && now >= l->timeout_at_ns && !job->ending) {
-        launch_hang_explain(job);
+    if (l->timeout_at_ns && now >= l->timeout_at_ns && !job->ending && launch_hang_explained(job)) {
         launch_report(
             job, "the job did not end within %d s (--timeout); ending its %d rank%s; exit code %d",
             job->opts->timeout_s, job->nrunning, job->nrunning == 1 ? "" : "s",
@@ -177,7 +173,7 @@ static int sooner(int timeout_ms, uint64_t at_ns)
 static int poll_timeout(const struct loop *l)
 {
     int ms = launch_io_timeout_ms(l->job);
-    if (l->timeout_at_ns && !l->job->ending)
+    if (l->timeout_at_ns && !l->job->ending && rt_now_ns() < l->timeout_at_ns)
         ms = sooner(ms, l->timeout_at_ns);
     if (l->job->ending && !l->job->killed)
         ms = sooner(ms, l->job->kill_at_ns);

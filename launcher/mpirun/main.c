@@ -178,6 +178,7 @@ static int run_far(struct launch_job *job)
                           job->nspace);
         code = launch_loop(job, signal_fd);
     }
+    launch_hang_fini(job);
     head_stop(job);
     if (job->ranks)
         launch_io_fini(job);

@@ -82,6 +82,12 @@ void frame_put_u32(struct frame_out *o, uint32_t v)
         store_u32(p, v);
 }
 
+void frame_put_u64(struct frame_out *o, uint64_t v)
+{
+    frame_put_u32(o, (uint32_t)v);
+    frame_put_u32(o, (uint32_t)(v >> 32));
+}
+
 void frame_put_int(struct frame_out *o, int v) { frame_put_u32(o, (uint32_t)v); }
 
 void frame_put_bytes(struct frame_out *o, const void *data, size_t len)
@@ -138,6 +144,12 @@ uint32_t frame_get_u32(struct frame_in *i)
 {
     const uint8_t *p = take(i, 4);
     return p ? load_u32(p) : 0;
+}
+
+uint64_t frame_get_u64(struct frame_in *i)
+{
+    uint64_t low = frame_get_u32(i);
+    return low | (uint64_t)frame_get_u32(i) << 32;
 }
 
 int frame_get_int(struct frame_in *i) { return (int)frame_get_u32(i); }

@@ -21,7 +21,7 @@
 
 enum {
     FRAME_HEADER = 12,
-    FRAME_VERSION = 5, /* of the frames; must change with each change of a frame */
+    FRAME_VERSION = 6, /* of the frames; must change with each change of a frame */
     FRAME_GREETING = 64,
     FRAME_MAX = 256 << 20,  /* largest payload; far more than the fence data of 100,000 ranks */
     FRAME_NOISE_MAX = 65536 /* most text before the greeting; a login script prints less */
@@ -58,6 +58,9 @@ enum frame_type {
     FRAME_ANSWER,      /* down, to the requesting node or mpirun: the answer */
     FRAME_NOTICE,      /* down: a job that a rank has spawned has ended */
     FRAME_UP,          /* between mpiruns: the spawned job runs */
+    FRAME_LOOK,        /* down: what do the ranks do?  See launcher/explain/merge.h */
+    FRAME_MOVED,       /* up: whether they have done anything since the last look */
+    FRAME_PICTURE,     /* up: what they wait for */
     FRAME_NTYPES
 };
 
@@ -73,6 +76,7 @@ struct frame_out {
 void frame_begin(struct frame_out *o, enum frame_type type, uint32_t node);
 void frame_put_u8(struct frame_out *o, unsigned v);
 void frame_put_u32(struct frame_out *o, uint32_t v);
+void frame_put_u64(struct frame_out *o, uint64_t v);
 void frame_put_int(struct frame_out *o, int v);
 void frame_put_bytes(struct frame_out *o, const void *data, size_t len); /* preceded by its
                                                                           * length */
@@ -91,6 +95,7 @@ struct frame_in {
 
 unsigned frame_get_u8(struct frame_in *i);
 uint32_t frame_get_u32(struct frame_in *i);
+uint64_t frame_get_u64(struct frame_in *i);
 int frame_get_int(struct frame_in *i);
 /* A number of items, of which each takes at least `each` bytes of the rest of the frame; so no more
  * memory is allocated than a frame of this length can need. */

@@ -7,7 +7,7 @@ check_PROGRAMS += test/mpi/init test/mpi/p2p_modes test/mpi/p2p_persist test/mpi
 	test/mpi/thread_multi \
 	test/mpi/dyn_names test/mpi/dyn_spawn test/mpi/oversub test/mpi/fault_victim test/mpi/fault_deny test/mpi/fault_sample test/mpi/fault_stdio test/mpi/hang
 EXTRA_DIST += test/mpi/mpitest.h test/mpi/mt_jobs.h test/mpi/hosts.h test/mpi/faultlib.py test/mpi/faultlib_test.py test/mpi/fault_ranks.py \
-	test/mpi/fault_memory.py test/mpi/fault_calls.py test/mpi/hang.py test/mpi/hang_kinds.py test/mpi/hanglib.py test/mpi/hang_script.py test/mpi/apart.py test/mpi/fault_input.py test/mpi/fault_finalize.py test/mpi/fault_stdio.py
+	test/mpi/fault_memory.py test/mpi/fault_calls.py test/mpi/hang.py test/mpi/hang_kinds.py test/mpi/hang_hosts.py test/mpi/hanglib.py test/mpi/hang_script.py test/mpi/apart.py test/mpi/fault_input.py test/mpi/fault_finalize.py test/mpi/fault_stdio.py
 
 test_mpi_init_LDADD = libmpi_abi.la
 test_mpi_dyn_names_LDADD = libmpi_abi.la

@@ -51,6 +51,7 @@ static void fill_values(struct frame_out *o)
     frame_begin(o, FRAME_SAY, 7);
     frame_put_u8(o, 200);
     frame_put_u32(o, 0xdeadbeef);
+    frame_put_u64(o, 0x123456789abcdef0);
     frame_put_int(o, -5);
     frame_put_bytes(o, "a\0b", 3);
     frame_put_str(o, "text");
@@ -68,6 +69,7 @@ static bool values_are_there(struct frame_in *i)
     size_t len = 0;
     bool good = frame_get_u8(i) == 200;
     good &= frame_get_u32(i) == 0xdeadbeef;
+    good &= frame_get_u64(i) == 0x123456789abcdef0;
     good &= frame_get_int(i) == -5;
     const void *bytes = frame_get_bytes(i, &len);
     good &= bytes && len == 3 && !memcmp(bytes, "a\0b", 3);

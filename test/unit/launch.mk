@@ -25,6 +25,9 @@ test_unit_explain_python_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/explain_kinds_test
 test_unit_explain_kinds_test_SOURCES = test/unit/explain_kinds_test.c test/unit/explain_job.h $(explain_sources)
 test_unit_explain_kinds_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/explain_merge_test
+test_unit_explain_merge_test_SOURCES = test/unit/explain_merge_test.c $(explain_sources) launcher/explain/merge.h launcher/explain/merge.c
+test_unit_explain_merge_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/tree_test
 test_unit_tree_test_SOURCES = test/unit/tree_test.c launcher/tree/tree.c launcher/tree/rsh.c \
 	launcher/strings.c
