@@ -5,11 +5,8 @@
 #include <stdlib.h>
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-#include "runtime/base/ticks.h"
 #include "runtime/gpu/kernel.h"
-
-/* How often a wait tests, by a system call, whether a rank lives. */
-#define LOOK_MS 20
+#include "runtime/mem/deaths.h"
 
 static const int entries_of[COLL_BOARD_ROWS] = { COLL_BOARD_NCALLS, COLL_BOARD_NSTAYING };
 
@@ -137,16 +134,11 @@ static bool has_entries(const struct coll_board_call *c)
     return true;
 }
 
-/* Whether a rank that this rank waits for has gone; tested at intervals. */
-static bool is_gone(struct coll_board_call *c, int rank)
+/* Whether a rank that this rank waits for has gone. */
+static bool is_gone(const struct coll_board_call *c, int rank)
 {
     struct coll_team *t = c->board->team;
-    uint64_t now = rt_ticks();
-    if (now < c->look_at || !t->ops->gone)
-        return false;
-    bool first = c->look_at == 0;
-    c->look_at = now + rt_ticks_in_ms(LOOK_MS);
-    return !first && t->ops->gone(t, rank);
+    return rt_unlikely(rt_interrupts()) && t->ops->gone && t->ops->gone(t, rank);
 }
 
 static bool is_free(struct coll_board_call *c)
@@ -219,7 +211,6 @@ void coll_board_again(struct coll_board_call *c)
     c->phase = 0;
     c->met = false;
     c->target = 0;
-    c->look_at = 0;
 }
 
 void coll_board_publish(struct coll_board_call *c, uint32_t phase)

@@ -46,8 +46,8 @@
  * none.  The lines belong to the team's block, whose owner calls coll_board_quiet(): all ranks have
  * voted on the same number of calls, and no rank is in a call.
  *
- * While a rank waits for another rank, it tests at intervals whether that rank lives; if not, the
- * wait ends, with an error unless it was for a free entry.  Each store on which other ranks may
+ * If the rank that another rank waits for has gone (runtime/mem/deaths.h), the wait ends, with an
+ * error unless it was for a free entry.  Each store on which other ranks may
  * sleep is followed by a wake-up. */
 #ifndef COLL_BOARD_H
 #define COLL_BOARD_H
@@ -115,7 +115,6 @@ struct coll_board_call { /* a call as this rank sees it */
     uint32_t phase, flags; /* of this rank */
     uint32_t seen;         /* flags of all ranks in this round */
     int err;               /* the reason for FAILED: the caller's, or -RT_EPEER */
-    uint64_t look_at;      /* rt_ticks() at which to test whether the awaited rank lives */
 };
 
 size_t coll_board_nbytes(int size); /* of zeroed shared memory */

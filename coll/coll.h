@@ -89,10 +89,9 @@ struct coll_team_ops {
     /* The device whose memory holds all buffers of this rank's call, without gaps, if the device's
      * kernels can do the operation; otherwise NULL.  For teams on several hosts; NULL-able. */
     struct rt_gpu *(*device)(struct coll_team *t, const struct coll_args *a);
-    /* Whether a rank's process has exited (a system call); NULL-able. */
+    /* Whether a rank on this node has left MPI or its process has ended; whether and how the
+     * process has ended: as far as is known (runtime/mem/deaths.h).  NULL-able. */
     bool (*gone)(struct coll_team *t, int rank);
-    /* Whether the process of a rank on this node has ended, as far as this process knows (no system
-     * call).  NULL-able. */
     enum coll_ended (*ended)(struct coll_team *t, int rank);
     /* The ranks are of several jobs: only rank 0 can free memory that it has allocated. */
     bool one_owner;

@@ -7,6 +7,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/mem/deaths.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -182,7 +183,7 @@ static int cuda_address(struct btl *b, void *buf, size_t len)
 
 bool btl_cuda_gone(const struct btl_cuda_peer *p)
 {
-    return p->other ? rt_others_gone(p->other) : rt_node_gone(p->number);
+    return p->other ? rt_others_gone_now(p->other) : rt_node_gone_now(p->number);
 }
 
 int btl_cuda_table_reserve(struct btl_cuda_peer *p)

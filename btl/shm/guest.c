@@ -27,6 +27,7 @@ static int make(struct btl_shm *b, struct rt_other *o, struct btl_shm_peer **out
     rt_list_init(&p->xfers);
     b->guests = p;
     b->nguests++;
+    rt_others_hold(o);
     *out = p;
     return 0;
 }
@@ -141,20 +142,4 @@ void btl_shm_guest_close(struct btl_shm_peer *p)
     ring_tx_init(&p->tx, NULL, NULL); /* without room: each send finds that p is lost */
     rt_others_release(p->other);
     p->other = NULL;
-}
-
-void btl_shm_guests_look(struct btl_shm *b)
-{
-    struct rt_other *o;
-    while ((o = rt_others_ended())) {
-        struct btl_shm_peer *p = b->guests;
-        while (p && p->other != o)
-            p = p->next;
-        if (!p) {
-            rt_others_release(o);
-            continue;
-        }
-        p->lost = true;
-        btl_shm_need_work(p);
-    }
 }

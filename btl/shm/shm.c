@@ -5,23 +5,15 @@
  * locks. */
 #include "btl/shm/shm.h"
 #include "runtime/base/cfg.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/mem/deaths.h"
 
 #include <stdlib.h>
 
 /* Messages taken from one ring before the next ring or the engine gets a turn: a few hundred
  * nanoseconds, for which one busy sender delays the others. */
 #define DRAIN_MAX 32
-/* Nanoseconds.  If a full ring returns no credit for this time, a send tests whether the reader
- * lives; so rarely, kill(2) costs nothing that counts.  It bounds how late a death is noticed. Only
- * every BLOCKED_EVERY-th refusal reads the clock. */
-#define BLOCKED_NS 100000000u
-#define BLOCKED_EVERY 32u
-/* Calls of progress() for each one that asks the kernel whether a process of another job, or a rank
- * that has left MPI, has ended: a nanosecond a call, and soon enough while a process polls. */
-#define LOOK_EVERY 256u
 
 static struct btl_shm *shm_of(struct btl_shm_peer *p) { return (struct btl_shm *)p->base.btl; }
 
@@ -37,13 +29,16 @@ static void lose(struct btl_shm_peer *p)
     btl_shm_need_work(p);
 }
 
-/* Finds ranks of this job that have ended. */
-static void locals_look(struct btl_shm *b)
+/* Loses the peers that are known to have ended. */
+static void take_ended(struct btl_shm *b)
 {
     b->nended = rt_node.nended;
     for (int r = 0; r < rt_node.size; r++)
-        if (rt_node_has_ended(r) && b->peers[r] && !b->peers[r]->lost)
+        if (b->peers[r] && !b->peers[r]->lost && rt_node_has_ended(r))
             lose(b->peers[r]);
+    for (struct btl_shm_peer *p = b->guests; p; p = p->next)
+        if (p->other && p->other->ended && !p->lost)
+            lose(p);
 }
 
 /* The peer of this local rank, made when it is first needed. */
@@ -144,36 +139,19 @@ void btl_shm_need_work(struct btl_shm_peer *p)
         rt_list_append(&shm_of(p)->work, &p->work);
 }
 
-bool btl_shm_gone(const struct btl_shm_peer *p)
+static bool has_gone(const struct btl_shm_peer *p)
 {
     return p->rank < 0 ? rt_others_gone(p->other) : rt_node_gone(p->rank);
 }
 
 int btl_shm_blocked(struct btl_shm_peer *p)
 {
-    uint64_t at = p->tx.limit | (uint64_t)p->tx.bytes_limit << 32;
-
-    if (p->lost)
-        return -RT_EPEER;
-    if (at != p->blocked_at) {
-        p->blocked_at = at;
-        p->blocked_ns = 0;
-        p->blocked_polls = 0;
+    if (!p->lost && has_gone(p)) {
+        log_info(BTL, "rank %u%s has ended; messages sent to it are lost", p->base.proc.rank,
+                 rt_boot_of_job(p->base.proc.ns));
+        lose(p);
     }
-    if (p->blocked_polls++ % BLOCKED_EVERY)
-        return -RT_EAGAIN;
-    uint64_t now = rt_now_ns();
-    if (!p->blocked_ns)
-        p->blocked_ns = now;
-    if (now - p->blocked_ns < BLOCKED_NS)
-        return -RT_EAGAIN;
-    p->blocked_ns = now;
-    if (!btl_shm_gone(p))
-        return -RT_EAGAIN;
-    log_info(BTL, "rank %u%s has ended; messages sent to it are lost", p->base.proc.rank,
-             rt_boot_of_job(p->base.proc.ns));
-    lose(p);
-    return -RT_EPEER;
+    return p->lost ? -RT_EPEER : -RT_EAGAIN;
 }
 
 static int send_slow(struct btl_shm_peer *p, const struct btl_hdr *h, const void *buf, size_t len)
@@ -290,13 +268,8 @@ static int shm_progress(struct btl *btl)
     senders_look(b);
     for (int i = 0; i < b->nrx; i++)
         n += drain(b, b->rx[i], DRAIN_MAX);
-    if (rt_unlikely(++b->nlooks % LOOK_EVERY == 0)) {
-        rt_node_look();
-        if (b->guests)
-            btl_shm_guests_look(b);
-    }
     if (rt_unlikely(b->nended != rt_node.nended))
-        locals_look(b);
+        take_ended(b);
     if (rt_unlikely(!rt_list_empty(&b->work)))
         n += work(b);
     return n;
@@ -305,12 +278,11 @@ static int shm_progress(struct btl *btl)
 /* While it sleeps, only the descriptors of other jobs' processes report that one has ended. */
 static int shm_sleep_fd(struct btl *btl, int *limit_us)
 {
+    (void)btl;
     (void)limit_us;
-    if (rt_unlikely(((struct btl_shm *)btl)->nended != rt_node.nended))
-        locals_look((struct btl_shm *)btl);
     if (!rt_others_is_open())
         return -RT_ENOTSUP;
-    btl_shm_guests_look((struct btl_shm *)btl);
+    rt_others_look();
     return rt_others_fd();
 }
 

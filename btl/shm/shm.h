@@ -43,10 +43,8 @@ struct btl_shm_peer {
     bool rx_on;                /* the peer's ring to this process is open and on the poll list */
     bool cma, cma_probed;      /* process_vm_readv works on the peer; has been tested */
     struct rt_list xfers;      /* puts and gets to the peer in progress, in order */
-    bool lost, notified; /* found gone while there was data to send; the engine has been notified */
-    struct rt_list work; /* in btl_shm.work while the peer needs work beyond its ring */
-    uint64_t blocked_ns, blocked_at; /* time since the last credit, or 0; the limits then */
-    uint32_t blocked_polls;
+    bool lost, notified;       /* it has gone; the engine has been notified */
+    struct rt_list work;       /* in btl_shm.work while the peer needs work beyond its ring */
     struct ring_tx tx;
     struct ring_rx rx;
 };
@@ -62,7 +60,7 @@ struct btl_shm {
     struct btl_shm_peer **peers; /* by local rank; NULL until needed */
     struct btl_shm_peer *guests; /* of other jobs */
     uint64_t posts_seen;         /* last seen home->nposts */
-    uint32_t nguests, nlooks;
+    uint32_t nguests;
     uint32_t nended; /* last seen rt_node.nended */
     bool cma;        /* large data by process_vm_readv and writev if the peer allows this */
     bool choose;     /* a put streams, unless the peer gets the rest at the same time */
@@ -80,18 +78,12 @@ void btl_shm_posts_take(struct btl_shm *b, uint64_t n);
 int btl_shm_guest_open(struct btl_shm_peer *p);
 /* p has ended, and the engine has been notified: its rings are used no more. */
 void btl_shm_guest_close(struct btl_shm_peer *p);
-/* Finds guests that have ended. */
-void btl_shm_guests_look(struct btl_shm *b);
-
-/* Whether p's process has ended (a system call). */
-bool btl_shm_gone(const struct btl_shm_peer *p);
 /* Adds p to the poll list; its ring to this process is open. */
 void btl_shm_rx_add(struct btl_shm *b, struct btl_shm_peer *p);
 /* Opens the ring to p, and its byte ring if `bytes`.  0; -RT_ENOSPC, logged; for a process of
  * another job also the errors of btl_shm_guest_open(). */
 int btl_shm_tx_open(struct btl_shm_peer *p, bool bytes);
-/* Call it when p's ring has no room.  Tests, at most every 100 ms, whether p's process lives.
- * -RT_EPEER: it has gone; -RT_EAGAIN. */
+/* Call it when p's ring has no room.  -RT_EPEER: p's process has gone; -RT_EAGAIN. */
 int btl_shm_blocked(struct btl_shm_peer *p);
 /* Adds p to the list that progress() serves. */
 void btl_shm_need_work(struct btl_shm_peer *p);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a wait notices that a process has died: one of this host by its entry in the node segment and
- * its pid, one of another job on this host by its pidfd, one of another host by the transport,
- * which reports a lost connection, or by a message from a process that has found the death. */
+/* Whether a process of a communicator has died: one of this host as runtime/mem/deaths.h knows, one
+ * of another host by its connection, or by a message from a process that has found the death. */
 #include "mpi/coll/alive.h"
 #include "mpi/coll/call.h"
 #include "mpi/p2p/describe.h"
-#include "mpi/p2p/domain.h"
 #include "mpi/p2p/ended.h"
+#include "mpi/p2p/domain.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"
@@ -14,27 +13,12 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/boot/jobs.h"
+#include "runtime/mem/deaths.h"
 #include "runtime/mem/others.h"
-#include "runtime/mem/segment.h"
 #include <string.h>
-#include <time.h>
-
-/* Between two checks, each of which is one kill(2) for each process of this host.  A longer
- * interval only delays the error. */
-#define LOOK_NS 50000000u
-/* Polls between readings of the clock, which takes as long as several polls. */
-#define LOOK_POLLS 64
 
 /* On a communicator of a file, where there are no other messages between two processes. */
 #define NOTICE_TAG 0
-
-struct look {
-    struct wm_comm *comm;
-    bool (*ready)(void *arg);
-    void *arg;
-    struct wm_alive at;
-    bool dead;
-};
 
 /* A process that has begun MPI_Finalize may leave: what this process waits for does not depend on
  * its life any more. */
@@ -46,7 +30,7 @@ static bool has_died(const struct wm_comm *c, int i)
         return o->ended && !rt_others_is_leaving(o);
     int local = p.ns == 0 ? rt_node_attached(p.rank) : -1;
     if (local >= 0)
-        return !rt_node_is_leaving(local) && rt_node_gone(local);
+        return rt_node_has_died(local);
     const struct wm_peer *peer = wm_domain_known(c->dom, p);
     return peer && peer->err && !peer->is_last;
 }
@@ -84,49 +68,36 @@ void wm_alive_notify(struct wm_comm *c)
             wm_req_release(r);
         else
             r->flags |= RT_REQ_DETACHED;
+        wm_domain_interrupt(c->dom, wm_group_proc(c->group, i));
     }
 }
 
-/* A process that sleeps is here about once a second; the clock is read at once then. */
-bool wm_alive_look(struct wm_comm *c, struct wm_alive *l)
+static bool has_lost(void *comm)
 {
-    struct timespec t;
-    uint64_t nsleeps = c->dom->stats->sleeps;
-    if (++l->npolls % LOOK_POLLS && nsleeps == l->nsleeps)
-        return false;
-    l->nsleeps = nsleeps;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-    uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-    if (now < l->next_ns)
-        return false;
-    bool first = !l->next_ns;
-    l->next_ns = now + LOOK_NS;
-    for (int i = 0; i < c->remote->size && !first; i++)
+    struct wm_comm *c = comm;
+    for (int i = 0; i < c->remote->size; i++)
         if (has_died(c, i)) {
             log_info(MPI, "process %u%s has died; a call that waits for it returns an error",
                      wm_group_proc(c->remote, i).rank,
                      rt_boot_of_job(wm_group_proc(c->remote, i).ns));
             return true;
         }
-    return !first && is_notified(c);
+    return is_notified(c);
 }
 
-static bool ended(void *arg)
+bool wm_alive_look(struct wm_comm *c, struct wm_alive *l)
 {
-    struct look *l = arg;
-    if (l->ready(l->arg))
-        return true;
-    l->dead = l->dead || wm_alive_look(l->comm, &l->at);
-    return l->dead;
+    uint32_t now = rt_interrupts();
+    if (rt_likely(now == l->seen))
+        return false;
+    l->seen = now;
+    return has_lost(c);
 }
 
 int wm_alive_until(struct wm_comm *c, bool (*ready)(void *arg), void *arg, struct wm_what what)
 {
-    struct look l = { .comm = c, .ready = ready, .arg = arg };
-    l.at.nsleeps = c->dom->stats->sleeps;
-    if (!ready(arg))
-        wm_domain_until(c->dom, ended, &l, what);
-    return ready(arg) ? 0 : -RT_EPEER;
+    struct wm_interrupt by = { has_lost, c };
+    return ready(arg) || wm_domain_until_or(c->dom, ready, arg, what, by) ? 0 : -RT_EPEER;
 }
 
 int wm_alive_wait(struct wm_comm *c, const struct rt_req *r)

@@ -8,11 +8,10 @@
 #include "mpi/base/comm.h"
 #include "mpi/p2p/wait.h"
 
-/* For a caller that polls: zero at first.  True: a process of `c` has died; checked about every
- * 50 ms. */
+/* For a caller that polls: zero at first.  True: a process of `c` has died, and that was not
+ * returned before. */
 struct wm_alive {
-    unsigned npolls;
-    uint64_t nsleeps, next_ns;
+    uint32_t seen; /* rt_interrupts() */
 };
 bool wm_alive_look(struct wm_comm *c, struct wm_alive *l);
 /* Sends the living processes of `c` the names of the dead ones that this process knows.  Their

@@ -18,9 +18,9 @@
 #include "runtime/base/err.h"
 #include "runtime/base/reserve.h"
 #include "runtime/boot/jobs.h"
+#include "runtime/mem/deaths.h"
 #include "runtime/mem/others.h"
 #include "runtime/mem/peer.h"
-#include "runtime/mem/segment.h"
 
 _Static_assert(COLL_TAG_END <= WM_TAG_COMM, "tags of collectives and of new communicators differ");
 
@@ -155,10 +155,12 @@ static int team_nodes(struct coll_team *t, int *out)
 
 static bool team_gone(struct coll_team *t, int rank) { return rt_node_gone(local_rank(t, rank)); }
 
-/* The launcher ends the job when a process of this job dies. */
 static enum coll_ended team_ended(struct coll_team *t, int rank)
 {
-    return rt_node_has_ended(local_rank(t, rank)) ? COLL_ENDED_LEFT : COLL_LIVES;
+    int r = local_rank(t, rank);
+    return !rt_node_has_ended(r) ? COLL_LIVES
+           : rt_node_has_died(r) ? COLL_ENDED_DIED
+                                 : COLL_ENDED_LEFT;
 }
 
 /* What does not depend on where the shared memory is. */
@@ -266,7 +268,6 @@ static int jobs_peer_write(struct coll_team *t, int rank, uint64_t to, const voi
     return rt_peer_write(jobs_bell(t, rank), to, from, nbytes);
 }
 
-/* The launcher need not end this job when a process of another one dies. */
 static enum coll_ended jobs_ended(struct coll_team *t, int rank)
 {
     const struct rt_other *o = other_of(t, rank);

@@ -12,6 +12,7 @@
 #include "mpi/p2p/rndv.h"
 #include "mpi/p2p/send.h"
 #include "runtime/boot/jobs.h"
+#include "runtime/mem/deaths.h"
 
 /* Lengths that are used without a further look.  Whatever else is wrong with a message that an
  * authenticated process sends, this process accesses no memory outside of its buffers. */
@@ -91,6 +92,8 @@ static __attribute__((noinline)) void arrived(struct wm_domain *d, struct btl_pe
     if (kind == WM_CONTROL) {
         if (k.tag == WM_DIED)
             on_died(d, data, len);
+        else if (k.tag == WM_INTERRUPT)
+            rt_interrupt();
         else if (k.tag != WM_RMA_MESSAGE)
             wm_flow_on(d, wm_sender(d, from), k.tag);
         else if (d->rma)

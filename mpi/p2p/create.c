@@ -24,7 +24,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/reserve.h"
 #include "runtime/boot/jobs.h"
-#include "runtime/mem/segment.h"
+#include "runtime/mem/deaths.h"
 #include "runtime/mem/activity.h"
 
 _Static_assert(sizeof(struct wm_stats) <= RT_ACTIVITY_COUNTERS * sizeof(uint64_t),
@@ -53,6 +53,7 @@ static void on_down(void *arg, struct btl_peer *bp, int err)
            rt_boot_of_job(p->proc.ns), rt_err_text(err));
     p->err = err;
     p->is_last = ended || leaving;
+    rt_interrupt();
     p->blocked = true;
     wm_peer_hold(p);
     if (rt_unlikely(!normal && wm_event_wanted(WM_EVENT_PEER_LOST)))

@@ -11,8 +11,8 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/boot/jobs.h"
+#include "runtime/mem/deaths.h"
 #include "runtime/mem/others.h"
-#include "runtime/mem/segment.h"
 
 #define ADDRESS_MAX 1024 /* bytes a transport may publish */
 

@@ -106,6 +106,7 @@ struct wm_domain {
     int nbtl;
     int32_t budget;  /* a whole one: flow.h */
     bool has_fds;    /* some transports' events make descriptors readable */
+    uint8_t npasses; /* of progress, modulo 256 */
     uint32_t napart; /* of rt_node, when transports to other hosts were last opened for it */
     struct {
         struct rt_list sleepers;    /* threads that are asleep in a wait: wait.c */

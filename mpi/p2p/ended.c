@@ -62,12 +62,22 @@ void wm_domain_look_for_ended(struct wm_domain *d)
     free(ranges);
 }
 
+static void notify(struct wm_domain *d, struct rt_proc to, int what, const void *data, uint32_t len)
+{
+    struct wm_peer *p;
+    if (wm_domain_peer(d, to, &p) >= 0 && !p->is_self)
+        wm_try_ctl(d, p, wm_hdr(WM_CONTROL, 0, what, 0), data, len);
+}
+
 void wm_domain_report_died(struct wm_domain *d, struct rt_proc to, struct rt_proc dead)
 {
     struct rt_name name = rt_boot_name(dead);
-    struct wm_peer *p;
-    if (wm_domain_peer(d, to, &p) >= 0 && !p->is_self)
-        wm_try_ctl(d, p, wm_hdr(WM_CONTROL, 0, WM_DIED, 0), &name, sizeof name);
+    notify(d, to, WM_DIED, &name, sizeof name);
+}
+
+void wm_domain_interrupt(struct wm_domain *d, struct rt_proc to)
+{
+    notify(d, to, WM_INTERRUPT, NULL, 0);
 }
 
 void wm_domain_died(struct wm_domain *d, struct rt_proc proc)

@@ -10,6 +10,8 @@
 void wm_domain_look_for_ended(struct wm_domain *d);
 /* Notifies process `to` that another one has died. */
 void wm_domain_report_died(struct wm_domain *d, struct rt_proc to, struct rt_proc dead);
+/* Interrupts the waits of process `to`, after what this process has sent before. */
+void wm_domain_interrupt(struct wm_domain *d, struct rt_proc to);
 /* Another process has found that this one has died.  Fails the operations that wait for it, if
  * there was no communication with it: else this process notices the death itself. */
 void wm_domain_died(struct wm_domain *d, struct rt_proc proc);

@@ -6,7 +6,7 @@
 #include "mpi/p2p/pieces.h"
 #include "mpi/p2p/send.h"
 #include "mpi/p2p/transfer.h"
-#include "runtime/mem/segment.h"
+#include "runtime/mem/deaths.h"
 
 static int advance_tasks(struct wm_domain *d)
 {
@@ -34,6 +34,14 @@ int wm_progress_copies(struct wm_domain *d)
     return n;
 }
 
+bool wm_progress_look(struct wm_domain *d)
+{
+    bool again = rt_deaths_look();
+    if (rt_unlikely(d->napart != rt_load_relaxed(&rt_node.napart)))
+        wm_domain_open_apart(d);
+    return again;
+}
+
 int wm_progress(struct wm_domain *d)
 {
     int n = rt_unlikely(rt_gpu_nactive) ? wm_progress_copies(d) : 0;
@@ -47,10 +55,10 @@ int wm_progress(struct wm_domain *d)
         wm_pieces_resume(d);
     if (!rt_list_empty(&d->tasks))
         n += advance_tasks(d);
+    if (rt_unlikely(!++d->npasses)) /* once in 256 */
+        wm_progress_look(d);
     if (rt_unlikely(d->look_cancelled != NULL) && !n)
         d->look_cancelled(d);
-    if (rt_unlikely(d->napart != rt_load_relaxed(&rt_node.napart)))
-        wm_domain_open_apart(d);
     return n;
 }
 

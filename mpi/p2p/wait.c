@@ -26,7 +26,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/frames.h"
 #include "runtime/base/req.h"
-#include "runtime/mem/segment.h"
+#include "runtime/mem/deaths.h"
 
 /* Microseconds.  The longest sleep, a safety net: only a defect ever needs it, and then `rescues`
  * counts. */
@@ -52,7 +52,22 @@ struct wm_sleeper {          /* on the stack of a thread that is asleep, or abou
 
 bool wm_wait_done(void *done) { return rt_load_acquire((const uint32_t *)done); }
 
-static bool ended(const struct wm_wait *w) { return w->ready && w->ready(w->arg); }
+struct early_wait { /* of wm_domain_until_or() */
+    struct wm_wait wait;
+    struct wm_interrupt by;
+    uint32_t seen; /* rt_interrupts() when `by` was last asked; 0: not yet */
+};
+
+static bool interrupted(const struct wm_wait *w)
+{
+    return w->may_end && rt_container(w, const struct early_wait, wait)->seen != rt_interrupts();
+}
+
+/* Whether its thread must wake up. */
+static bool ended(const struct wm_wait *w)
+{
+    return (w->ready && w->ready(w->arg)) || interrupted(w);
+}
 
 /* 0: nothing is left to do until a bell rings. */
 static int exhaust(struct wm_domain *d)
@@ -216,9 +231,8 @@ static void watch(struct wm_domain *d, struct wm_wait *w)
     rt_unlock_plain(&d->lock);
     uint32_t armed = rt_bell_arm(d->has_fds);
     rt_lock(&d->lock);
-    rt_node_look();
-    if (rt_unlikely(!rt_load_acquire(&rt_node.settled)))
-        limit_us = RT_NODE_SEEK_US;
+    if (rt_unlikely(wm_progress_look(d)) && limit_us > RT_DEATHS_US)
+        limit_us = RT_DEATHS_US;
     int nfds = wm_domain_sleep_fds(d, fds, &limit_us);
     bool rung = true;
     if (nfds >= 0 && !exhaust(d)) {
@@ -316,8 +330,10 @@ void wm_domain_idle(struct wm_domain *d, struct wm_wait *w)
     else
         advice = rt_idle_step(&w->idle, nawake);
     rt_lock(&d->lock);
-    if (rt_unlikely(slept))
+    if (rt_unlikely(slept)) {
+        wm_progress_look(d);
         publish_if_old(d, w);
+    }
     if (rt_unlikely(advice == RT_IDLE_SLEEP))
         sleep_once(d, w);
 }
@@ -332,16 +348,38 @@ void wm_domain_leave(struct wm_domain *d, struct wm_wait *w)
     w->note = NULL;
 }
 
+/* What a process has sent before its death is taken first. */
+static bool must_end(struct wm_domain *d, struct early_wait *e)
+{
+    e->seen = rt_interrupts();
+    for (int i = 0; i < LOOKS && wm_progress(d) > 0; i++)
+        continue;
+    return !e->wait.ready(e->wait.arg) && e->by.hits(e->by.of);
+}
+
+bool wm_domain_until_or(struct wm_domain *d, bool (*ready)(void *arg), void *arg,
+                        struct wm_what what, struct wm_interrupt by)
+{
+    struct early_wait e = {
+        .wait = { .ready = ready, .arg = arg, .what = what, .may_end = by.hits != NULL }, .by = by
+    };
+    struct wm_wait *w = &e.wait;
+    bool over = false;
+    while (!over && !ready(arg)) {
+        if (rt_unlikely(interrupted(w)))
+            over = must_end(d, &e);
+        else if (wm_progress(d) > 0)
+            w->idle = (struct rt_idle){ 0 };
+        else if (!ready(arg))
+            wm_domain_idle(d, w);
+    }
+    wm_domain_left(d, w);
+    return !over;
+}
+
 void wm_domain_until(struct wm_domain *d, bool (*ready)(void *arg), void *arg, struct wm_what what)
 {
-    struct wm_wait w = { .ready = ready, .arg = arg, .what = what };
-    while (!ready(arg)) {
-        if (wm_progress(d) > 0)
-            w.idle = (struct rt_idle){ 0 };
-        else if (!ready(arg))
-            wm_domain_idle(d, &w);
-    }
-    wm_domain_left(d, &w);
+    wm_domain_until_or(d, ready, arg, what, (struct wm_interrupt){ 0 });
 }
 
 __attribute__((noinline)) void wm_domain_wait_as(struct wm_domain *d, const struct rt_req *r,

@@ -17,6 +17,13 @@ struct wm_what {
 };
 #define WM_WHAT_CALL ((struct wm_what){ 0 })
 
+/* What may end a wait early.  hits() is called under the lock by the waiting thread, when
+ * rt_interrupts() has changed (runtime/mem/deaths.h): true if the wait must end. */
+struct wm_interrupt {
+    bool (*hits)(void *of); /* NULL: nothing */
+    void *of;
+};
+
 /* A thread's wait: lives on its stack. */
 struct wm_wait {
     bool (*ready)(void *arg); /* the wait has ended; called by any thread.  NULL: only the waiting
@@ -26,6 +33,7 @@ struct wm_wait {
     struct rt_idle idle;
     bool internal;              /* of a thread of the library: nothing is published */
     bool counted;               /* in domain->wait.nawake */
+    bool may_end;               /* of wm_domain_until_or() */
     uint32_t limit_us;          /* of one sleep; 0: the safety net of wait.c */
     uint64_t look_ns, every_ns; /* when to look for processes that have ended, and how often */
     uint64_t begin_ns;          /* of its first sleep; 0: it has not slept */
@@ -45,6 +53,9 @@ void wm_domain_wait(struct wm_domain *d, const struct rt_req *r);
 void wm_domain_wait_as(struct wm_domain *d, const struct rt_req *r, struct wm_what what);
 /* Progress until ready(arg), which any thread may call, under the lock. */
 void wm_domain_until(struct wm_domain *d, bool (*ready)(void *arg), void *arg, struct wm_what what);
+/* The same until by.hits().  False: ended so, after progress on what had arrived before. */
+bool wm_domain_until_or(struct wm_domain *d, bool (*ready)(void *arg), void *arg,
+                        struct wm_what what, struct wm_interrupt by);
 /* One idle step between polls, for a caller's own loop, which ends with wm_domain_left().  Lock as
  * above. */
 void wm_domain_idle(struct wm_domain *d, struct wm_wait *w);

@@ -19,7 +19,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/idle.h"
 #include "runtime/mem/peer.h"
-#include "runtime/mem/segment.h"
+#include "runtime/mem/deaths.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static void lock_slow(struct wm_rma_stripe *s)
         uint32_t holder = rt_load_relaxed(&s->holder);
         if (!holder && rt_cas(&s->holder, &holder, me))
             return;
-        if (rt_idle_pause(&idle, 1) && holder && rt_node_gone((int)holder - 1) &&
+        if (rt_idle_pause(&idle, 1) && holder && rt_node_gone_now((int)holder - 1) &&
             rt_cas(&s->holder, &holder, me))
             return;
     }

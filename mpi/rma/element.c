@@ -10,7 +10,7 @@
 #include "mpi/op/op.h"
 #include "mpi/rma/op.h"
 #include "runtime/base/idle.h"
-#include "runtime/mem/segment.h"
+#include "runtime/mem/deaths.h"
 #include <string.h>
 
 static void await_change(const struct wm_rma *r, int local)
@@ -18,7 +18,7 @@ static void await_change(const struct wm_rma *r, int local)
     const struct wm_rma_ctl *c = wm_rma_ctl_at(r, local);
     struct rt_idle idle = { 0 };
     while (rt_load_acquire(&c->changing))
-        if (rt_idle_pause(&idle, 1) && rt_node_gone(local))
+        if (rt_idle_pause(&idle, 1) && rt_node_gone_now(local))
             return;
 }
 

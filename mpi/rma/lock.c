@@ -11,7 +11,7 @@
 #include "mpi/rma/lock.h"
 #include "mpi/rma/progress.h"
 #include "runtime/base/idle.h"
-#include "runtime/mem/segment.h"
+#include "runtime/mem/deaths.h"
 
 /* Looks at a lock that another process holds before the queue is joined, and pauses between two
  * looks.  A hand-over by the queue costs both processes about a microsecond; most epochs of a few
@@ -30,7 +30,7 @@ static void guard(struct wm_rma_lock *l)
         uint32_t holder = 0;
         if (rt_cas(&l->guard, &holder, me))
             return;
-        if (rt_idle_pause(&idle, 1) && rt_node_gone((int)holder - 1) &&
+        if (rt_idle_pause(&idle, 1) && rt_node_gone_now((int)holder - 1) &&
             rt_cas(&l->guard, &holder, me))
             return;
     }

@@ -11,14 +11,7 @@
 #include "mpi/rma/quick.h"
 #include "mpi/rma/target.h"
 #include "runtime/base/err.h"
-#include "runtime/mem/segment.h"
-#include <time.h>
-
-/* Nanoseconds between two checks of a wait whether a process of this host has gone; each check is
- * one kill(2) for each process, about a microsecond.  A longer interval only delays the error. */
-#define LOOK_NS 50000000u
-/* Polls between readings of the clock, which takes as long as several polls. */
-#define LOOK_POLLS 64
+#include "runtime/mem/deaths.h"
 
 /* Polls of a word in a control block before the general wait, whose polls also make progress and
  * take several times as long; as in a collective call (mpi/coll/call.c). */
@@ -40,42 +33,13 @@ void wm_rma_pump_need(struct wm_rma *r)
     wm_domain_add_task(r->dom, &r->task.pump);
 }
 
-struct wait {
-    struct wm_rma *r;
-    const struct wm_rma_target *t; /* the one that is waited for; NULL: not one */
-    bool (*cond)(void *arg);
-    void *arg;
-    unsigned npolls;
-    uint64_t nsleeps, next_ns;
-};
-
-/* Called at each poll.  A sleeping process polls about once a second, and reads the clock each
- * time.  Reading the coarse clock takes a quarter of the time of CLOCK_MONOTONIC. */
-static void look_for_dead(struct wait *w)
+static bool has_lost(void *window)
 {
-    struct wm_rma *r = w->r;
-    struct timespec t;
-    uint64_t nsleeps = r->dom->stats->sleeps;
-    if (++w->npolls % LOOK_POLLS && w->next_ns && nsleeps == w->nsleeps)
-        return;
-    w->nsleeps = nsleeps;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-    uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-    if (now < w->next_ns)
-        return;
-    for (int i = 0; i < r->shared.nmembers && w->next_ns && !r->dead; i++)
+    struct wm_rma *r = window;
+    for (int i = 0; i < r->shared.nmembers && !r->dead; i++)
         if (rt_node_gone(r->shared.members[i]) && !wm_rma_has_left(r, r->shared.members[i]))
             r->dead = (int)rt_boot.local_procs[r->shared.members[i]] + 1;
-    w->next_ns = now + LOOK_NS;
-}
-
-static bool wait_ended(void *arg)
-{
-    struct wait *w = arg;
-    if (w->cond(w->arg))
-        return true;
-    look_for_dead(w);
-    return w->r->dead;
+    return r->dead;
 }
 
 int wm_rma_dead(const struct wm_rma *r)
@@ -90,6 +54,11 @@ uint32_t wm_rma_ncompleted(const struct wm_rma *r)
         n += rt_load_acquire(&r->shared.ctl->from[r->shared.members[i]].completes);
     return n;
 }
+
+struct wait {
+    const struct wm_rma *r;
+    const struct wm_rma_target *t; /* the one that is waited for; NULL: not one */
+};
 
 static void describe(const void *of, struct rt_wait_note *n)
 {
@@ -120,12 +89,11 @@ static void describe(const void *of, struct rt_wait_note *n)
 static int until(struct wm_rma *r, const struct wm_rma_target *t, bool (*cond)(void *arg),
                  void *arg)
 {
-    struct wait w = { .r = r, .t = t, .cond = cond, .arg = arg };
-    w.nsleeps = r->dom->stats->sleeps;
+    struct wait w = { r, t };
     if (cond(arg))
         return MPI_SUCCESS;
-    wm_domain_until(r->dom, wait_ended, &w, (struct wm_what){ describe, &w });
-    if (cond(arg))
+    if (wm_domain_until_or(r->dom, cond, arg, (struct wm_what){ describe, &w },
+                           (struct wm_interrupt){ has_lost, r }))
         return MPI_SUCCESS;
     return wm_rma_dead(r);
 }

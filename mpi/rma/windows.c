@@ -25,7 +25,7 @@
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-#include "runtime/mem/segment.h"
+#include "runtime/mem/deaths.h"
 #include <string.h>
 
 #define CTX_BUCKETS 256
@@ -123,9 +123,11 @@ static void origin_gone(struct wm_rma *r, struct wm_rma_origin *o)
 }
 
 /* `left`: in MPI_Finalize before, so it has freed its windows: the last barrier of MPI_Win_free may
- * still be on its way from a third process to this one. */
+ * still be on its way from a third process to this one.  The locks of a process of this host are
+ * not released: the others of the host know of its death, and their calls fail. */
 static void peer_gone(struct wm_rma *r, const struct wm_peer *p, bool left)
 {
+    int local = p->proc.ns == 0 ? rt_node_attached(p->proc.rank) : -1;
     for (int i = 0; i < WM_RMA_BUCKETS; i++) {
         for (struct wm_rma_target *t = r->targets.bucket[i]; t; t = t->next)
             if (t->msg.peer == p) {
@@ -133,10 +135,9 @@ static void peer_gone(struct wm_rma *r, const struct wm_peer *p, bool left)
                 fail_ops(&t->flight, p->err);
             }
         for (struct wm_rma_origin *o = r->service.bucket[i]; o; o = o->next)
-            if (o->peer == p)
+            if (o->peer == p && local < 0)
                 origin_gone(r, o);
     }
-    int local = p->proc.ns == 0 ? rt_node_attached(p->proc.rank) : -1;
     if (local >= 0 ? r->shared.ctl && wm_rma_has_left(r, local) : left)
         return;
     if (!r->dead && wm_group_find(r->comm->group, p->proc) >= 0)

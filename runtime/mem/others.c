@@ -7,6 +7,7 @@
 #include "runtime/base/idle.h"
 #include "runtime/base/log.h"
 #include "runtime/boot/jobs.h"
+#include "runtime/mem/deaths.h"
 #include "runtime/mem/segment_int.h"
 
 #include <errno.h>
@@ -48,7 +49,7 @@ struct seat {
     struct rt_other pub; /* first member */
     struct view *view;
     int pidfd; /* -1: pub.ended */
-    bool shares, released;
+    bool shares, held;
 };
 
 struct job {
@@ -357,35 +358,36 @@ bool rt_others_is_leaving(const struct rt_other *o)
 
 bool rt_others_gone(const struct rt_other *o)
 {
+    return o->ended || rt_load_acquire(&o->bell->alive) == 2;
+}
+
+bool rt_others_gone_now(const struct rt_other *o)
+{
     const struct seat *s = (const struct seat *)o;
     struct pollfd p = { .fd = s->pidfd, .events = POLLIN };
-    return o->ended || rt_load_acquire(&o->bell->alive) == 2 || poll(&p, 1, 0) > 0;
+    return rt_others_gone(o) || poll(&p, 1, 0) > 0;
 }
 
 int rt_others_fd(void) { return others.epfd; }
 
-struct rt_other *rt_others_ended(void)
+void rt_others_look(void)
 {
     struct epoll_event e;
-    struct seat *s;
-    do {
-        if (epoll_wait(others.epfd, &e, 1, 0) < 1)
-            return NULL;
-        s = e.data.ptr;
-    } while (!s->shares); /* rt_others_settle() has it reported again */
-    close(s->pidfd);      /* which also removes it from epfd */
-    s->pidfd = -1;
-    s->pub.ended = true;
-    rt_node.nended++;
-    count_living(&others.jobs[s->pub.proc.ns], -1);
-    return &s->pub;
+    while (epoll_wait(others.epfd, &e, 1, 0) == 1) {
+        struct seat *s = e.data.ptr;
+        if (!s->shares) /* rt_others_settle() has it reported again */
+            continue;
+        close(s->pidfd); /* which also removes it from epfd */
+        s->pidfd = -1;
+        s->pub.ended = true;
+        rt_node.nended++;
+        count_living(&others.jobs[s->pub.proc.ns], -1);
+        rt_interrupt();
+    }
 }
 
-void rt_others_release(struct rt_other *o)
-{
-    struct seat *s = (struct seat *)o;
-    s->released = true;
-}
+void rt_others_hold(struct rt_other *o) { ((struct seat *)o)->held = true; }
+void rt_others_release(struct rt_other *o) { ((struct seat *)o)->held = false; }
 
 void rt_others_drop(bool (*in_use)(uint32_t ns, const void *arg), const void *arg)
 {
@@ -394,7 +396,7 @@ void rt_others_drop(bool (*in_use)(uint32_t ns, const void *arg), const void *ar
         if (!j->nseats || in_use(ns, arg))
             continue;
         for (uint32_t r = 0; r < j->n; r++)
-            if (j->seats[r] && j->seats[r]->released)
+            if (j->seats[r] && j->seats[r]->pub.ended && !j->seats[r]->held)
                 seat_free(j->seats[r]);
     }
 }

@@ -21,7 +21,7 @@ struct rt_other { /* a process of another job */
     size_t nbytes;
     int rank;   /* its local rank there */
     void *own;  /* the region in which it publishes data: rt_node_pair(rank, rank) there */
-    bool ended; /* rt_others_ended() has returned it */
+    bool ended; /* rt_others_look() has found that */
 };
 
 /* Prepares this process's segment for processes of other jobs.  False: it cannot be shared. */
@@ -44,18 +44,20 @@ struct rt_other *rt_others_find(struct rt_proc p);
 /* Mapped, and rt_others_settle() has not been called yet. */
 bool rt_others_meeting(struct rt_proc p);
 
-/* As rt_node_is_leaving() and rt_node_gone(). */
+/* As for ranks of this job: runtime/mem/deaths.h. */
 bool rt_others_is_leaving(const struct rt_other *o);
 bool rt_others_gone(const struct rt_other *o);
-/* A descriptor that is readable when one of the processes has ended. */
+bool rt_others_gone_now(const struct rt_other *o);
+/* A descriptor that is readable when one of the processes has ended, until rt_others_look(), which
+ * finds all that have and interrupts the waits. */
 int rt_others_fd(void);
-/* One of the processes that have ended since the last call; NULL: none.  The caller calls
- * rt_others_release() when it reads nothing of it any more. */
-struct rt_other *rt_others_ended(void);
+void rt_others_look(void);
+/* Between the two calls the process is not forgotten. */
+void rt_others_hold(struct rt_other *o);
 void rt_others_release(struct rt_other *o);
 /* Calls in_use() with the number of each job of which processes are known here.  If it returns
- * false, those that have been released are forgotten, and a segment without other processes is
- * unmapped. */
+ * false, those that have ended and are not held are forgotten, and a segment without other
+ * processes is unmapped. */
 void rt_others_drop(bool (*in_use)(uint32_t ns, const void *arg), const void *arg);
 /* Processes of other jobs that share memory with this process and have not ended.  Any thread. */
 uint32_t rt_others_count(void);

@@ -2,7 +2,7 @@
 /* Creates, attaches and leaves the node segment.  A new file is complete before it gets its name
  * (link(2) fails if another process was faster).  So a process that finds the name finds a complete
  * segment, and no process waits.  Called by one thread, in MPI_Init and MPI_Finalize;
- * rt_node_reserve(), rt_node_populate() and rt_node_gone() by any thread. */
+ * rt_node_reserve() and rt_node_populate() by any thread. */
 #include "runtime/mem/segment.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
@@ -32,8 +32,6 @@
 /* The lookup is repeated only while another process replaces the name, which takes microseconds. */
 #define REPLACE_TIMEOUT_NS 5000000000u
 #define REPLACE_RETRY_US 200
-/* Between two looks at the processes that have left MPI, which may stay for long and be many. */
-#define LOOK_NS 50000000u
 
 struct rt_node rt_node;
 struct node_private rt_node_private = { .fd = -1 };
@@ -275,56 +273,6 @@ err_close:
     return err;
 }
 
-/* A pid of another pid namespace cannot be checked: that process counts as running. */
-static bool process_gone(const struct rt_bell *b)
-{
-    uint32_t pid = rt_load_acquire(&b->pid);
-    return pid && b->pidns && b->pidns == rt_node_private.pidns && kill((pid_t)pid, 0) < 0 &&
-           errno == ESRCH;
-}
-
-bool rt_node_gone(int r)
-{
-    const struct rt_bell *b = &rt_node.bells[r];
-    uint32_t alive = rt_load_acquire(&b->alive);
-    return alive == 2 || (alive && process_gone(b));
-}
-
-void rt_node_publish_leaving(void)
-{
-    if (rt_node.bells)
-        rt_store_release(&rt_node.bells[rt_node.rank].alive, 3u);
-}
-
-bool rt_node_is_leaving(int r) { return rt_load_acquire(&rt_node.bells[r].alive) >= 2; }
-
-bool rt_node_has_ended(int r) { return rt_node_private.ended && rt_node_private.ended[r]; }
-
-void rt_node_look(void)
-{
-    struct node_private *my = &rt_node_private;
-    struct timespec t;
-    if (rt_unlikely(!rt_load_acquire(&rt_node.settled)))
-        rt_node_seek();
-    if (!rt_node.base || rt_load_relaxed(&node_head()->nleft) == my->nended)
-        return;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-    uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-    if (now < my->look_ns)
-        return;
-    my->look_ns = now + LOOK_NS;
-    if (!my->ended && !(my->ended = calloc((size_t)rt_node.size, sizeof *my->ended)))
-        return; /* the next call tries again */
-    for (int r = 0; r < rt_node.size; r++) {
-        const struct rt_bell *b = &rt_node.bells[r];
-        if (my->ended[r] || rt_load_acquire(&b->alive) != 2 || !process_gone(b))
-            continue;
-        my->ended[r] = true;
-        my->nended++;
-        rt_node.nended++;
-    }
-}
-
 /* Whether the file is left from an earlier job of the same name: a process has had this process's
  * rank in it, or processes have died in it and none is left.  Ranks that have left normally prove
  * nothing: their messages may still wait for this process. */
@@ -339,7 +287,7 @@ static bool segment_stale(const char *base, const struct node_layout *at, int ra
         uint32_t alive = rt_load_acquire(&bells[r].alive);
         if (alive != 1 && alive != 3)
             continue;
-        if (process_gone(&bells[r]))
+        if (rt_bell_ended(&bells[r]))
             died = true;
         else
             living = true;
@@ -455,6 +403,7 @@ int rt_node_open(size_t pair_nbytes)
     rt_bell_init();
     b->pidns = my->pidns;
     rt_activity_attach(rt_node_activity(base, &my->at, rank));
+    rt_cas(&node_head()->pidns, &(uint64_t){ 0 }, my->pidns);
     rt_store_release(&b->pid, (uint32_t)getpid());
     rt_store_release(&b->alive, 1u);
     if (rt_fetch_add(&node_head()->attached, 1u) + 1 == (uint32_t)size && size > 1)
@@ -466,14 +415,10 @@ int rt_node_open(size_t pair_nbytes)
 void rt_node_leave(void)
 {
     rt_store_release(&rt_node.bells[rt_node.rank].alive, 2u);
-    rt_fetch_add(&node_head()->nleft, 1u);
+    rt_fetch_add(&node_head()->changes, 1u);
 }
 
-void rt_node_rejoin(void)
-{
-    rt_fetch_add(&node_head()->nleft, UINT32_MAX);
-    rt_store_release(&rt_node.bells[rt_node.rank].alive, 1u);
-}
+void rt_node_rejoin(void) { rt_store_release(&rt_node.bells[rt_node.rank].alive, 1u); }
 
 void rt_node_close(void)
 {
@@ -487,9 +432,8 @@ void rt_node_close(void)
     if (rt_node_private.fd >= 0)
         close(rt_node_private.fd);
     rt_node_private.fd = -1;
-    free(rt_node_private.ended);
-    rt_node_private.ended = NULL;
-    rt_node_private.nended = 0;
+    rt_node_private.changes = rt_node_private.nended = 0;
+    rt_node_private.missed = false;
     rt_node = (struct rt_node){ .base = NULL };
 }
 

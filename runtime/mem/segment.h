@@ -34,6 +34,7 @@ struct rt_bell {
     /* Set of transports (btl/btl.h) whose data in the owner's pair region processes of other jobs
      * may use: they cannot reserve memory of this segment. */
     uint32_t regions;
+    uint32_t ended; /* whether its process is known to have ended: deaths.c */
 };
 
 struct rt_node {
@@ -42,8 +43,8 @@ struct rt_node {
     int rank, size;        /* local rank and number of local ranks */
     struct rt_bell *bells; /* `size` of them */
     bool fence_needed;     /* membarrier is not available: this process fences when it rings */
-    /* Processes of this host that are known to have ended: of this job, rt_node_look(); of other
-     * jobs, rt_others_ended(). */
+    /* Processes of this host, of this job and of others, that are known to have ended
+     * (runtime/mem/deaths.h). */
     uint32_t nended;
     /* Local processes that are known to map another segment; no more will be found. */
     uint32_t napart;
@@ -128,25 +129,10 @@ static inline int rt_node_local(uint32_t rank)
 /* Without waiting; -1 also for a process that has not attached yet. */
 int rt_node_attached(uint32_t rank);
 /* Finds processes that map another segment, while rt_node.settled is false.  Called now and then by
- * a process that waits, at least every RT_NODE_SEEK_US. */
-#define RT_NODE_SEEK_US 100000
+ * a process that waits (deaths.h). */
 void rt_node_seek(void);
 /* Publishes this process's segment, if others may look for it; before rt_boot_leave(). */
 void rt_node_publish(void);
-
-/* Whether local rank `r` has attached and has gone: it has detached, or its process does not exist
- * (one system call). */
-bool rt_node_gone(int r);
-/* Finds local ranks that have left MPI and have exited since.  Costs a load while no rank has left,
- * and every 50 ms a system call for each rank that has left and lives.  A rank that dies otherwise
- * is not found: the launcher ends the job. */
-void rt_node_look(void);
-/* Whether rt_node_look() has found rank `r`. */
-bool rt_node_has_ended(int r);
-/* Publishes that this process will post no further receives; whether rank `r` has published this or
- * has detached normally. */
-void rt_node_publish_leaving(void);
-bool rt_node_is_leaving(int r);
 
 /* Makes all other processes of the segment execute a fence, those excepted for which
  * rt_node_fences(): they have no membarrier(2).  So another process may publish a store and read

@@ -7,6 +7,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/idle.h"
 #include "runtime/base/log.h"
+#include "runtime/mem/deaths.h"
 #include "runtime/mem/segment_int.h"
 
 #include <fcntl.h>
@@ -27,7 +28,7 @@ static void bits_lock(void)
         uint32_t holder = 0;
         if (rt_cas(lock, &holder, me))
             return;
-        if (rt_idle_pause(&idle, 1) && holder != me && rt_node_gone((int)holder - 1)) {
+        if (rt_idle_pause(&idle, 1) && holder != me && rt_node_gone_now((int)holder - 1)) {
             if (rt_cas(lock, &holder, me))
                 return; /* the incomplete change of the dead holder costs at most a leaked block */
         }

@@ -27,10 +27,13 @@ struct node_head {
     _Alignas(RT_CACHE_LINE) uint32_t attached; /* processes that have attached so far */
     uint32_t stale;                            /* 1: the process that has set it replaces the
                                                 * file */
-    uint32_t nleft;                            /* processes whose bell.alive is 2 */
     uint32_t awaited;  /* processes that sleep on `arrivals` until others attach */
     uint32_t arrivals; /* futex word */
     uint64_t promised; /* bytes of share.h that no process has reserved */
+    /* deaths.c.  PID namespace of the first process that has attached; time of the next look; how
+     * often a process has left or ended. */
+    _Alignas(RT_CACHE_LINE) uint64_t pidns, look_ns;
+    uint32_t changes;
     _Alignas(RT_CACHE_LINE)
         uint32_t lock; /* of the block bitmap: local rank + 1 of the holder, 0: free */
     uint32_t kept;     /* free granules that have memory; under the lock */
@@ -50,9 +53,10 @@ struct node_private {
     bool alone;       /* no other process maps the segment, so none rings */
     uint64_t pidns;   /* of this process; 0: unknown */
     bool membarrier;  /* registered: rt_bell_arm() may rely on it */
-    bool *ended;      /* [rt_node.size], by rt_node_look(); NULL: none */
-    uint32_t nended;  /* true ones */
-    uint64_t look_ns; /* when rt_node_look() next asks the kernel */
+    uint32_t changes; /* of the segment that this process has seen, */
+    uint32_t nended;  /* and the ranks known to have ended then */
+    uint64_t look_ns; /* the next look that this process takes alone */
+    bool missed;      /* the next look must confirm what its last look has found */
     int bell_fd;      /* socket of its bell; 0: not needed yet; -1: none */
     char path[512];
 };
@@ -92,6 +96,13 @@ void rt_node_arrived(void);
 
 /* The pid namespace of this process; 0: unknown. */
 uint64_t rt_node_pidns(void);
+
+/* rt_bell.ended.  MISSED: one look has not found the process.  ENDED becomes COUNTED after all
+ * others can find it, so that the next look repeats what a process has not completed that died in
+ * its look. */
+enum { RT_BELL_MISSED = 1, RT_BELL_ENDED, RT_BELL_COUNTED };
+/* Whether the process of an attached bell does not exist: one system call. */
+bool rt_bell_ended(const struct rt_bell *b);
 
 /* Registers for membarrier and initialises this process's bell. */
 void rt_bell_init(void);

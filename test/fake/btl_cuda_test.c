@@ -6,6 +6,7 @@
 #include "btl/cuda/cuda.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
+#include "runtime/mem/deaths.h"
 #include "test/fake/btl_pair.h"
 #include "test/fake/cuda_case.h"
 #include "test/unit/capture.h"
@@ -603,7 +604,7 @@ static int killed(int rank, void *arg)
     cu_ptr dst = mem_make(LEGACY, 0, 4096);
     CHECK_EQ(attach(0, dst, &r), 0);
     meet(rank);
-    while (!rt_node_gone(0))
+    while (!rt_node_gone_now(0))
         usleep(1000);
     CHECK_EQ(get_now(r, 0, dst, 4096), 0); /* existing mappings stay valid */
     CHECK(mem_is(dst, 4096, 100));

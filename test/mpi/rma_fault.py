@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A process of a window dies, and mpirun does not know: the others get MPI errors, and none hangs.
-Over memory, process_vm_readv and messages."""
+"""A process dies, and mpirun does not know: the others get MPI errors, and none hangs.  In windows over memory,
+process_vm_readv and messages; in other waits."""
 
 import os
 import sys
@@ -15,10 +15,10 @@ HOSTS = ("--rsh", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../l
 PATHS = ({}, {"WEFT_RMA_PATH": "am"})
 
 
-def survivors(mode, *lines, paths=PATHS, args=(), ranks=3, launch=()):
+def survivors(mode, *lines, paths=PATHS, args=(), ranks=3, launch=(), limit=15):
     """All others report each line of the pattern; the job ends with their status."""
     for env in paths:
-        j = job(ranks, mode, *args, program=victim, env=env, limit=15, launch=launch).expect(3)
+        j = job(ranks, mode, *args, program=victim, env=env, limit=limit, launch=launch).expect(3)
         for line in lines:
             assert j.count(line) == ranks - 1, f"{env}: expected '{line}' of {ranks - 1} ranks in\n{j.text}"
 
@@ -82,6 +82,13 @@ def dies_during_creation():
     assert j.count(f"complete {GONE}") == 1, j.text
 
 
+def other_waits():
+    """In a barrier, an allreduce, a receive and probes: each error comes within about a second."""
+    for ranks in 2, 5:
+        for mode in "barrier", "allreduce", "recv", "probe", "iprobe":
+            survivors(mode, f"{mode} {GONE}", paths=({},), ranks=ranks, limit=4)
+
+
 cases = [globals()[name] for name in sys.argv[1:]]
 main(cases or [holds_a_lock, holds_lock_all, owes_an_answer, dies_in_the_middle, misses_a_fence, never_posts, posts_to_it,
-               never_notifies, dies_during_creation])
+               never_notifies, other_waits, dies_during_creation])

@@ -24,12 +24,15 @@ static const char *mode;
 
 static bool is(const char *name) { return !strcmp(mode, name); }
 
+static double begin; /* of the calls that must fail */
+
 static void report(const char *call, int rc)
 {
     char text[MPI_MAX_ERROR_STRING];
     int len;
     MPI_Error_string(rc, text, &len);
-    printf("rank %d: %s gave %s\n", rank, call, rc == MPI_SUCCESS ? "success" : text);
+    printf("rank %d: %s gave %s, %.2f s\n", rank, call, rc == MPI_SUCCESS ? "success" : text,
+           MPI_Wtime() - begin);
     fflush(stdout);
 }
 
@@ -51,8 +54,9 @@ static void last_words(void)
     if (is("lock") || is("lock_all"))
         MPI_Win_flush(0, win);
     MPI_Barrier(MPI_COMM_WORLD);
-    if (is("middle"))
-        usleep(200000);
+    if (is("middle") || is("barrier") || is("allreduce") || is("probe") || is("iprobe") ||
+        is("recv"))
+        usleep(200000); /* the others sleep by now */
     die();
 }
 
@@ -86,6 +90,26 @@ static void post(void)
     MPI_Group_free(&world);
 }
 
+/* Waits for the victim outside of windows. */
+static void await_victim(void)
+{
+    int x = 0, sum, flag, rc = MPI_SUCCESS;
+    if (is("barrier"))
+        rc = MPI_Barrier(MPI_COMM_WORLD);
+    else if (is("allreduce"))
+        rc = MPI_Allreduce(&x, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    else if (is("probe"))
+        rc = MPI_Probe(victim, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    else if (is("recv"))
+        rc = MPI_Recv(&x, 1, MPI_INT, victim, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    else if (is("iprobe"))
+        while (!rc)
+            rc = MPI_Iprobe(victim, 7, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    else
+        return;
+    report(mode, rc);
+}
+
 /* The part of the other ranks, after the barrier; an operation that finds the victim gone must not
  * hang. */
 static void survive(void)
@@ -94,6 +118,8 @@ static void survive(void)
     static int big[1 << 20];
     MPI_Group world, one;
 
+    begin = MPI_Wtime();
+    await_victim();
     if (is("lock") || is("lock_all")) {
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
         MPI_Put(&rank, 1, MPI_INT, 0, 0, 1, MPI_INT, win);
@@ -124,8 +150,8 @@ static void survive(void)
         MPI_Win_start(one, 0, win);
         MPI_Put(&rank, 1, MPI_INT, victim, 0, 1, MPI_INT, win);
         report("complete", MPI_Win_complete(win));
-        MPI_Win_post(one, 0, win);
-        report("wait", MPI_Win_wait(win));
+        rc = MPI_Win_post(one, 0, win); /* its death may be known already */
+        report("wait", rc ? rc : MPI_Win_wait(win));
     }
     report("free", MPI_Win_free(&win));
 }
@@ -137,19 +163,6 @@ static void survive(void)
 enum { MAKER, OTHER, VICTIM, THIRD };
 #define MOMENT_US 1000000 /* the others have sent what they can; OTHER has noticed the death */
 static pid_t victim_pid;
-static bool is_frozen;
-
-/* In place of the C library's: the clock by which OTHER's waits would look for dead members. */
-__attribute__((visibility("default"))) int clock_gettime(clockid_t id, struct timespec *t)
-{
-    static struct timespec frozen;
-    if (id != CLOCK_MONOTONIC_COARSE)
-        return (int)syscall(SYS_clock_gettime, id, t);
-    if (!is_frozen || !frozen.tv_sec)
-        syscall(SYS_clock_gettime, id, &frozen);
-    *t = frozen;
-    return 0;
-}
 
 /* In place of the C library's: MAKER makes the file of the window, and OTHER waits for that. */
 __attribute__((visibility("default"))) int ftruncate(int fd, off_t nbytes)
@@ -178,9 +191,7 @@ static void create_while_one_dies(void)
         else if (me == to)
             MPI_Recv(&x, 1, MPI_INT, VICTIM, 0, comm, MPI_STATUS_IGNORE);
     victim_pid = me == MAKER ? x : 0;
-    is_frozen = me == OTHER;
     int rc = MPI_Win_allocate(N * sizeof *base, sizeof *base, MPI_INFO_NULL, comm, &base, &win);
-    is_frozen = false;
     if (me != OTHER)
         return;
     if (rc == MPI_SUCCESS) {

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include "runtime/base/err.h"
 #include "runtime/gpu/gpu.h"
+#include "runtime/mem/deaths.h"
 #include "test/check.h"
 
 enum { MOST = 5, WINDOW = 6, CALLS = 4000, STAY = 150, ROUNDS = 4, MEMORY = 1 << 20 };
@@ -353,6 +354,7 @@ static void a_rank_that_has_gone(void)
     int rc;
     two_vote_yes(b, t, c);
     world.gone = 1;
+    rt_interrupt();
     coll_board_publish(&c[0], COLL_BOARD_READY);
     coll_board_leave(&c[0]);
     coll_board_begin(&next, &b[0], COLL_BOARD_CALLS, 1 + COLL_BOARD_NCALLS);

@@ -2,6 +2,9 @@
 check_PROGRAMS += test/unit/activity_test
 test_unit_activity_test_SOURCES = test/unit/activity_test.c
 test_unit_activity_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/deaths_test
+test_unit_deaths_test_SOURCES = test/unit/deaths_test.c
+test_unit_deaths_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/segment_test
 test_unit_segment_test_SOURCES = test/unit/segment_test.c
 test_unit_segment_test_LDADD = $(unit_ldadd)

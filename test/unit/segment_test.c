@@ -5,6 +5,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/boot/boot.h"
+#include "runtime/mem/deaths.h"
 #include "runtime/mem/segment_int.h"
 #include "test/check.h"
 #include "test/unit/capture.h"
@@ -338,7 +339,7 @@ static int late_wake(int rank)
         return rt_bell_sleep(rt_bell_arm(false), LONG_US) ? 0 : 2;
     for (int i = 0; i < 2; i++) /* the second call finds that rank 0 sleeps again */
         while (syscall(SYS_futex, &bell->word, FUTEX_WAKE, 1, NULL, NULL, 0) != 1 &&
-               !rt_node_gone(0))
+               !rt_node_gone_now(0))
             usleep(100);
     rt_bell_ring(0);
     return 0;

@@ -7,6 +7,7 @@
 #include "btl/shm/shm.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
+#include "runtime/mem/deaths.h"
 #include "runtime/base/idle.h"
 #include "runtime/mem/segment.h"
 #include "test/check.h"
@@ -86,14 +87,15 @@ static void wait_received(int n)
             usleep(100);
 }
 
-/* Sends until the peer is found to be lost; returns the milliseconds that took, or -1. */
+/* Sends until the peer is found to be lost, with the engine's looks; returns the milliseconds that
+ * took, or -1. */
 static int send_until_lost(void)
 {
     struct watch watch = watch_begin();
     int err;
 
     while ((err = send("x", 1)) == 0 || err == -RT_EAGAIN)
-        if (watch_over(&watch, 5000000000u))
+        if (rt_deaths_look(), watch_over(&watch, 5000000000u))
             return -1;
     int ms = (int)(watch_own(watch) / 1000000);
     b->ops->progress(b);
@@ -196,8 +198,10 @@ static int killed_in_put(int rank, void *large)
     int err = b->ops->put(r, 0, NULL, buf, BIG, &op);
     CHECK_EQ(err, 0);
     struct watch watch = watch_begin();
-    while (!downs && !watch_over(&watch, 1000000000u))
+    while (!downs && !watch_over(&watch, 1000000000u)) {
+        rt_deaths_look();
         b->ops->progress(b);
+    }
     CHECK_EQ(downs, 1);
     CHECK_EQ(op_calls, 1);
     CHECK_EQ(op_err, -RT_EPEER);
