@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define INTERVAL_MS 50 /* LOOK_NS of mpi/rma/progress.c */
+#define INTERVAL_MS 50 /* LOOK_NS of runtime/mem/deaths.c */
 
 static void fail(const char *what)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A waiting process does not sleep while there is work that it can do itself.  A domain with
- * messages to the own process, its own bell, and a task that starts a message just when the process
- * is about to sleep. */
+ * messages to the own process, its own bell, and a task that starts a message, or interrupts, just
+ * when the process is about to sleep. */
 #include "btl/self/self.h"
 #include "mpi/base/comm.h"
 #include "mpi/p2p/create.h"
@@ -12,7 +12,7 @@
 #include "mpi/p2p/send.h"
 #include "mpi/p2p/wait.h"
 #include "runtime/base/cfg.h"
-#include "runtime/mem/segment.h"
+#include "runtime/mem/deaths.h"
 #include "test/check.h"
 
 static const struct btl_ops *const only_self[] = { &btl_self_ops, NULL };
@@ -60,6 +60,81 @@ static void task_that_goes_on_before_the_sleep(void)
     wm_req_release(t.got);
 }
 
+/* ---- waits that an interruption may end ---- */
+
+enum { ASKED = 3 };
+struct early {
+    struct coll_task task;
+    uint32_t asked, seen;
+    bool sends, over;
+    char out, in;
+    struct rt_req *got;
+};
+
+/* Interrupts in the last poll before each sleep; at last, if it sends, in the same poll as it
+ * sends. */
+static int early_step(struct coll_task *k)
+{
+    struct early *e = rt_container(k, struct early, task);
+    if (e->seen != e->asked || !(rt_load_relaxed(&bell.asleep) & RT_BELL_ASLEEP))
+        return e->over;
+    e->seen++;
+    rt_interrupt();
+    if (e->sends && e->seen == ASKED) {
+        struct wm_msg m = { .buf = &e->out, .count = 1, .layout = &bytes, .comm = &comm, .tag = 1 };
+        struct rt_req *r;
+        CHECK_EQ(wm_p2p_isend(&m, WM_STANDARD, &r), 0);
+        wm_req_release(r);
+    }
+    return e->over;
+}
+
+static bool hits(void *of)
+{
+    struct early *e = of;
+    return ++e->asked == ASKED;
+}
+
+static void early_wait(struct early *e, bool ends)
+{
+    struct wm_msg m = { .buf = &e->in, .count = 1, .layout = &bytes, .comm = &comm, .tag = 1 };
+    struct wm_interrupt by = { hits, e };
+    e->task.step = early_step;
+    rt_lock(&comm.dom->lock);
+    e->asked = rt_interrupts() == 0 ? 0
+                                    : (uint32_t)-1; /* the first question is about those before */
+    e->seen = 0;
+    CHECK_EQ(wm_p2p_irecv(&m, &e->got), 0);
+    wm_domain_add_task(comm.dom, &e->task);
+    CHECK_EQ(wm_domain_until_or(comm.dom, wm_wait_done, &e->got->done, WM_WHAT_CALL, by), !ends);
+    e->over = true;
+    while (!rt_req_done(&e->task.req))
+        wm_progress(comm.dom);
+    if (ends)
+        e->got->ops->cancel(e->got);
+    wm_domain_wait(comm.dom, e->got);
+    rt_unlock(&comm.dom->lock);
+    wm_req_release(e->got);
+    CHECK_EQ(comm.dom->stats->rescues, 0);
+}
+
+/* It is asked once after each interruption, and ends when one concerns it. */
+static void an_interruption_ends_a_wait(void)
+{
+    struct early e = { 0 };
+    early_wait(&e, true);
+    CHECK_EQ(e.asked, ASKED);
+}
+
+/* What has been sent before the interruption counts. */
+static void a_message_before_the_interruption(void)
+{
+    struct early e = { .sends = true, .out = 9 };
+    early_wait(&e, false);
+    CHECK_EQ(e.in, 9);
+    CHECK_EQ(e.asked, ASKED - 1);
+}
+
 int main(void)
 {
     rt_cfg_load();
@@ -72,6 +147,8 @@ int main(void)
     CHECK_EQ(wm_domain_create_over(only_self, &comm.dom), 0);
     comm.peers = calloc(1, sizeof *comm.peers);
     RUN(task_that_goes_on_before_the_sleep);
+    RUN(an_interruption_ends_a_wait);
+    RUN(a_message_before_the_interruption);
     wm_domain_destroy(comm.dom);
     free(comm.peers);
     rt_node.bells = NULL;
