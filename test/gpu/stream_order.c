@@ -126,7 +126,7 @@ static void wrong_arguments(void)
     OK(MPIX_Wait_enqueue(&r, &st));
     OK(MPI_Irecv(&x, 1, MPI_INT, mt_rank, 3, mt_comm, &r));
     FAILS(MPIX_Wait_enqueue(&r, &st), MPI_ERR_REQUEST);
-    OK(MPI_Send(&x, 1, MPI_INT, mt_rank, 3, mt_comm));
+    OK(MPI_Send(&(int){ 1 }, 1, MPI_INT, mt_rank, 3, mt_comm));
     OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
     settle();
 }

@@ -45,9 +45,10 @@ static int finish(int rc, MPI_Request *r)
 static void barrier(void)
 {
     int i, late, flag, x = 0;
-    MPI_Request r = MPI_REQUEST_NULL;
+    MPI_Request r = MPI_REQUEST_NULL, sent[20];
 
     for (i = 0; i < 20; i++) {
+        sent[i] = MPI_REQUEST_NULL;
         late = i % mt_size;
         if (mt_rank == late) {
             mt_sleep_ms(i < mt_size ? 5 : 0);
@@ -56,11 +57,12 @@ static void barrier(void)
         }
         OK(finish(nb ? MPI_Ibarrier(mt_comm, &r) : MPI_Barrier(mt_comm), &r));
         if (mt_rank != late)
-            OK(MPI_Send(&x, 1, MPI_INT, late, i, mt_comm));
+            OK(MPI_Isend(&x, 1, MPI_INT, late, i, mt_comm, &sent[i]));
     }
     for (i = 0; i < 20; i++)
-        for (x = 0; i % mt_size == mt_rank && x < mt_size - 1; x++)
+        for (int n = 0; i % mt_size == mt_rank && n < mt_size - 1; n++)
             OK(MPI_Recv(&flag, 1, MPI_INT, MPI_ANY_SOURCE, i, mt_comm, MPI_STATUS_IGNORE));
+    OK(MPI_Waitall(20, sent, MPI_STATUSES_IGNORE));
 }
 
 static void bcast(void)

@@ -482,11 +482,12 @@ static void rooted_with_maps(void)
 static void barrier(void)
 {
     int i, x = 0, flag;
-    MPI_Request r;
+    MPI_Request r, sent[8];
 
     for (form = 0; form < 2; form++) {
         h = inter_halves(mt_size / 2);
         for (i = 0; i < 8; i++) {
+            sent[i] = MPI_REQUEST_NULL;
             int late = i % mt_size;
             bool late_left = late < h.k;
             if (mt_rank == late) {
@@ -498,11 +499,12 @@ static void barrier(void)
             if (form)
                 OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
             if (h.left != late_left)
-                OK(MPI_Send(&x, 1, MPI_INT, late, i, mt_comm));
+                OK(MPI_Isend(&x, 1, MPI_INT, late, i, mt_comm, &sent[i]));
         }
         for (i = 0; i < 8; i++)
             for (int k = 0; mt_rank == i % mt_size && k < h.m; k++)
-                OK(MPI_Recv(&x, 1, MPI_INT, MPI_ANY_SOURCE, i, mt_comm, MPI_STATUS_IGNORE));
+                OK(MPI_Recv(&flag, 1, MPI_INT, MPI_ANY_SOURCE, i, mt_comm, MPI_STATUS_IGNORE));
+        OK(MPI_Waitall(8, sent, MPI_STATUSES_IGNORE));
         inter_done(&h);
     }
 }
