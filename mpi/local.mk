@@ -2,6 +2,7 @@
 include mpi/api/local.mk
 include mpi/base/local.mk
 include mpi/core/local.mk
+include mpi/check/local.mk
 include mpi/coll/local.mk
 include mpi/datatype/local.mk
 include mpi/p2p/local.mk

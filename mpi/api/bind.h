@@ -7,6 +7,7 @@
 #include <limits.h>
 #include "mpi/api/bodies.h"
 #include "mpi/api/bad.h"
+#include "mpi/check/made.h"
 #include "mpi/coll/check.h"
 #include "mpi/coll/call.h"
 #include "mpi/base/comm.h"

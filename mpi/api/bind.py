@@ -67,6 +67,8 @@ class Call:
             self.before.append("struct %s *%s_obj = NULL;" % (OBJECTS[p.base][0], name))
             self.args.append("&%s_obj" % name)
             self.after.append("*%s = %s;" % (name, handle_expr(p.base, name + "_obj")))
+            if p.base not in ("MPI_Errhandler", "MPI_Info"):  # which may be freed later
+                self.after += ["if (rt_unlikely(cfg.check))", "    wm_check_made(%s_obj);" % name]
         elif b.conv == "counts":
             self.args.append(
                 "(struct wm_counts){ %s, %s }" % (name, "false" if p.base == "int" else "true")
@@ -132,7 +134,7 @@ def checked(table, proc, owner):
     writer = check.Writer(table, proc)
     lines += writer.write()
     collective = table.rule(proc.name, "-", "collective=")
-    if collective:
+    if collective and collective not in ("win", "fh"):
         lines += [
             "if (rt_unlikely(cfg.check))",
             "    wm_check_named(%s_obj, call);" % collective,

@@ -323,10 +323,23 @@ class Writer:
         head = "if (%s) {" % cond[:-4].strip("()") if cond else "{"
         self.lines += [head] + ["    " + line for line in inner] + ["}"]
 
+    def count_call(self):
+        """WEFT_CHECK counts a call on a window or file.  Before its arguments are checked: also a
+        call that is refused takes part in the agreement of the ranks."""
+        p = self.table.rule(self.proc.name, "-", "collective=")
+        if p not in ("win", "fh"):
+            return
+        kind = "window" if p == "win" else "file"
+        self.lines += [
+            "if (rt_unlikely(cfg.check))",
+            '    wm_check_object(%s_obj->comm, "%s", %s_obj->name, call);' % (p, kind, p),
+        ]
+
     def write(self):
         self.declare_objects()
         if self.subject and self.checks[self.subject.name] not in ("any",):
             self.object_tests(self.subject, "")
+        self.count_call()
         self.sides()
         for p in self.proc.params:
             if p is self.subject or p is self.root:

@@ -5,6 +5,7 @@
 #include "coll/begin.h"
 #include "coll/select.h"
 #include "coll/start/start.h"
+#include "mpi/check/memory.h"
 #include "mpi/coll/check.h"
 #include "mpi/coll/device.h"
 #include <stdio.h>
@@ -337,6 +338,25 @@ static int check_call(const struct wm_call *call)
                   (long long)(s.n * s.l->size), s.at, (long long)(r.n * r.l->size), r.at);
 }
 
+/* WEFT_CHECK: the parts of both buffers that seen() finds. */
+static void check_buffers(const struct wm_call *call)
+{
+    const struct wm_comm *c = call->comm;
+    const struct coll_args *a = &call->args;
+    bool cut = coll_shape(a->kind, COLL_SEND) == COLL_SIDE_CUT;
+    int self = c->inter && !cut ? 0 : c->rank, n = cut ? c->size : c->remote->size;
+    for (int side = 0; side < 2 && !a->neighbors && !c->inter; side++) {
+        const void *buf = side == COLL_SEND ? a->sbuf : a->rbuf;
+        bool from = coll_is(a->kind, COLL_IS_FROM_ROOT), root = wm_call_root(c, a->root);
+        bool at_root = side == COLL_SEND ? from : coll_is(a->kind, COLL_IS_TO_ROOT);
+        if (!buf || buf == COLL_IN_PLACE || (at_root && !root))
+            continue;
+        struct coll_block b = seen(a, (enum coll_side)side, self, n);
+        if (b.l)
+            check_memory(b.at, b.n, b.l, side == COLL_RECV && !(from && root));
+    }
+}
+
 /* The shortcut for small reductions: the buffers do not overlap, so check_call() is not needed. */
 static inline bool apart(const struct coll_args *a)
 {
@@ -358,8 +378,10 @@ int wm_call_run(struct wm_call *call)
         rt_reserve_free(call->vectors);
         return err;
     }
-    if (rt_unlikely(cfg.check))
+    if (rt_unlikely(cfg.check)) {
+        check_buffers(call);
         wm_check_call(call);
+    }
     rt_lock(&c->dom->lock);
     wm_flow_before_coll(c->dom);
     if (rt_unlikely(rt_gpu_watch))

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "mpi/check/left.h"
+#include "mpi/check/report.h"
 #include "mpi/coll/check_end.h"
 #include "mpi/coll/check_int.h"
 #include "mpi/coll/call.h"
@@ -34,29 +36,18 @@ static struct {
     bool running; /* since the first such communicator */
 } state;
 
-const char *check_comm_name(const struct wm_comm *c, char *buf, size_t len)
+static const char *where(const struct wm_check *k, char *buf, size_t len)
 {
-    if (c->name[0])
-        snprintf(buf, len, "communicator \"%s\"", c->name);
-    else
-        snprintf(buf, len, "a communicator of %d processes without a name (context %u)", c->size,
-                 c->ctx);
-    return buf;
+    return k->object[0] ? k->object : check_comm_name(k->comm, buf, len);
 }
 
 static _Noreturn void disagree(const struct wm_check *k, const char *call, uint32_t number,
                                const char *what)
 {
-    char where[MPI_MAX_OBJECT_NAME + 64], msg[TEXT + 64];
-    snprintf(msg, sizeof msg, "WEFT_CHECK: %s%scollective call %u on %s: %s", call,
-             *call ? ", " : "", number + 1, check_comm_name(k->comm, where, sizeof where), what);
-    log_error(MPI, "%s", msg);
+    char name[MPI_MAX_OBJECT_NAME + 64];
+    log_error(MPI, "WEFT_CHECK: %s%scollective call %u on %s: %s", call, *call ? ", " : "",
+              number + 1, where(k, name, sizeof name), what);
     rt_boot_abort(1, "WEFT_CHECK has found collective calls that disagree");
-}
-
-static _Noreturn void no_memory(void)
-{
-    rt_boot_abort(1, "out of memory for WEFT_CHECK; run without it");
 }
 
 /* ---- rank 0 ---- */
@@ -73,7 +64,7 @@ static struct check_open *open_call(struct wm_check *k, uint32_t number)
     }
     struct check_open *o = calloc(1, sizeof *o + (size_t)k->comm->size * sizeof o->by_rank[0]);
     if (!o)
-        no_memory();
+        check_no_memory();
     o->number = number;
     rt_list_append(l, &o->link); /* before the first call with a higher number */
     return o;
@@ -163,7 +154,7 @@ static bool receive(struct wm_check *k)
     struct arriving *in = malloc(sizeof *in);
     struct rt_req *r;
     if (!in || !(in->note = malloc((size_t)len)))
-        no_memory();
+        check_no_memory();
     in->k = k;
     struct wm_msg m = { .buf = in->note,
                         .count = len,
@@ -173,7 +164,7 @@ static bool receive(struct wm_check *k)
                         .tag = TAG_NOTE,
                         .coll = true };
     if (wm_p2p_irecv(&m, &r) < 0)
-        no_memory();
+        check_no_memory();
     if (rt_req_done(r)) {
         arrived(r, in);
         wm_req_release(r);
@@ -242,7 +233,7 @@ static struct wm_check *check_of(struct wm_comm *c)
         return k;
     k = c->check = calloc(1, sizeof *k);
     if (!k)
-        no_memory();
+        check_no_memory();
     k->comm = c;
     rt_list_init(&k->link);
     rt_list_init(&k->open);
@@ -269,7 +260,7 @@ static struct wm_comm *members(struct wm_comm *c)
 static void submit(struct wm_comm *c, struct check_note *a)
 {
     if (!a)
-        no_memory();
+        check_no_memory();
     struct wm_check *k = check_of(c);
     if (k->freed) { /* MPI_Comm_free has failed: no further call is compared */
         free(a);
@@ -307,12 +298,28 @@ void wm_check_named(struct wm_comm *comm, const char *name)
     struct wm_comm *c = comm ? members(comm) : NULL;
     if (!c)
         return;
-    bool last = !strcmp(name, "MPI_Comm_free") || !strcmp(name, "MPI_Comm_disconnect");
+    bool last = !strcmp(name, "MPI_Comm_free") || !strcmp(name, "MPI_Comm_disconnect") ||
+                !strcmp(name, "MPI_Win_free") || !strcmp(name, "MPI_File_close");
     if (last && (comm == wm_comm_world || comm == wm_comm_self))
         return; /* the call itself reports this error */
     rt_lock(&c->dom->lock);
     submit_named(c, name, last);
     rt_unlock(&c->dom->lock);
+}
+
+void wm_check_object(struct wm_comm *comm, const char *kind, const char *name, const char *call)
+{
+    struct wm_comm *c = members(comm);
+    if (!c)
+        return;
+    rt_lock(&c->dom->lock);
+    struct wm_check *k = check_of(c);
+    if (name && *name)
+        snprintf(k->object, sizeof k->object, "%s \"%.100s\"", kind, name);
+    else
+        snprintf(k->object, sizeof k->object, "a %s of %d processes without a name", kind, c->size);
+    rt_unlock(&c->dom->lock);
+    wm_check_named(c, call);
 }
 
 void wm_check_freed(struct wm_comm *comm)
@@ -376,7 +383,7 @@ static bool is_free(const struct check_note *a) { return a->has & CHECK_LAST; }
 /* Reports a call that some rank has made and another has not. */
 static void incomplete(const struct wm_check *k, const struct check_open *o)
 {
-    char text[TEXT], where[MPI_MAX_OBJECT_NAME + 64];
+    char text[TEXT], name[MPI_MAX_OBJECT_NAME + 64];
     const struct check_note *a = NULL;
     int missing = -1;
     for (int i = k->comm->size - 1; i >= 0; i--)
@@ -388,7 +395,7 @@ static void incomplete(const struct wm_check *k, const struct check_open *o)
         return;
     if (is_free(a)) {
         log_warn(MPI, "WEFT_CHECK: rank %d has freed %s, rank %d has not", a->rank,
-                 check_comm_name(k->comm, where, sizeof where), missing);
+                 where(k, name, sizeof name), missing);
         return;
     }
     snprintf(text, sizeof text, "rank %d calls %s, rank %d calls MPI_Finalize", a->rank, a->name,
@@ -404,13 +411,17 @@ static void end(struct wm_check *k)
     finish(k);
 }
 
-void wm_check_finalize(struct wm_comm *world)
+void wm_check_finalize(struct wm_comm *world, bool last)
 {
     struct wm_domain *d = world->dom;
     struct rt_list *l, *tmp;
     rt_lock(&d->lock);
+    check_report_freed();
     if (world->size > 1) {
         submit_named(world, "MPI_Finalize", true);
+        check_report_messages(d);
+        if (last)
+            check_left_publish(d);
         meet(world);
     }
     if (state.running)

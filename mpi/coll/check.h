@@ -21,6 +21,8 @@ struct wm_call;
 /* At the start of a collective call.  Without the domain's lock.  Only if cfg.check is set. */
 void wm_check_call(const struct wm_call *call);
 void wm_check_named(struct wm_comm *c, const char *name); /* a call that is compared by name only */
+/* The same for an object with a communicator of its own: `kind` "window" or "file". */
+void wm_check_object(struct wm_comm *c, const char *kind, const char *name, const char *call);
 /* A collective call has failed, perhaps because of a disagreement: gives rank 0 time to report it.
  * Without the lock. */
 void wm_check_failed(struct wm_comm *c);
@@ -30,7 +32,7 @@ void wm_check_freed(struct wm_comm *c);
 /* The communicator is being destroyed; under the lock. */
 void wm_check_drop(struct wm_comm *c);
 /* MPI_Finalize of the world model, while everything is still up.  Collective; waits for all
- * processes. */
-void wm_check_finalize(struct wm_comm *world);
+ * processes.  `last`: no session is open. */
+void wm_check_finalize(struct wm_comm *world, bool last);
 
 #endif

@@ -4,6 +4,8 @@
 #include "mpi/coll/check_end.h"
 #include <stdio.h>
 #include <string.h>
+#include "mpi/check/made.h"
+#include "mpi/check/report.h"
 #include "mpi/coll/check_int.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/recv.h"
@@ -67,6 +69,18 @@ static void count_one(void *obj, void *arg)
         describe(r, n->first[which - &n->pending], sizeof n->first[0]);
 }
 
+/* The program cannot find out that the data of such a receive are there. */
+static void count_freed(void *obj, void *arg)
+{
+    const struct rt_req *r = obj;
+    struct count *n = arg;
+    if (!r->ops || !is_p2p(r) || !(r->flags & RT_REQ_DETACHED) || rt_req_done(r))
+        return;
+    const struct wm_preq *q = (const struct wm_preq *)r;
+    if (!q->coll && q->kind != WM_PREQ_SEND && n->pending++ == 0)
+        describe(r, n->first[0], sizeof n->first[0]);
+}
+
 static void say(int n, const char *first, const char *what)
 {
     if (n)
@@ -105,8 +119,23 @@ static bool of_session(uint32_t ctx)
     return o.session;
 }
 
-static void report_messages(const struct wm_match *m)
+static void report_comm(void *obj, void *arg)
 {
+    char where[MPI_MAX_OBJECT_NAME + 64], by[200];
+    const struct wm_comm *c = obj;
+    (void)arg;
+    if (c->session || c->no_handle)
+        return;
+    const char *made = wm_check_made_by(c, by, sizeof by);
+    log_warn(MPI, "WEFT_CHECK: %s is not freed in MPI_Finalize%s%s",
+             check_comm_name(c, where, sizeof where), *made ? "; it is from" : "",
+             *made ? strstr(made, " from") + strlen(" from") : "");
+}
+
+void check_report_messages(struct wm_domain *d)
+{
+    static bool reported;
+    const struct wm_match *m = &d->match;
     const struct wm_stored *first = NULL;
     int n = 0;
     for (uint32_t i = 0; i < m->nbuckets; i++) {
@@ -119,27 +148,25 @@ static void report_messages(const struct wm_match *m)
                 first = rt_container(u, struct wm_stored, unex);
         }
     }
-    if (n)
+    if (n && !reported)
         log_warn(MPI,
                  "WEFT_CHECK: %d message%s not been received; the first is from rank %d, tag %d, "
                  "%lld bytes, context %u",
                  n, n == 1 ? " has" : "s have", first->unex.key.src, first->unex.key.tag,
                  (long long)wm_stored_len(first), first->unex.key.ctx);
+    reported = reported || n;
 }
 
-static void report_comm(void *obj, void *arg)
+void check_report_freed(void)
 {
-    char where[MPI_MAX_OBJECT_NAME + 64];
-    const struct wm_comm *c = obj;
-    (void)arg;
-    if (!c->session && !c->no_handle)
-        log_warn(MPI, "WEFT_CHECK: %s is not freed in MPI_Finalize",
-                 check_comm_name(c, where, sizeof where));
+    struct count n = { 0 };
+    rt_slab_each(&wm_request_slab, count_freed, &n);
+    say(n.pending, n.first[0], "freed by MPI_Request_free and not complete");
 }
 
 void check_report_leaks(struct wm_domain *d)
 {
     report_requests();
-    report_messages(&d->match);
+    check_report_messages(d);
     rt_slab_each(&wm_comm_slab, report_comm, NULL);
 }

@@ -16,13 +16,13 @@ struct check_open {
 
 struct wm_check { /* state of a communicator */
     struct wm_comm *comm;
-    struct rt_list link; /* rank 0: in the list of all communicators */
+    char
+        object[MPI_MAX_OBJECT_NAME + 32]; /* the window or file whose communicator it is; else "" */
+    struct rt_list link;                  /* rank 0: in the list of all communicators */
     struct rt_list open; /* rank 0: struct check_open, in the order of their numbers */
     uint32_t calls;      /* calls made by this process */
     bool freed;          /* the user has freed it in this process */
     bool over;           /* rank 0: freed in all processes */
 };
-
-const char *check_comm_name(const struct wm_comm *c, char *buf, size_t len);
 
 #endif

@@ -101,7 +101,7 @@ int wm_api_finalize(void)
     detach_buffers();
     wm_comm_finish_dropped(wm_main_domain);
     if (cfg.check)
-        wm_check_finalize(wm_comm_world);
+        wm_check_finalize(wm_comm_world, wm_state.users == 1);
     wm_state.phase = WM_FINALIZED;
     wm_comm_fini();
     wm_life_leave("MPI_Finalize");

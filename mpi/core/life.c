@@ -8,6 +8,8 @@
 #include "coll/select.h"
 #include "coll/tune.h"
 #include "mpi/base/session.h"
+#include "mpi/check/made.h"
+#include "mpi/check/messages.h"
 #include "mpi/core/alloc.h"
 #include "mpi/base/comm.h"
 #include "mpi/core/comm.h"
@@ -194,8 +196,10 @@ int wm_life_enter(int required, int *provided)
     int err = wm_settings_read();
     wm_settings_hold(!life.built);
     if (!err && wm_state.users == 0) {
-        if (required == MPI_THREAD_MULTIPLE)
+        if (required == MPI_THREAD_MULTIPLE || cfg.check)
             rt_lock_enable(); /* before anything that takes a lock is built */
+        if (cfg.check)        /* with the lock, all calls take the paths that have the checks */
+            check_messages_init();
         err = life.built ? resume() : build();
     }
     wm_settings_hold(false);
@@ -236,19 +240,27 @@ static bool group_left(const void *obj)
 struct left {
     bool (*is_users)(const void *obj); /* whether the object is the user's; NULL: all are */
     unsigned n;
+    const void *first;
 };
 
 static void count_left(void *obj, void *arg)
 {
     struct left *k = arg;
-    k->n += !k->is_users || k->is_users(obj);
+    if (k->is_users && !k->is_users(obj))
+        return;
+    if (k->n++ == 0)
+        k->first = obj;
 }
 
 static void report_leak(struct rt_slab *s, bool (*is_users)(const void *obj), const char *call)
 {
+    char by[200];
     struct left k = { .is_users = is_users };
     rt_slab_each(s, count_left, &k);
-    if (k.n)
+    if (k.n && cfg.check)
+        log_warn(MPI, "WEFT_CHECK: %u %s object%s not freed in %s%s", k.n, s->name,
+                 k.n == 1 ? " is" : "s are", call, wm_check_made_by(k.first, by, sizeof by));
+    else if (k.n)
         log_warn(MPI, "%u %s object%s still alive in %s", k.n, s->name, k.n == 1 ? " is" : "s are",
                  call);
 }
@@ -258,10 +270,12 @@ static void report_leak(struct rt_slab *s, bool (*is_users)(const void *obj), co
 static void report_leaks(const char *call)
 {
     wm_type_fini();
-    report_leak(&wm_comm_slab, comm_left, call);
+    if (!cfg.check || cfg.check_leaks) { /* else WEFT_CHECK has reported these */
+        report_leak(&wm_comm_slab, comm_left, call);
+        report_leak(&wm_request_slab, NULL, call);
+    }
     report_leak(&wm_type_slab, type_left, call);
     report_leak(&wm_op_slab, op_left, call);
-    report_leak(&wm_request_slab, NULL, call);
     report_leak(&wm_group_slab, group_left, call);
     report_leak(&wm_session_slab, session_left, call);
     report_leak(&wm_win_slab, NULL, call);
@@ -285,7 +299,7 @@ static void rest(const char *call)
     rt_gpu_fini();
     rt_node_publish();
     rt_node_leave();
-    if (cfg.check_leaks)
+    if (cfg.check_leaks || cfg.check)
         report_leaks(call);
     rt_boot_leave();
 }

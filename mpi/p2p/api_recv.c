@@ -4,6 +4,7 @@
 #include "mpi/base/status.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/api_wait.h"
+#include "mpi/p2p/checks.h"
 #include "mpi/p2p/describe.h"
 #include "mpi/p2p/progress.h"
 #include "mpi/p2p/recv.h"
@@ -27,7 +28,7 @@ static int recv_failed(int err, const struct wm_msg *m)
     return wm_err_rt(err, "could not receive from rank %d", m->peer);
 }
 
-static int start(const struct wm_msg *m, struct wm_type *t, struct rt_req **out)
+static int start_plain(const struct wm_msg *m, struct wm_type *t, struct rt_req **out)
 {
     int err = wm_p2p_irecv(m, out);
     if (err < 0)
@@ -39,12 +40,28 @@ static int start(const struct wm_msg *m, struct wm_type *t, struct rt_req **out)
     return MPI_SUCCESS;
 }
 
+static __attribute__((noinline, cold)) int start_checked(const struct wm_msg *m, struct wm_type *t,
+                                                         bool blocking, struct rt_req **out)
+{
+    wm_checked_starting(m, true);
+    int err = start_plain(m, t, out);
+    if (!err)
+        wm_checked_start(*out, blocking);
+    return err;
+}
+
+static int start(const struct wm_msg *m, struct wm_type *t, bool blocking, struct rt_req **out)
+{
+    return rt_unlikely(wm_checks != NULL) ? start_checked(m, t, blocking, out)
+                                          : start_plain(m, t, out);
+}
+
 static int recv_general(const struct wm_msg *m, struct wm_type *t, MPI_Status *status)
 {
     struct wm_domain *d = m->comm->dom;
     struct rt_req *r;
     rt_lock(&d->lock);
-    int err = start(m, t, &r);
+    int err = start(m, t, true, &r);
     if (!err)
         err = wm_req_wait(d, r, status);
     rt_unlock(&d->lock);
@@ -198,7 +215,7 @@ int wm_api_irecv(void *buf, MPI_Count count, struct wm_type *datatype, int sourc
                         .mem = mem };
     struct rt_req *r;
     rt_lock(&comm->dom->lock);
-    int err = start(&m, datatype, &r);
+    int err = start(&m, datatype, false, &r);
     if (rt_likely(!err)) {
         wm_req_store(request, r);
         wm_dev_advance(comm->dom, r);

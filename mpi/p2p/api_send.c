@@ -5,6 +5,7 @@
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/api_wait.h"
 #include "mpi/p2p/buffered.h"
+#include "mpi/p2p/checks.h"
 #include "mpi/p2p/flow.h"
 #include "mpi/p2p/progress.h"
 #include "mpi/p2p/request.h"
@@ -35,7 +36,8 @@ static void hold_type(struct rt_req *r, struct wm_type *t)
     wm_type_ref(t);
 }
 
-static int start(const struct wm_msg *m, enum wm_mode mode, struct wm_type *t, struct rt_req **out)
+static int start_plain(const struct wm_msg *m, enum wm_mode mode, struct wm_type *t,
+                       struct rt_req **out)
 {
     int err = wm_p2p_isend(m, mode, out);
     if (err < 0)
@@ -44,13 +46,31 @@ static int start(const struct wm_msg *m, enum wm_mode mode, struct wm_type *t, s
     return MPI_SUCCESS;
 }
 
+static __attribute__((noinline, cold)) int start_checked(const struct wm_msg *m, enum wm_mode mode,
+                                                         struct wm_type *t, bool blocking,
+                                                         struct rt_req **out)
+{
+    wm_checked_starting(m, false);
+    int err = start_plain(m, wm_checked_mode(mode), t, out);
+    if (!err)
+        wm_checked_start(*out, blocking);
+    return err;
+}
+
+static int start(const struct wm_msg *m, enum wm_mode mode, struct wm_type *t, bool blocking,
+                 struct rt_req **out)
+{
+    return rt_unlikely(wm_checks != NULL) ? start_checked(m, mode, t, blocking, out)
+                                          : start_plain(m, mode, t, out);
+}
+
 static __attribute__((noinline)) int send_wait(const struct wm_msg *m, enum wm_mode mode,
                                                struct wm_type *t)
 {
     struct wm_domain *d = m->comm->dom;
     struct rt_req *r;
     rt_lock(&d->lock);
-    int err = start(m, mode, t, &r);
+    int err = start(m, mode, t, true, &r);
     if (!err)
         err = wm_req_wait(d, r, MPI_STATUS_IGNORE);
     rt_unlock(&d->lock);
@@ -63,7 +83,7 @@ static int send_start(const struct wm_msg *m, enum wm_mode mode, struct wm_type 
     struct wm_domain *d = m->comm->dom;
     struct rt_req *r;
     rt_lock(&d->lock);
-    int err = start(m, mode, t, &r);
+    int err = start(m, mode, t, false, &r);
     if (!err) {
         wm_req_store(request, r);
         wm_dev_advance(d, r);
@@ -130,6 +150,7 @@ int wm_api_bsend(const void *buf, MPI_Count count, struct wm_type *datatype, int
 {
     struct wm_msg m = MSG(buf, count, datatype, dest, tag, comm);
     rt_lock(&comm->dom->lock);
+    wm_checked_starting(&m, false);
     int err = wm_p2p_bsend(&m, datatype);
     rt_unlock(&comm->dom->lock);
     return err < 0 ? send_failed(err, &m) : MPI_SUCCESS;

@@ -7,6 +7,7 @@
 #include "mpi/base/status.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/api_wait.h"
+#include "mpi/p2p/checks.h"
 #include "mpi/p2p/pack_any.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
@@ -129,9 +130,12 @@ static int pair_start(const struct wm_msg *out, struct wm_type *stype, const str
     struct rt_req *rr, *sr;
     if (!p)
         return -RT_ENOMEM;
+    wm_checked_starting(in, true);
+    wm_checked_starting(out, false);
     int err = wm_p2p_irecv(in, &rr);
     if (err >= 0) {
-        err = wm_p2p_isend(out, WM_STANDARD, &sr);
+        wm_checked_start(rr, true);
+        err = wm_p2p_isend(out, wm_checked_mode(WM_STANDARD), &sr);
         if (err < 0)
             give_up(rr, rtype, err);
     }
@@ -139,6 +143,7 @@ static int pair_start(const struct wm_msg *out, struct wm_type *stype, const str
         rt_slab_free(&wm_request_slab, p);
         return err;
     }
+    wm_checked_start(sr, true);
     p->comm = in->comm;
     wm_comm_ref(p->comm);
     p->types[0] = hold(stype);

@@ -61,7 +61,7 @@ static void on_down(void *arg, struct btl_peer *bp, int err)
                        &(struct wm_event_data){ { (int)p->proc.rank, (int)p->proc.ns, 0 }, 0 });
     wm_pend_drop(p, err);
     wm_rndv_fail_peer(p, err);
-    wm_recv_fail_peer(arg, p, err);
+    wm_recv_fail_peer(arg, p, err, true);
     wm_part_fail_peer(arg, p, err);
     struct wm_domain *d = arg;
     if (d->rma_down)
@@ -136,9 +136,7 @@ static const struct wm_peer *unfinished(const struct wm_domain *d, enum hope *ho
     return found;
 }
 
-/* Publishes that this process is in MPI_Finalize, or uses MPI again: on this host in the segment,
- * to other hosts by a message to each process with which there was communication. */
-static void publish_leaving(struct wm_domain *d, bool leaving)
+void wm_domain_publish_leaving(struct wm_domain *d, bool leaving)
 {
     struct wm_last msg = { leaving };
     if (leaving)
@@ -159,7 +157,7 @@ static void drain(struct wm_domain *d)
     uint64_t last = rt_now_ns();
     const struct wm_peer *p;
     enum hope hope;
-    publish_leaving(d, true);
+    wm_domain_publish_leaving(d, true);
     wm_progress(d); /* delivers what this process has sent to itself */
     while ((p = unfinished(d, &hope))) {
         if (wm_progress(d)) {
@@ -249,7 +247,7 @@ int wm_domain_resume(struct wm_domain *d)
         wm_req_fini();
     rt_lock(&d->lock);
     if (!err)
-        publish_leaving(d, false);
+        wm_domain_publish_leaving(d, false);
     rt_unlock(&d->lock);
     return err;
 }

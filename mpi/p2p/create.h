@@ -14,6 +14,9 @@ void wm_domain_destroy(struct wm_domain *d);
  * and frees what is cached.  Connections stay as they are.  wm_domain_resume() comes before the
  * next use; 0 or -RT_ENOMEM.  Both without the lock. */
 void wm_domain_rest(struct wm_domain *d);
+/* Publishes that this process is in MPI_Finalize, or uses MPI again: on this host in the segment,
+ * to other hosts by a message to each process with which there was communication. */
+void wm_domain_publish_leaving(struct wm_domain *d, bool leaving);
 int wm_domain_resume(struct wm_domain *d);
 
 #endif

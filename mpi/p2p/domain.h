@@ -45,6 +45,7 @@ struct wm_peer {
     bool is_last;        /* of another host: it is in MPI_Finalize */
     bool dev_looked;     /* `dev` has been set up, or found impossible */
     bool probed;         /* of another job: a probe has named it */
+    bool seen_leaving;   /* WEFT_CHECK: mpi/check/left.c */
     /* Back-off: messages to skip before the next attempt, because one has failed: a put of the peer
      * into this process's device memory; a mapping of the peer's device memory here.  Counts and
      * not flags, because success depends on the two devices and on what else is mapped. */

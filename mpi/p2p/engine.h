@@ -64,7 +64,8 @@ enum wm_control {
 #define WM_RTS_STAGES 16u    /* it can send pieces of its device memory */
 /* `key` is of the transport that carries messages.  Always so for a buffer in host memory. */
 #define WM_RTS_NET 32u
-#define WM_RTS_EARLY 64u /* a WM_EARLY of `early` bytes follows */
+#define WM_RTS_SIG_SHIFT 8 /* from this bit on: the signature of the data (checks.h), or 0 */
+#define WM_RTS_EARLY 64u   /* a WM_EARLY of `early` bytes follows */
 struct wm_rts {
     int64_t len;     /* bytes of the message */
     uint32_t sender; /* handle of the sender's request */

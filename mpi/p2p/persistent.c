@@ -4,6 +4,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/buffered.h"
+#include "mpi/p2p/checks.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"
@@ -33,11 +34,13 @@ static int persistent_start(struct rt_req *r)
 {
     struct persistent *q = (struct persistent *)r;
     struct rt_req *inner = wm_req_complete;
+    wm_checked_starting(&q->msg, q->is_recv);
     int err = q->is_recv               ? wm_p2p_irecv(&q->msg, &inner)
               : q->mode == WM_BUFFERED ? wm_p2p_bsend(&q->msg, NULL)
-                                       : wm_p2p_isend(&q->msg, q->mode, &inner);
+                                       : wm_p2p_isend(&q->msg, wm_checked_mode(q->mode), &inner);
     if (err < 0)
         return err;
+    wm_checked_start(inner, false);
     r->done = 0;
     r->err = 0;
     r->flags |= RT_REQ_ACTIVE;

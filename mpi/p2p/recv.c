@@ -3,6 +3,7 @@
 #include "mpi/p2p/recv.h"
 #include <stdlib.h>
 #include "mpi/base/event.h"
+#include "mpi/p2p/checks.h"
 #include "mpi/p2p/control.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/flow.h"
@@ -138,7 +139,10 @@ void wm_deliver(struct wm_preq *q, struct wm_peer *from, uint32_t kind, const st
             q = move_to_slab(q);
         q->peer = from;
         q->r.status = (struct rt_status){ .src = k->src, .tag = k->tag };
-        wm_rndv_recv(q, data);
+        struct wm_rts rts;
+        memcpy(&rts, data, sizeof rts);
+        wm_checked_match(q, k, rts.flags >> WM_RTS_SIG_SHIFT, rts.len);
+        wm_rndv_recv(q, &rts);
         return;
     }
     if (rt_unlikely(kind == WM_VOID)) {
@@ -153,6 +157,7 @@ void wm_deliver(struct wm_preq *q, struct wm_peer *from, uint32_t kind, const st
         wm_send_ctl(q->dom, from, wm_hdr(WM_SYNC_ACK, 0, 0, 0), &ack, sizeof ack);
         data = (const char *)data + sizeof id;
         len -= sizeof id;
+        wm_checked_match(q, k, (uint32_t)(id >> 32), (int64_t)len);
     }
     deliver_eager(q, k, data, len);
 }
@@ -307,13 +312,13 @@ struct wm_peer *wm_recv_freed(const struct wm_domain *d)
     return found;
 }
 
-void wm_recv_fail_peer(struct wm_domain *d, const struct wm_peer *p, int err)
+void wm_recv_fail_peer(struct wm_domain *d, const struct wm_peer *p, int err, bool all)
 {
     for (uint32_t i = 0; i < d->match.nbuckets; i++) {
         struct rt_list *l, *tmp;
         rt_list_each_safe (l, tmp, &d->match.posted[i]) {
             struct wm_preq *q = rt_container(l, struct wm_preq, posted.link);
-            if (!waits_for(q, p))
+            if (!waits_for(q, p) || (q->coll && !all))
                 continue;
             wm_match_unpost(&d->match, &q->posted);
             q->state = WM_IDLE;

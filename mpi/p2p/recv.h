@@ -23,8 +23,8 @@ bool wm_recv_names_peer(const struct wm_domain *d, const struct wm_peer *p);
 /* The sender of a receive whose request the user has freed and whose message has not come: one that
  * may still send, else one that is in MPI_Finalize; NULL: no such receive, or no sender is left. */
 struct wm_peer *wm_recv_freed(const struct wm_domain *d);
-/* Ends the receives that wait for a lost peer. */
-void wm_recv_fail_peer(struct wm_domain *d, const struct wm_peer *p, int err);
+/* Ends the receives that wait for a lost peer; not `all`: without those of collectives. */
+void wm_recv_fail_peer(struct wm_domain *d, const struct wm_peer *p, int err, bool all);
 
 /* Resolves the buffer of a new receive, unless it is host memory; mem: as wm_msg.mem.  0 or
  * -RT_E... */

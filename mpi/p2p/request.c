@@ -4,6 +4,7 @@
 #include "mpi/p2p/request.h"
 #include <stdlib.h>
 #include "mpi/datatype/type.h"
+#include "mpi/p2p/checks.h"
 #include "mpi/p2p/describe.h"
 #include "runtime/base/err.h"
 
@@ -16,6 +17,7 @@ struct req_slot {
 struct rt_slab wm_request_slab = RT_SLAB_RESERVE(WM_REQUEST, "request", struct req_slot);
 
 struct rt_req *wm_req_complete, *wm_req_proc_null;
+const struct wm_checks *wm_checks;
 
 void *wm_req_alloc(const struct rt_req_ops *ops)
 {
@@ -70,8 +72,12 @@ int wm_dev_open(struct wm_preq *q, const struct wm_mem *mem)
     return 0;
 }
 
-static void close_dev(struct wm_preq *q)
+static void close_watched(struct wm_preq *q)
 {
+    if (q->r.flags & RT_REQ_CHECKED)
+        wm_checks->released(q);
+    if (!(q->r.flags & RT_REQ_DEVICE))
+        return;
     q->dev->next = q->dom->spare.dev;
     q->dom->spare.dev = q->dev;
     q->dev = NULL;
@@ -87,8 +93,8 @@ void wm_preq_release(struct rt_req *r)
         wm_type_unref(q->type);
         q->type = NULL;
     }
-    if (rt_unlikely(r->flags & RT_REQ_DEVICE))
-        close_dev(q);
+    if (rt_unlikely(r->flags & (RT_REQ_DEVICE | RT_REQ_CHECKED)))
+        close_watched(q);
     if (rt_unlikely(q->peer)) { /* it took part in a rendezvous, or waited for room */
         q->peer = NULL;
         q->fail = 0;

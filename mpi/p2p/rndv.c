@@ -231,8 +231,7 @@ static bool by_device(const struct wm_preq *q, const struct wm_rts *rts)
 
 void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
 {
-    struct wm_rts rts;
-    memcpy(&rts, in, sizeof rts);
+    struct wm_rts rts = *in;
     rt_list_init(&q->link);
     rt_list_append(&q->peer->rndv, &q->link);
     q->remote = rts.sender;

@@ -2,6 +2,7 @@
 /* The sending side: eager messages, the messages that waited for room, and the start of a
  * rendezvous.  Called under the domain's lock. */
 #include "mpi/p2p/send.h"
+#include "mpi/p2p/checks.h"
 #include "mpi/p2p/control.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/flow.h"
@@ -37,7 +38,8 @@ static __attribute__((noinline)) int send_packed(struct wm_peer *p, const struct
     return err;
 }
 
-/* Eager payload of a request: a synchronous send carries the request's handle in front. */
+/* Eager payload of a request: a synchronous send carries the request's handle in front, with
+ * WEFT_CHECK also the signature. */
 static int send_eager(struct wm_preq *q, const struct btl_hdr *hdr)
 {
     struct wm_peer *p = q->peer;
@@ -45,6 +47,8 @@ static int send_eager(struct wm_preq *q, const struct btl_hdr *hdr)
     if (q->layout->contig && !sync)
         return p->send(p->eager, hdr, q->buf, (size_t)q->nbytes);
     uint64_t id = q->r.obj.handle;
+    if (sync)
+        id |= (uint64_t)wm_checked_signature(q) << 32;
     struct wm_msg m = { .buf = q->buf, .count = q->count, .layout = q->layout };
     return send_packed(p, hdr, &id, sync ? sizeof id : 0, &m, (size_t)q->nbytes);
 }

@@ -31,6 +31,7 @@
  *            all others, and what waits for room in the transport -> END */
 #include "mpi/p2p/transfer.h"
 #include "mpi/base/event.h"
+#include "mpi/p2p/checks.h"
 #include "mpi/p2p/choose.h"
 #include "mpi/p2p/control.h"
 #include "mpi/p2p/request.h"
@@ -242,12 +243,13 @@ void wm_rndv_end(struct wm_preq *q, int err)
     finish(q);
 }
 
-int wm_rndv_announce(struct wm_preq *q, const struct wm_rts *rts)
+int wm_rndv_announce(struct wm_preq *q, struct wm_rts *rts)
 {
     rt_assert(q->state == WM_IDLE);
     q->state = WM_ANNOUNCED;
     q->put_off = 0;
     rt_list_append(&q->peer->rndv, &q->link);
+    rts->flags |= wm_checked_signature(q) << WM_RTS_SIG_SHIFT;
     struct btl_hdr hdr = wm_hdr(WM_RTS, wm_ctx(q->comm, q->coll), q->tag, q->comm->rank);
     int err = wm_try_ctl(q->dom, q->peer, hdr, rts, sizeof *rts);
     if (err < 0) {

@@ -18,7 +18,7 @@ void wm_rndv_enter(struct wm_preq *q, enum wm_preq_state state);
 /* This side fails, or has nothing to move: neither the transport nor the peer is involved. */
 void wm_rndv_end(struct wm_preq *q, int err);
 
-int wm_rndv_announce(struct wm_preq *q, const struct wm_rts *rts); /* sends the RTS */
+int wm_rndv_announce(struct wm_preq *q, struct wm_rts *rts); /* sends the RTS */
 /* Registers a part of the message with the transport that moves it; its key.  at: where device
  * memory lies, NULL for host memory. */
 int wm_rndv_key(struct wm_preq *q, struct btl_peer *by, const struct rt_gpu_ptr *at, int64_t off,

@@ -3,10 +3,12 @@
  * sections 12.2.1 to 12.2.5). */
 #include "mpi/api/bodies.h"
 #include "mpi/core/info.h"
+#include "mpi/rma/checked.h"
 #include "mpi/rma/create.h"
 #include "mpi/rma/info.h"
 #include "mpi/rma/map.h"
 #include "mpi/rma/target.h"
+#include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/mem/segment.h"
 #include <stdlib.h>
@@ -51,7 +53,11 @@ int wm_api_win_create(void *base, MPI_Aint size, MPI_Aint disp_unit, struct wm_i
                              .unit = disp_unit,
                              .align = 1,
                              .info = info };
-    return wm_rma_create(comm, &p, check(comm, size, disp_unit), win);
+    int failed = check(comm, size, disp_unit);
+    bool device = false;
+    if (rt_unlikely(cfg.check) && !failed && !wm_rma_look(base, size, &device) && !device)
+        wm_rma_checked_memory(NULL, base, (size_t)size);
+    return wm_rma_create(comm, &p, failed, win);
 }
 
 static int allocate(struct wm_rma_plan *p, struct wm_comm *comm, int failed, void *baseptr,

@@ -11,6 +11,7 @@
 #include "mpi/p2p/send.h"
 #include "mpi/rma/acc_device.h"
 #include "mpi/rma/acc_origin.h"
+#include "mpi/rma/checked.h"
 #include "mpi/rma/direct.h"
 #include "mpi/rma/epoch.h"
 #include "mpi/rma/op.h"
@@ -19,6 +20,7 @@
 #include "mpi/rma/quick.h"
 #include "mpi/rma/range.h"
 #include "mpi/rma/target.h"
+#include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include <string.h>
 
@@ -211,11 +213,16 @@ static int start_locked(struct wm_rma *r, struct wm_rma_args *a, MPI_Request *re
             return wm_err_rt(e, "memory of rank %d", t->rank);
         if (request)
             *request = wm_req_handle(wm_req_complete);
+        if (rt_unlikely(cfg.check) && !request)
+            wm_rma_checked_op(r, a, true);
         if (rt_likely(ready))
             wm_rma_quick_open(r, t);
         return MPI_SUCCESS;
     }
-    return enqueue(r, t, a, request);
+    err = enqueue(r, t, a, request);
+    if (rt_unlikely(cfg.check) && !err && !request)
+        wm_rma_checked_op(r, a, false);
+    return err;
 }
 
 static int start(struct wm_win *win, struct wm_rma_args *a, MPI_Request *request)

@@ -10,6 +10,7 @@
 #include "mpi/rma/create.h"
 #include "mpi/api/bodies.h"
 #include "mpi/base/attr.h"
+#include "mpi/coll/check.h"
 #include "mpi/coll/exch.h"
 #include "mpi/core/comm.h"
 #include "mpi/core/commnew.h"
@@ -18,6 +19,7 @@
 #include "mpi/core/helper.h"
 #include "mpi/core/info.h"
 #include "mpi/p2p/pack_any.h"
+#include "mpi/rma/checked.h"
 #include "mpi/rma/epoch.h"
 #include "mpi/rma/flush.h"
 #include "mpi/rma/format.h"
@@ -456,7 +458,14 @@ int wm_api_win_free(struct wm_win *win)
     struct wm_rma *r = win->rma;
     rt_lock(&r->dom->lock);
     int err = wm_rma_may(r, WM_MOVE_FREE);
+    if (rt_unlikely(cfg.check) && !err) {
+        wm_rma_checked_end(r, NULL);
+        if (win->flavor == MPI_WIN_FLAVOR_CREATE && !r->shared.ctl->on_device)
+            wm_rma_checked_memory(win, win->base, (size_t)win->nbytes);
+    }
     rt_unlock(&r->dom->lock);
+    if (rt_unlikely(cfg.check)) /* allocates memory, so not before the look at the window's own */
+        wm_check_object(win->comm, "window", win->name, "MPI_Win_free");
     if (!err)
         err = wm_attrs_delete_all(&win->attrs, wm_win_handle(win));
     if (err)

@@ -6,10 +6,12 @@
  * for the origin acknowledges, too. */
 #include "mpi/rma/flush.h"
 #include "mpi/api/bodies.h"
+#include "mpi/rma/checked.h"
 #include "mpi/rma/epoch.h"
 #include "mpi/rma/message.h"
 #include "mpi/rma/progress.h"
 #include "mpi/rma/target.h"
+#include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 
 static bool at_origin(struct wm_rma *r, struct wm_rma_target *t)
@@ -119,6 +121,8 @@ static int flush(struct wm_win *win, int rank, enum wm_rma_until until)
         err = wm_rma_may_with(r, WM_MOVE_FLUSH, t);
     if (!err)
         err = wm_rma_flush(r, t, until);
+    if (rt_unlikely(cfg.check) && !err)
+        wm_rma_checked_end(r, t);
     wm_rma_poll(r);
     rt_unlock(&r->dom->lock);
     rt_fence(); /* stores to the target's memory before what follows */
@@ -132,6 +136,8 @@ static int flush_all(struct wm_win *win, enum wm_rma_until until)
     int err = wm_rma_may(r, WM_MOVE_FLUSH);
     if (!err)
         err = wm_rma_flush(r, NULL, until);
+    if (rt_unlikely(cfg.check) && !err)
+        wm_rma_checked_end(r, NULL);
     wm_rma_poll(r);
     rt_unlock(&r->dom->lock);
     rt_fence();

@@ -6,6 +6,7 @@
 #include "mpi/op/op.h"
 #include "mpi/rma/epoch.h"
 #include "mpi/rma/target.h"
+#include "runtime/base/cfg.h"
 #include <string.h>
 
 struct wm_rma_quick wm_rma_quick[WM_RMA_QUICK];
@@ -13,10 +14,10 @@ _Thread_local unsigned wm_rma_quick_calls WM_RMA_QUICK_TLS;
 struct wm_rma_change wm_rma_change[32][256];
 uint8_t wm_rma_quick_size[256];
 
-/* Not where device memory may be attached later. */
+/* Not where device memory may be attached later, or WEFT_CHECK looks at each operation. */
 static bool may_be_quick(const struct wm_rma *r, const struct wm_rma_target *t)
 {
-    return t->path == WM_PATH_DIRECT && r->win->flavor != MPI_WIN_FLAVOR_DYNAMIC;
+    return t->path == WM_PATH_DIRECT && r->win->flavor != MPI_WIN_FLAVOR_DYNAMIC && !cfg.check;
 }
 
 static int row_of(const struct wm_rma *r, const struct wm_rma_target *t)

@@ -8,6 +8,7 @@
 #include "mpi/core/group.h"
 #include "mpi/p2p/progress.h"
 #include "mpi/p2p/wait.h"
+#include "mpi/rma/checked.h"
 #include "mpi/rma/epoch.h"
 #include "mpi/rma/flush.h"
 #include "mpi/rma/lock.h"
@@ -15,6 +16,7 @@
 #include "mpi/rma/progress.h"
 #include "mpi/rma/quick.h"
 #include "mpi/rma/target.h"
+#include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/mem/segment.h"
 #include <stdlib.h>
@@ -87,11 +89,15 @@ int wm_api_win_fence(int assert, struct wm_win *win)
         return err;
     rt_lock(&r->dom->lock);
     err = wm_rma_may(r, WM_MOVE_FENCE);
+    if (rt_unlikely(cfg.check) && !err)
+        err = wm_rma_checked_fence(r, assert);
     if (!err) {
         err = wm_rma_flush(r, NULL, WM_UNTIL_TARGET);
         /* With MPI_MODE_NOPRECEDE too: peers may store into this process's memory at once. */
         int e = meet(r);
         err = err ? err : e;
+        if (rt_unlikely(cfg.check))
+            wm_rma_checked_end(r, NULL);
         wm_rma_quick_close_all(r);
         r->epoch.access = assert &MPI_MODE_NOSUCCEED ? WM_ACCESS_NONE : WM_ACCESS_OPEN;
     }
@@ -206,6 +212,8 @@ int wm_api_win_complete(struct wm_win *win)
         ranks_free(r->epoch.started, r->epoch.few);
         r->epoch.started = NULL;
         r->epoch.nstarted = 0;
+        if (rt_unlikely(cfg.check))
+            wm_rma_checked_end(r, NULL);
         wm_rma_quick_close_all(r);
         r->epoch.access = WM_ACCESS_NONE;
     }
@@ -455,6 +463,8 @@ int wm_api_win_unlock(int rank, struct wm_win *win)
         err = wm_rma_may_with(r, WM_MOVE_UNLOCK, t);
     if (!err) {
         err = t->epoch.asked ? unlock_by_message(r, t) : unlock_by_ctl(r, t);
+        if (rt_unlikely(cfg.check))
+            wm_rma_checked_end(r, t);
         leave_lock(r, t);
         wm_rma_poll(r);
     }
@@ -542,6 +552,8 @@ int wm_api_win_unlock_all(struct wm_win *win)
             wm_rma_release(r, &r->shared.all);
         else
             rt_fence(); /* stores to the targets' memory before what follows */
+        if (rt_unlikely(cfg.check))
+            wm_rma_checked_end(r, NULL);
         wm_rma_quick_close_all(r);
         r->epoch.access = WM_ACCESS_NONE;
         wm_rma_poll(r);

@@ -80,12 +80,62 @@ static const char *exported(uintptr_t pc)
     return "";
 }
 
+/* The context of a function has the end of the frame that it has called. */
+struct find {
+    uintptr_t p, low, begin, end;
+    bool own; /* this library has been seen */
+};
+
+static _Unwind_Reason_Code find_frame(struct _Unwind_Context *c, void *arg)
+{
+    struct find *f = arg;
+    uintptr_t at = _Unwind_GetCFA(c);
+    if (is_own(_Unwind_GetIP(c)) && !f->low) {
+        f->own = true;
+        return _URC_NO_REASON;
+    }
+    if (!f->own)
+        return _URC_NO_REASON;
+    if (!f->low)
+        f->low = at;
+    if (f->begin && f->begin <= f->p && f->p < at) {
+        f->end = at;
+        return _URC_END_OF_STACK;
+    }
+    f->begin = at;
+    return _URC_NO_REASON;
+}
+
+uintptr_t rt_frame_end(const void *p, uintptr_t *low)
+{
+    struct find f = { .p = (uintptr_t)p };
+    _Unwind_Backtrace(find_frame, &f);
+    *low = f.low;
+#ifdef __x86_64__
+    return f.end ? f.end - sizeof(void *) : 0; /* the return address */
+#else
+    return f.end;
+#endif
+}
+
+const char *rt_frame_name(uint64_t inner)
+{
+    const char *name = inner ? exported((uintptr_t)inner) : "";
+    return name + (strncmp(name, "PMPI", 4) == 0); /* MPI_X is an alias of PMPI_X */
+}
+
+void rt_frame_call(uint64_t *inner, uint64_t *caller)
+{
+    struct walk w = { .out = caller, .max = 1 };
+    *caller = 0;
+    _Unwind_Backtrace(visit, &w);
+    *inner = w.inner;
+}
+
 int rt_frames(uint64_t *out, int max, char *call, size_t len)
 {
     struct walk w = { .out = out, .max = max };
     _Unwind_Backtrace(visit, &w);
-    const char *name = w.inner ? exported(w.inner) : "";
-    name += strncmp(name, "PMPI", 4) == 0; /* MPI_X is an alias of PMPI_X */
-    snprintf(call, len, "%s", name);
+    snprintf(call, len, "%s", rt_frame_name(w.inner));
     return w.n;
 }

@@ -12,4 +12,15 @@
  * most `max` addresses in `out`; returns their number.  Costs about 1 us a frame. */
 int rt_frames(uint64_t *out, int max, char *call, size_t len);
 
+/* The same in two steps, because finding the name takes 10 us: the address in the exported
+ * procedure, and the return address of its call; both 0 outside of a call.  The name of the
+ * procedure; "" if it has no symbol. */
+void rt_frame_call(uint64_t *inner, uint64_t *caller);
+const char *rt_frame_name(uint64_t inner);
+
+/* The end of the variables of the program's function, among those that have led to this call, whose
+ * stack frame contains p; 0: none.  *low: the stack below it belongs to the library and to
+ * functions that have returned. */
+uintptr_t rt_frame_end(const void *p, uintptr_t *low);
+
 #endif

@@ -57,6 +57,7 @@ struct rt_req {
 #define RT_REQ_STATIC 8u     /* shared, always complete, never released */
 #define RT_REQ_USER 16u      /* a generalised request, which the user completes */
 #define RT_REQ_DEVICE 32u    /* its buffer is device memory */
+#define RT_REQ_CHECKED 128u  /* WEFT_CHECK watches its buffer: mpi/check */
 #define RT_REQ_INNER 64u     /* `arg` is the request that the user holds; this one is part of it */
 
 static inline bool rt_req_done(const struct rt_req *r)

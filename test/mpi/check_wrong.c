@@ -168,8 +168,10 @@ static void pending(void)
     static MPI_Request r[3];
     MPI_Irecv(buf, 1, MPI_INT, MPI_ANY_SOURCE, 77, comm, &r[0]);
     MPI_Send_init(buf, 1, MPI_INT, rank, 5, comm, &r[1]);
-    if (rank == 1)
-        MPI_Send(buf, 3, MPI_INT, 0, 42, comm);
+    if (rank == 1) {
+        MPI_Isend(out, 3, MPI_INT, 0, 42, comm, &r[2]);
+        MPI_Request_free(&r[2]);
+    }
     MPI_Barrier(comm);
 }
 
