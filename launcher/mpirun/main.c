@@ -218,7 +218,7 @@ static bool choose_hosts(struct launch_job *job, struct launch_host *here)
 }
 
 /* WEFT_CHECK makes programs hang that rely on buffering, so such a hang is explained sooner. */
-#define CHECK_HANG_S 5
+#define CHECK_HANG_S 2
 static void look_sooner(void)
 {
     enum rt_cfg_source source;
