@@ -23,7 +23,7 @@ static struct wm_rooms *take_rooms(struct wm_file *f)
 
 static void give_rooms(struct wm_file *f, struct wm_rooms *r)
 {
-    free(__atomic_exchange_n(&f->spare, r, __ATOMIC_RELEASE));
+    free(__atomic_exchange_n(&f->spare, r, __ATOMIC_ACQ_REL));
 }
 
 /* Whether the first runs from `pos` on are long. */
