@@ -98,7 +98,7 @@ struct wm_choice {
 #define WM_FINS_MAX 11 /* a message of 48 bytes: the payload of one slot of the ring of btl/shm */
 
 struct wm_domain {
-    struct rt_lock lock;
+    _Alignas(RT_CACHE_LINE) struct rt_lock lock;
     struct wm_preq *hot; /* the blocking receive in progress; counts as the receive posted last */
     struct wm_match match;
     struct wm_stats *stats;
