@@ -12,7 +12,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 folder = tempfile.TemporaryDirectory(dir="/dev/shm")    # so that no other test's files count as left behind
 os.environ["WEFT_SHM_DIR"] = folder.name
-from faultlib import Job, Skip, builddir, deny, main, mpirun
+from faultlib import Job, Skip, builddir, deny, is_sanitized, main, mpirun
 
 sample = os.path.join(builddir, "test/mpi/fault_sample")
 LIMIT = 10
@@ -44,8 +44,7 @@ def works_or_says_why(name, command):
 
 def sweep(error, names, command):
     """`command`: its part DENY is replaced."""
-    show = subprocess.run([os.path.join(builddir, "mpicc"), "-show"], stdout=subprocess.PIPE, text=True)
-    if "-fsanitize" in show.stdout:
+    if is_sanitized():
         raise Skip("a sanitizer makes these calls itself")
     wrong = []
     for name in names:

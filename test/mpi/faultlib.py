@@ -32,6 +32,11 @@ deny = os.path.join(builddir, "test/mpi/fault_deny")
 nocma = [deny, "EPERM", "process_vm_readv,process_vm_writev"]
 
 
+def is_sanitized():
+    """Whether the library has been built with a sanitizer."""
+    return "-fsanitize" in subprocess.run([os.path.join(builddir, "mpicc"), "-show"], stdout=subprocess.PIPE, text=True).stdout
+
+
 class Skip(Exception):
     """This case cannot run here."""
 

@@ -11,7 +11,7 @@ import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from faultlib import builddir, main, mpirun
+from faultlib import Skip, builddir, is_sanitized, main, mpirun
 from hanglib import EACH_OTHER, LIMIT, expect, explained, picture, places, program, stop, two_for
 
 
@@ -120,8 +120,9 @@ def lines_of_python_code():
     """In an MPI call, and outside; the place needs libdw, which finds that Python runs the stack."""
     python = python_3_13()
     library = os.path.join(builddir, ".libs/libmpi_abi.so")
-    if not python or not places or not os.path.exists(library):
-        return
+    if not python or not places or is_sanitized():
+        raise Skip("there is no CPython 3.13" if not python else "there is no libdw" if not places else
+                   "a sanitizer must be loaded before Python")
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hang_script.py")
     with open(script, encoding="utf-8") as f:
         lines = f.read().split("\n")
