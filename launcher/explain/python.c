@@ -12,8 +12,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* Indices in _Py_DebugOffsets of CPython 3.13, which is an array of 64-bit numbers: offsets in
- * structs of the interpreter. */
+/* CPython 3.13 describes its structs in _Py_DebugOffsets, an array of 64-bit numbers, most of them
+ * offsets.  These are the indices of the numbers that this file reads. */
 enum {
     COOKIE = 0,
     PYTHON_VERSION = 1,

@@ -41,7 +41,7 @@ void head_input(struct head *h, const void *data, size_t len);
 bool head_input_busy(const struct head *h);
 
 /* Asks all agents what their ranks do; asked before LOOK_PICTURE: LOOK_MOVEMENT.  -RT_ENOMEM.
- * The look lasts until head_look_until_ns(), which is 0 when nothing more is awaited.  Then: */
+ * The agents have time until head_look_until_ns(); 0: all answers are there.  Then: */
 int head_look(struct head *h, enum explain_look kind);
 uint64_t head_look_until_ns(const struct head *h);
 /* a value that stays the same while no rank does anything in MPI, and the age of the oldest wait;

@@ -120,7 +120,7 @@ void head_look_frame(struct head *h, struct frame *f)
     f->in.bad = false; /* the report names the host, and the job continues */
 }
 
-/* ---- what is known ---- */
+/* ---- results ---- */
 
 /* When the look is over even if nothing more arrives; 0: it is over. */
 uint64_t head_look_until_ns(const struct head *h)

@@ -121,7 +121,8 @@ static void explain_receives(const struct wm_domain *d, const struct wm_peer *p)
         }
 }
 
-/* Fails what waits for a process that was leaving already at the look before this one. */
+/* Ends the messages that wait for a process, with an error, if the process was in MPI_Finalize at
+ * the last look, too. */
 static void look_at(struct wm_domain *d, struct wm_peer *p)
 {
     if (!is_leaving(p) || (!has_sends(p) && !wm_recv_names_peer(d, p))) {

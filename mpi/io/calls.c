@@ -6,8 +6,8 @@
 #include "runtime/base/log.h"
 
 /* An id: the number of the call, its class, free bits, the procedure before it, its procedure.
- * Accesses of a class may go together: programs call MPI_File_read_at_all in some ranks and
- * MPI_File_read_all in others, which has the same effect. */
+ * Procedures of one class match: if some ranks call MPI_File_read_at_all and the others
+ * MPI_File_read_all, the file is read alike. */
 #define CODE_BITS 8
 #define CODE(id, n) ((unsigned)((id) >> (n)*CODE_BITS) & 0xffu)
 #define CLASS_SHIFT 40

@@ -9,13 +9,14 @@
  * rt_interrupt(), and so may other kinds of events, such as the revocation of a communicator.
  *
  * rt_deaths_look() keeps the only clock.  The general wait calls it before it sleeps, and progress
- * once in some hundred passes (mpi/p2p).  Every 50 ms one process looks for all of its host: it
- * takes the time of the next look, which is in the node segment, by compare-and-swap, and asks the
- * kernel once for each rank.  A process that two looks have not found has ended: mpirun, which ends
- * the job of a process that has died, is faster.  The look marks it in its bell, advances the
- * segment's counter and wakes all sleepers; each process advances its own number when it finds a
- * new counter.  If the looking process dies meanwhile, another one looks 50 ms later.  Processes of
- * a PID namespace that is not the segment's look for themselves.
+ * once in some hundred passes (mpi/p2p).  Every 50 ms one process looks for all ranks of
+ * its host, and asks the kernel once for each rank: the process that advances the time of the next
+ * look, in the node segment, by compare-and-swap.  A process has ended if two looks in a row do not
+ * find it; after one look, ranks would often return errors before mpirun ends the job.  The look
+ * marks it in its bell, advances the segment's counter and wakes all sleepers; each process
+ * advances its own number when it finds a new counter.  If the looking process dies meanwhile,
+ * another one looks 50 ms later.  Processes of a PID namespace that is not the segment's look for
+ * themselves.
  *
  * States of a rank: attached; leaving, from MPI_Finalize on; left, in good order: others may still
  * need what it has stored.  Its process may end in each of them.  A process that has ended without

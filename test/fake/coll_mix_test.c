@@ -258,8 +258,8 @@ static void gatherv_is_written(void)
 }
 
 /* In a scatterv the root copies half of each long block and the reader the other half; a short one
- * its reader alone.  In the last call, which is erroneous, rank 2 expects a short block where the
- * root sends a long one: the root does not write to the place of the call before. */
+ * its reader alone.  The last call is erroneous: rank 2 expects a short block, and the root sends
+ * a long one.  The root must not write to the place that rank 2 published in an earlier call. */
 static void scatterv_is_shared(void)
 {
     static const struct fake_more more = { .ops = { .peer_read = counted_read,

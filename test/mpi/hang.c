@@ -298,15 +298,22 @@ static void lengthy(void)
     free(buf);
 }
 
-static void partitions(void)
+/* Starts 4 partitions of rank 0 to rank 1, which receives them as `n`. */
+static MPI_Request start_partitions(int n)
 {
     MPI_Request r = MPI_REQUEST_NULL;
     if (rank == 0)
         MPI_Psend_init(big, 4, 8, MPI_BYTE, 1, 5, WORLD, MPI_INFO_NULL, &r);
     if (rank == 1)
-        MPI_Precv_init(big, 4, 8, MPI_BYTE, 0, 5, WORLD, MPI_INFO_NULL, &r);
+        MPI_Precv_init(big, n, 32 / n, MPI_BYTE, 0, 5, WORLD, MPI_INFO_NULL, &r);
     if (rank < 2)
         MPI_Start(&r);
+    return r;
+}
+
+static void partitions(void)
+{
+    MPI_Request r = start_partitions(4);
     if (rank == 0) {
         MPI_Pready(0, r);
         MPI_Pready(2, r);
@@ -319,13 +326,7 @@ static void partitions(void)
 /* Rank 0 waits for others before it marks the partitions. */
 static void partitions_late(void)
 {
-    MPI_Request r = MPI_REQUEST_NULL;
-    if (rank == 0)
-        MPI_Psend_init(big, 4, 8, MPI_BYTE, 1, 5, WORLD, MPI_INFO_NULL, &r);
-    if (rank == 1)
-        MPI_Precv_init(big, 2, 16, MPI_BYTE, 0, 5, WORLD, MPI_INFO_NULL, &r);
-    if (rank < 2)
-        MPI_Start(&r);
+    MPI_Request r = start_partitions(2);
     if (rank == 0)
         MPI_Pready_range(0, 2, r);
     if (rank == 1)
@@ -423,7 +424,7 @@ static void file_other_call(void)
     check_error(MPI_File_close(&file), MPI_ERR_NOT_SAME);
 }
 
-/* MPI_Finalize names what is left. */
+/* MPI_Finalize names the messages that are unfinished. */
 static void left_over(void)
 {
     MPI_Request r;

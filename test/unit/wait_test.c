@@ -126,7 +126,7 @@ static void an_interruption_ends_a_wait(void)
     CHECK_EQ(e.asked, ASKED);
 }
 
-/* What has been sent before the interruption counts. */
+/* A message that was sent before the interruption completes the wait. */
 static void a_message_before_the_interruption(void)
 {
     struct early e = { .sends = true, .out = 9 };
