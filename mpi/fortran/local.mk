@@ -17,15 +17,17 @@ EXTRA_DIST += mpi/fortran/start.c mpi/fortran/probe.f90
 if WITH_FORTRAN
 lib_LTLIBRARIES += libmpifort_abi.la libmpifort_abi_i8.la
 # A program may name only the Fortran library; it finds the C library beside itself.
-fortran_ldflags = $(AM_LDFLAGS) -Wl,-rpath,'$$ORIGIN' -version-info 1:0:0 -no-undefined -Wl,--as-needed $(WEFT_LIB_LDFLAGS)
+# libtool would link it anew in the build tree at each `make install` if it knew the C library, and break what runs meanwhile.
+fortran_ldflags = $(AM_LDFLAGS) -Wl,-rpath,'$$ORIGIN' -version-info 1:0:0 -no-undefined -Wl,--as-needed,.libs/libmpi_abi.so \
+	$(WEFT_LIB_LDFLAGS)
 libmpifort_abi_la_SOURCES = $(fortran_sources)
 nodist_libmpifort_abi_la_SOURCES = $(fortran_built)
-libmpifort_abi_la_LIBADD = libmpi_abi.la
+libmpifort_abi_la_DEPENDENCIES = libmpi_abi.la
 libmpifort_abi_la_LDFLAGS = $(fortran_ldflags)
 libmpifort_abi_i8_la_SOURCES = $(fortran_sources)
 nodist_libmpifort_abi_i8_la_SOURCES = $(fortran_built)
 libmpifort_abi_i8_la_CPPFLAGS = $(AM_CPPFLAGS) -DWF_INTEGER_8
-libmpifort_abi_i8_la_LIBADD = libmpi_abi.la
+libmpifort_abi_i8_la_DEPENDENCIES = libmpi_abi.la
 libmpifort_abi_i8_la_LDFLAGS = $(fortran_ldflags)
 BUILT_SOURCES += $(fortran_built) $(fortran_texts)
 
