@@ -28,6 +28,7 @@ libweft_mpich_la_SOURCES = $(foreign_sources) \
 	mpi/foreign/mpich/abi.h mpi/foreign/mpich/data.h mpi/foreign/mpich/data.c mpi/foreign/mpich/extra.c
 nodist_libweft_mpich_la_SOURCES = $(foreign_calls) $(mpich_built)
 libweft_mpich_la_CPPFLAGS = $(AM_CPPFLAGS) -DWX_ABI='"mpi/foreign/mpich/abi.h"'
+libweft_mpich_la_CFLAGS = $(AM_CFLAGS) $(WEFT_GLUE_CFLAGS)
 
 mpichdir = $(libdir)/weft/mpich
 mpich_c = .libs/weft/mpich/libmpi.so.12 .libs/weft/mpich/libmpich.so.12
@@ -41,6 +42,7 @@ libweft_mpich_fortran_la_SOURCES = $(foreign_fortran_sources) mpi/foreign/mpich/
 	mpi/foreign/mpich/sizeof.c mpi/foreign/mpich/f08.c mpi/fortran/section.h mpi/fortran/section.c
 nodist_libweft_mpich_fortran_la_SOURCES = $(fortran_forms)
 libweft_mpich_fortran_la_CPPFLAGS = -Impi/foreign/mpich/include $(AM_CPPFLAGS) -DWF_ABI='"mpi/foreign/mpich/fort.h"' -DWF_SECOND_CELLS
+libweft_mpich_fortran_la_CFLAGS = $(AM_CFLAGS) $(WEFT_GLUE_CFLAGS)
 mpich_languages += .libs/weft/mpich/libmpifort.so.12 .libs/weft/mpich/libmpichfort.so.12
 .libs/weft/mpich/lib%fort.so.12: .libs/weft/mpich/lib%.so.12 libweft_mpich_fortran.la
 	$(foreign_link) $(foreign_whole) $(foreign_over)
@@ -55,6 +57,7 @@ libweft_ompi_la_SOURCES = $(foreign_sources) mpi/foreign/ompi/abi.h mpi/foreign/
 	mpi/foreign/ompi/data.h mpi/foreign/ompi/data.c mpi/foreign/ompi/extra.c mpi/foreign/ompi/cxx.c
 nodist_libweft_ompi_la_SOURCES = $(foreign_calls) $(ompi_built)
 libweft_ompi_la_CPPFLAGS = $(AM_CPPFLAGS) -DWX_ABI='"mpi/foreign/ompi/abi.h"'
+libweft_ompi_la_CFLAGS = $(AM_CFLAGS) $(WEFT_GLUE_CFLAGS)
 
 ompidir = $(libdir)/weft/ompi
 ompi_c = .libs/weft/ompi/libmpi.so.40
@@ -70,6 +73,7 @@ noinst_LTLIBRARIES += libweft_ompi_fortran.la
 libweft_ompi_fortran_la_SOURCES = $(foreign_fortran_sources) mpi/foreign/ompi/fort.h mpi/foreign/ompi/cells.c
 nodist_libweft_ompi_fortran_la_SOURCES = $(fortran_forms) $(ompi_fortran_built)
 libweft_ompi_fortran_la_CPPFLAGS = -Impi/foreign/ompi/include $(AM_CPPFLAGS) -DWF_ABI='"mpi/foreign/ompi/fort.h"'
+libweft_ompi_fortran_la_CFLAGS = $(AM_CFLAGS) $(WEFT_GLUE_CFLAGS)
 ompi_DATA += $(ompi_fortran) $(ompi_modules)
 $(ompi_fortran): $(ompi_c) libweft_ompi_fortran.la
 	$(foreign_link) $(foreign_whole) $(foreign_over)

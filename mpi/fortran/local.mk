@@ -22,11 +22,13 @@ fortran_ldflags = $(AM_LDFLAGS) -Wl,-rpath,'$$ORIGIN' -version-info 1:0:0 -no-un
 	$(WEFT_LIB_LDFLAGS)
 libmpifort_abi_la_SOURCES = $(fortran_sources)
 nodist_libmpifort_abi_la_SOURCES = $(fortran_built)
+libmpifort_abi_la_CFLAGS = $(AM_CFLAGS) $(WEFT_GLUE_CFLAGS)
 libmpifort_abi_la_DEPENDENCIES = libmpi_abi.la
 libmpifort_abi_la_LDFLAGS = $(fortran_ldflags)
 libmpifort_abi_i8_la_SOURCES = $(fortran_sources)
 nodist_libmpifort_abi_i8_la_SOURCES = $(fortran_built)
 libmpifort_abi_i8_la_CPPFLAGS = $(AM_CPPFLAGS) -DWF_INTEGER_8
+libmpifort_abi_i8_la_CFLAGS = $(AM_CFLAGS) $(WEFT_GLUE_CFLAGS)
 libmpifort_abi_i8_la_DEPENDENCIES = libmpi_abi.la
 libmpifort_abi_i8_la_LDFLAGS = $(fortran_ldflags)
 BUILT_SOURCES += $(fortran_built) $(fortran_texts)
