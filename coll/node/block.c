@@ -26,6 +26,7 @@
 #include "coll/node/block.h"
 
 #include <string.h>
+#include "coll/node/flat.h"
 #include "coll/node/move.h"
 #include "coll/node/ring.h"
 #include "coll/sched.h"
@@ -207,15 +208,17 @@ static int reduce_step(struct coll_task *k)
     if (!coll_node_my_turn(n, k))
         return 0;
     uint64_t e = n->turn + 1;
+    int64_t bytes = a->rcount * a->rtype->size, len = piece_len(n),
+            npieces = coll_pieces(bytes, len);
     if (n->step == 0) {
         int rc = coll_node_blocks(n);
         if (rc <= 0)
             return rc < 0 ? coll_node_give_up(n, k) : 0;
         if (a->kind == COLL_REDUCE && n->crowded)
             return coll_node_move_instead(k);
+        if (a->kind == COLL_ALLREDUCE && n->crowded && coll_node_cell_fits(k->team, a, bytes))
+            return coll_node_flat_instead(k);
     }
-    int64_t bytes = a->rcount * a->rtype->size, len = piece_len(n),
-            npieces = coll_pieces(bytes, len);
     while (n->step < npieces + 2) {
         int64_t s = n->step;
         if (s > 0 && !all_at(n, e, s))

@@ -7,6 +7,7 @@
  * reused. */
 #include "coll/node/flat.h"
 
+#include "coll/node/line.h"
 #include "coll/sched.h"
 #include "runtime/base/copy.h"
 #include "runtime/base/err.h"
@@ -51,37 +52,6 @@ static struct part part_of(const struct coll_team *t, const struct coll_args *a,
     return (struct part){ true, 0, f.traits & COLL_IS_PREFIX ? t->rank : t->size };
 }
 
-static struct coll_node_line *line_of(const struct coll_node *n, uint64_t e, int rank)
-{
-    return &n->lines[e % COLL_NODE_SLOTS * (unsigned)n->team->size + (unsigned)rank];
-}
-
-/* Payload of a rank in call e. */
-static char *data_of(const struct coll_node *n, uint64_t e, int rank, int64_t payload)
-{
-    if (payload <= COLL_NODE_LINE)
-        return line_of(n, e, rank)->data;
-    return coll_node_cell(n, e, rank, payload);
-}
-
-static void pack(char *to, const void *buf, int64_t n, const struct rt_layout *l)
-{
-    int64_t len = n * l->size;
-    if (l->contig && len <= 64)
-        rt_copy_small(to, buf, (size_t)len);
-    else
-        coll_copy(buf, n, l, to, len, &coll_bytes);
-}
-
-static void unpack(const char *from, void *buf, int64_t n, const struct rt_layout *l)
-{
-    int64_t len = n * l->size;
-    if (l->contig && len <= 64)
-        rt_copy_small(buf, from, (size_t)len);
-    else
-        coll_copy(from, len, &coll_bytes, buf, n, l);
-}
-
 /* Writes this rank's contribution. */
 static void write_own(const struct coll_team *t, const struct coll_args *a, struct coll_form f,
                       int64_t payload, char *to)
@@ -92,7 +62,7 @@ static void write_own(const struct coll_team *t, const struct coll_args *a, stru
     struct coll_block b = coll_args_side(a, received ? COLL_RECV : COLL_SEND);
     if (received && shape == COLL_SIDE_ONE)
         b.at = coll_at(b.at, t->rank * b.n, b.l);
-    pack(to, b.at, shape == COLL_SIDE_ROW ? b.n * t->size : payload / b.l->size, b.l);
+    coll_node_pack(to, b.at, shape == COLL_SIDE_ROW ? b.n * t->size : payload / b.l->size, b.l);
 }
 
 struct source { /* of a combination: the payload from byte `at` on */
@@ -101,10 +71,10 @@ struct source { /* of a combination: the payload from byte `at` on */
     int64_t payload, at;
 };
 
-static const void *source_of(const void *arg, int rank)
+static inline const void *source_of(const void *arg, int rank)
 {
     const struct source *s = arg;
-    return data_of(s->n, s->e, rank, s->payload) + s->at;
+    return coll_node_data(s->n, s->e, rank, s->payload) + s->at;
 }
 
 /* Combines `count` items at byte `at` of the payloads of ranks [0, nranks), in rank order, into
@@ -113,26 +83,15 @@ static void combine(const struct coll_node *n, uint64_t e, const struct coll_arg
                     int64_t payload, int64_t at, int nranks, void *buf, int64_t count)
 {
     _Alignas(RT_CACHE_LINE) char tmp[COLL_NODE_CELL];
-    const char *first = data_of(n, e, 0, payload) + at;
+    const struct source s = { n, e, payload, at };
     if (nranks == 1) {
-        unpack(first, buf, count, a->rtype);
+        coll_node_unpack(source_of(&s, 0), buf, count, a->rtype);
         return;
     }
-    rt_reduce_fn *fn = rt_reduce_find(a->op->code, a->rtype->elem);
     char *acc = a->rtype->contig ? buf : tmp;
-    int64_t elems = count * a->rtype->size / rt_elem_nbytes(a->rtype->elem);
-    if (nranks > 2 && rt_reduce_is_wide(a->op->code, (enum rt_elem)a->rtype->elem)) {
-        const struct source s = { n, e, payload, at };
-        rt_reduce_wide(a->op->code, (enum rt_elem)a->rtype->elem, source_of, &s, nranks, acc,
-                       elems);
-        nranks = 0;
-    }
-    for (int i = 1; i < nranks; i++) {
-        fn(first, data_of(n, e, i, payload) + at, acc, elems);
-        first = acc;
-    }
+    coll_node_fold(a, source_of, &s, nranks, acc, count);
     if (acc != buf)
-        unpack(acc, buf, count, a->rtype);
+        coll_node_unpack(acc, buf, count, a->rtype);
 }
 
 /* Combines what this rank needs of the payloads of the first `nranks` ranks. */
@@ -180,8 +139,9 @@ static void read_blocks(const struct coll_node *n, uint64_t e, const struct coll
     const int64_t at = f.shape[COLL_SEND] == COLL_SIDE_ROW ? rank * bytes : 0;
     for (int i = p->from; i < p->to; i++)
         if (i != rank)
-            unpack(data_of(n, e, i, payload) + at,
-                   row ? coll_at(a->rbuf, i * a->rcount, a->rtype) : a->rbuf, a->rcount, a->rtype);
+            coll_node_unpack(coll_node_data(n, e, i, payload) + at,
+                             row ? coll_at(a->rbuf, i * a->rcount, a->rtype) : a->rbuf, a->rcount,
+                             a->rtype);
 }
 
 /* Takes the result from the payloads of the ranks waited for. */
@@ -197,20 +157,6 @@ static void read_result(const struct coll_node *n, uint64_t e, const struct coll
         read_blocks(n, e, a, f, p, payload, bytes);
 }
 
-static void store_epoch(const struct coll_node *n, const struct coll_task *k, uint64_t e)
-{
-    uint64_t epoch = rt_unlikely(k->lost) ? e | COLL_NODE_POISON : e;
-    rt_store_release(&line_of(n, e, n->team->rank)->epoch, epoch); /* payload before epoch */
-}
-
-/* Whether a rank has stored its line of call e. */
-static bool has_written(const struct coll_node *n, struct coll_task *k, uint64_t e, int rank)
-{
-    /* pairs with the release store of the epoch */
-    uint64_t epoch = rt_load_acquire(&line_of(n, e, rank)->epoch);
-    return epoch == e || coll_node_has_written(epoch, e, &k->lost);
-}
-
 /* The writing part.  1: done; 0: not yet; -RT_ENOSPC: no memory for cells. */
 static int publish(struct coll_node *n, const struct coll_task *k, struct coll_form f, uint64_t e,
                    const struct part *p, int64_t bytes)
@@ -222,8 +168,8 @@ static int publish(struct coll_node *n, const struct coll_task *k, struct coll_f
     if (!coll_node_may_write(n, e, payload <= COLL_NODE_LINE ? 0 : payload))
         return 0;
     if (payload)
-        write_own(n->team, &k->args, f, payload, data_of(n, e, n->team->rank, payload));
-    store_epoch(n, k, e);
+        write_own(n->team, &k->args, f, payload, coll_node_data(n, e, n->team->rank, payload));
+    coll_node_store_line(n, e, k->lost);
     /* without ranks to wait for, the end of the call wakes the readers at once */
     if (p->from < p->to)
         coll_node_wake(n);
@@ -251,7 +197,7 @@ static int flat_step(struct coll_task *k)
             copy_own(k->team, &k->args, f);
     }
     for (; n->next < p.to; n->next++)
-        if (n->next != k->team->rank && !has_written(n, k, e, n->next))
+        if (n->next != k->team->rank && !coll_node_line_there(n, e, n->next, &k->lost))
             return 0;
     if (p.from == 0 && p.to == k->team->size && n->seen < e - 1)
         n->seen = e - 1; /* all have started e, so all have finished e - 1 */
@@ -279,23 +225,23 @@ static int barrier_step(struct coll_task *k)
         if (!coll_node_may_write(n, e, 0))
             return 0;
         if (rank != hub) {
-            store_epoch(n, k, e);
+            coll_node_store_line(n, e, k->lost);
             coll_node_wake(n);
         }
         n->step = 1;
         n->next = one ? hub : 0;
     }
     for (const int to = one ? hub + 1 : k->team->size; n->next < to; n->next++)
-        if (n->next != rank && !has_written(n, k, e, n->next))
+        if (n->next != rank && !coll_node_line_there(n, e, n->next, &k->lost))
             return 0;
     if (rank == hub)
-        store_epoch(n, k, e); /* the end of the call wakes the other ranks */
+        coll_node_store_line(n, e, k->lost); /* the end of the call wakes the other ranks */
     if (n->seen < e - 1)
         n->seen = e - 1; /* all have started e, so all have finished e - 1 */
     return coll_node_end(n);
 }
 
-static int start_flat(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+int coll_node_flat_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {
     if (a->kind == COLL_BARRIER)
         k->args.root = t->node->hub;
@@ -306,14 +252,14 @@ static int start_flat(struct coll_team *t, const struct coll_args *a, struct col
 
 int coll_node_flat_instead(struct coll_task *k)
 {
-    k->step = flat_step;
-    return flat_step(k);
+    k->step = k->args.kind == COLL_BARRIER ? barrier_step : flat_step;
+    return k->step(k);
 }
 
 #define FLAT(kind, more) \
     { \
         "node_flat", "one pass over cache lines in shared memory", kind, \
-            COLL_NEED_ONE_NODE | COLL_NEED_CELL | (more), start_flat \
+            COLL_NEED_ONE_NODE | COLL_NEED_CELL | (more), coll_node_flat_start \
     }
 
 const struct coll_alg coll_node_flat_algs[] = {

@@ -3,6 +3,7 @@
  * move.c. */
 
 #include "coll/node/move_small.h"
+#include "coll/node/line.h"
 #include "runtime/base/copy.h"
 
 /* One block for all readers, or one for each reader. */
@@ -31,11 +32,6 @@ struct coll_block coll_move_in(const struct coll_team *t, const struct coll_args
                : b;
 }
 
-static struct coll_node_line *line_of(const struct coll_node *n, uint64_t e, int rank)
-{
-    return &n->lines[e % COLL_NODE_SLOTS * (unsigned)n->team->size + (unsigned)rank];
-}
-
 /* The place of the small block of `from` for `to` in call e. */
 static char *small_place(const struct coll_node *n, enum coll_kind k, uint64_t e, int from, int to,
                          int64_t len)
@@ -43,7 +39,7 @@ static char *small_place(const struct coll_node *n, enum coll_kind k, uint64_t e
     bool one = one_block(k);
     int64_t part = one ? COLL_NODE_LINE : n->line_part, col = one ? 0 : to - (to > from);
     if (len <= part)
-        return line_of(n, e, from)->data + col * part;
+        return coll_node_line(n, e, from)->data + col * part;
     return coll_node_cell(n, e, from, COLL_NODE_CELL) + col * n->cell_part;
 }
 
@@ -120,16 +116,9 @@ static bool write_own(struct coll_node *n, const struct coll_args *a, uint64_t e
         return true;
     if (!(one_block(a->kind) ? write_one(n, a, e) : write_each(n, a, e)))
         return false;
-    uint64_t epoch = rt_unlikely(n->poisoned) ? e | COLL_NODE_POISON : e;
-    rt_store_release(&line_of(n, e, t->rank)->epoch, epoch); /* blocks before epoch */
+    coll_node_store_line(n, e, n->poisoned);
     coll_node_wake(n);
     return true;
-}
-
-static bool has_written(struct coll_node *n, uint64_t e, int from)
-{
-    uint64_t epoch = rt_load_acquire(&line_of(n, e, from)->epoch); /* pairs with write_own() */
-    return epoch == e || coll_node_has_written(epoch, e, &n->lost);
 }
 
 /* Takes the other ranks' small blocks out.  False: not all are there yet. */
@@ -138,7 +127,7 @@ static bool read_small(struct coll_node *n, const struct coll_args *a, uint64_t 
     const struct coll_team *t = n->team;
     for (; n->next < t->size; n->next++, n->plan.due = false) {
         int from = n->next;
-        if (n->plan.due && !has_written(n, e, from))
+        if (n->plan.due && !coll_node_line_there(n, e, from, &n->lost))
             return false;
         struct coll_block d = { 0 };
         if (from != t->rank && may_write(a, from))
@@ -150,7 +139,7 @@ static bool read_small(struct coll_node *n, const struct coll_args *a, uint64_t 
             n->plan.large = true;
             continue;
         }
-        if (!n->plan.due && !has_written(n, e, from)) {
+        if (!n->plan.due && !coll_node_line_there(n, e, from, &n->lost)) {
             n->plan.due = true;
             return false;
         }

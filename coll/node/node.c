@@ -101,6 +101,8 @@ int coll_node_create(struct coll_team *t)
     n->hub = -1;
     rt_list_init(&n->waiting);
     n->half_len = coll_node_half_len(t->size);
+    while (n->rows * n->rows < t->size)
+        n->rows++;
     int readers = t->size > 1 ? t->size - 1 : 1;
     n->line_part = COLL_NODE_LINE / readers;
     n->cell_part = COLL_NODE_CELL / readers & ~(RT_CACHE_LINE - 1);
@@ -115,6 +117,9 @@ void coll_node_attach(struct coll_team *t, char *p)
     n->prog = (struct coll_node_prog *)(p + sizeof *n->head);
     n->lines = (struct coll_node_line *)(n->prog + t->size);
     t->limits = &coll_node_limits;
+    if (t->rank == 0)
+        rt_store_release(&n->head->room,
+                         rt_idle_oversubscribed() ? COLL_NODE_ROOM_CROWDED : COLL_NODE_ROOM_ENOUGH);
     rt_store_release(&n->prog[t->rank].probe, (uint64_t)(uintptr_t)&coll_node_magic);
 }
 
@@ -212,7 +217,8 @@ void coll_node_publish(struct coll_node *n, uint64_t epoch, int64_t steps)
 
 int coll_node_end(struct coll_node *n)
 {
-    n->turn++;
+    n->turn += n->two_numbers ? 2 : 1;
+    n->two_numbers = false;
     if (rt_unlikely(!rt_list_empty(&n->waiting)) && number_of(n->waiting.next) == n->turn + 1)
         advance_first(n);
     n->step = 0;
@@ -256,11 +262,19 @@ int coll_node_blocks(struct coll_node *n)
 {
     if (n->blocks)
         return 1;
-    if (n->team->rank == 0)
-        n->head->crowded = rt_idle_oversubscribed();
-    int rc = late_memory(n, &n->head->blocks, blocks_nbytes(n->team->size), &n->blocks);
-    n->crowded = rc > 0 && n->head->crowded;
-    return rc;
+    if (!coll_node_crowded_known(n))
+        return 0;
+    return late_memory(n, &n->head->blocks, blocks_nbytes(n->team->size), &n->blocks);
+}
+
+bool coll_node_crowded_known(struct coll_node *n)
+{
+    if (rt_likely(n->crowded_known))
+        return true;
+    uint64_t room = rt_load_acquire(&n->head->room);
+    n->crowded_known = room != COLL_NODE_ROOM_UNKNOWN;
+    n->crowded = room == COLL_NODE_ROOM_CROWDED;
+    return n->crowded_known;
 }
 
 /* Once all ranks have attached, tests whether this rank can read all their memory, and publishes

@@ -91,10 +91,12 @@ _Static_assert(sizeof(struct coll_node_prog) == RT_CACHE_LINE, "one line");
 enum { COLL_NODE_READS_UNKNOWN, COLL_NODE_READS_NONE, COLL_NODE_READS_ALL };
 extern const uint64_t coll_node_magic;
 
+enum { COLL_NODE_ROOM_UNKNOWN, COLL_NODE_ROOM_ENOUGH, COLL_NODE_ROOM_CROWDED };
+
 /* Offset + 1 of memory that rank 0 allocates later; 0: not yet, UINT64_MAX: out of memory. */
 struct coll_node_head {
     _Alignas(RT_CACHE_LINE) uint64_t cells, blocks;
-    uint64_t crowded; /* more ranks than cores, as rank 0 sees it; written before `blocks` */
+    uint64_t room; /* COLL_NODE_ROOM_...: whether ranks outnumber cores, as rank 0 sees it */
 };
 
 /* The two transfer modes of a call, and the pace (pace.c) of each as a writer has measured it: ns
@@ -164,11 +166,13 @@ struct coll_node { /* this rank's view; private memory */
     uint64_t wrote[COLL_NODE_SLOTS], filled[COLL_NODE_SLOTS];
     uint64_t busy[2]; /* see above */
     int half;
-    bool crowded;
-    bool all_read; /* all ranks can read all ranks' memory */
-    char *scratch; /* of coll_node_scratch(); NULL until needed */
-    bool *direct;  /* [size]: the rank's blocks hold addresses in this call, as read with its
-                    * first piece */
+    bool crowded, crowded_known; /* coll_node_crowded_known() */
+    bool two_numbers;            /* the call at `turn` + 1 has the next number, too */
+    int rows;                    /* of the grid, see grid.c */
+    bool all_read;               /* all ranks can read all ranks' memory */
+    char *scratch;               /* of coll_node_scratch(); NULL until needed */
+    bool *direct; /* [size]: the rank's blocks hold addresses in this call, as read with its
+                   * first piece */
     struct coll_node_plan plan; /* of the call at `turn` + 1 */
     bool poisoned;              /* in that call in pieces this rank's blocks are poisoned, */
     int lost;                   /* or data that it has read: -RT_EREMOTE */
@@ -226,6 +230,8 @@ int coll_node_cells(struct coll_node *n);
 int coll_node_blocks(struct coll_node *n);
 /* Whether all ranks can read all ranks' memory, as far as this rank knows.  Stays true. */
 bool coll_node_all_read(struct coll_node *n);
+/* Whether n->crowded, ranks outnumber cores, is known; the same on all ranks. */
+bool coll_node_crowded_known(struct coll_node *n);
 size_t coll_node_half_len(int size);
 /* Private memory of the length of a half; NULL: out of memory. */
 char *coll_node_scratch(struct coll_node *n);

@@ -5,6 +5,7 @@
 #include "coll/hier/hier.h"
 #include "coll/node/block.h"
 #include "coll/node/flat.h"
+#include "coll/node/grid.h"
 #include "coll/node/move.h"
 #include "coll/node/node.h"
 #include "coll/select.h"
@@ -21,6 +22,7 @@ const struct coll_alg *const coll_alg_tables[] = {
     coll_reduce_scatter_algs,
     coll_scan_algs,
     coll_node_flat_algs,
+    coll_node_grid_algs,
     coll_node_block_algs,
     coll_node_move_algs,
     coll_neighbor_algs,

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Lines and cells as flat.c and grid.c use them: a rank's payload in a call lies in its line or, if
+ * it is longer, in its cell; the line's epoch shows that it is there. */
+#ifndef COLL_NODE_LINE_H
+#define COLL_NODE_LINE_H
+
+#include <string.h>
+#include "coll/node/node.h"
+#include "coll/sched.h"
+#include "runtime/base/copy.h"
+
+static inline struct coll_node_line *coll_node_line(const struct coll_node *n, uint64_t e, int rank)
+{
+    return &n->lines[e % COLL_NODE_SLOTS * (unsigned)n->team->size + (unsigned)rank];
+}
+
+/* Payload of a rank in call e. */
+static inline char *coll_node_data(const struct coll_node *n, uint64_t e, int rank, int64_t payload)
+{
+    if (payload <= COLL_NODE_LINE)
+        return coll_node_line(n, e, rank)->data;
+    return coll_node_cell(n, e, rank, payload);
+}
+
+static inline void coll_node_pack(char *to, const void *buf, int64_t n, const struct rt_layout *l)
+{
+    int64_t len = n * l->size;
+    if (l->contig && len <= 64)
+        rt_copy_small(to, buf, (size_t)len);
+    else
+        coll_copy(buf, n, l, to, len, &coll_bytes);
+}
+
+static inline void coll_node_unpack(const char *from, void *buf, int64_t n,
+                                    const struct rt_layout *l)
+{
+    int64_t len = n * l->size;
+    if (l->contig && len <= 64)
+        rt_copy_small(buf, from, (size_t)len);
+    else
+        coll_copy(from, len, &coll_bytes, buf, n, l);
+}
+
+/* Shows that this rank's payload of call e is there; lost: it is poisoned. */
+static inline void coll_node_store_line(const struct coll_node *n, uint64_t e, bool lost)
+{
+    uint64_t epoch = rt_unlikely(lost) ? e | COLL_NODE_POISON : e;
+    /* payload before epoch */
+    rt_store_release(&coll_node_line(n, e, n->team->rank)->epoch, epoch);
+}
+
+/* Whether a rank's payload of call e is there. */
+static inline bool coll_node_line_there(const struct coll_node *n, uint64_t e, int rank, int *lost)
+{
+    /* pairs with the release store of the epoch */
+    uint64_t epoch = rt_load_acquire(&coll_node_line(n, e, rank)->epoch);
+    return epoch == e || coll_node_has_written(epoch, e, lost);
+}
+
+/* Combines `count` items of the sources [0, n) in this order, into `acc`, packed.  `acc`
+ * may be the first source. */
+static inline void coll_node_fold(const struct coll_args *a, rt_reduce_source_fn *source,
+                                  const void *arg, int n, char *acc, int64_t count)
+{
+    int64_t elems = count * a->rtype->size / rt_elem_nbytes(a->rtype->elem);
+    if (n == 1) {
+        memcpy(acc, source(arg, 0), (size_t)(count * a->rtype->size));
+        return;
+    }
+    if (n > 2 && rt_reduce_is_wide(a->op->code, (enum rt_elem)a->rtype->elem)) {
+        rt_reduce_wide(a->op->code, (enum rt_elem)a->rtype->elem, source, arg, n, acc, elems);
+        return;
+    }
+    rt_reduce_fn *fn = rt_reduce_find(a->op->code, a->rtype->elem);
+    const char *first = source(arg, 0);
+    for (int i = 1; i < n; i++) {
+        fn(first, source(arg, i), acc, elems);
+        first = acc;
+    }
+}
+
+#endif
