@@ -296,22 +296,35 @@ static double cpu_seconds(void)
            1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
-/* A process that waits long uses no processor. */
+/* Processor seconds of this rank in a wait of 0.6 s; of rank 0, which it waits for: 0. */
+static double waited(void)
+{
+    double begin = cpu_seconds();
+    OK(MPI_Barrier(mt_comm));
+    if (mt_rank != 0) {
+        OK(MPIX_Notify_wait(0, 1, win));
+        return cpu_seconds() - begin;
+    }
+    usleep(600000);
+    for (int i = 1; i < mt_size; i++)
+        OK(MPIX_Put_notify(&mt_rank, 1, MPI_INT, i, 0, 1, MPI_INT, 0, win));
+    return 0;
+}
+
+/* A process that waits long uses no processor.  The least of several waits counts: in a virtual
+ * machine, time in which the host runs something else is the time of who has the processor. */
 static void idle(void)
 {
+    double least = 1, used, most = 1;
     allocated(1, NULL);
     OK(MPI_Win_lock_all(0, win));
-    if (mt_rank == 0) {
-        usleep(600000);
-        for (int i = 1; i < mt_size; i++)
-            OK(MPIX_Put_notify(&mt_rank, 1, MPI_INT, i, 0, 1, MPI_INT, 0, win));
-    } else {
-        double begin = cpu_seconds();
-        OK(MPIX_Notify_wait(0, 1, win));
-        double used = cpu_seconds() - begin;
-        CHECK_MSG(used < 0.3, "rank %d used %.3f s of processor time in a wait of 0.6 s", mt_rank,
-                  used);
+    for (int i = 0; i < 4 && most >= 0.3; i++) {
+        used = waited();
+        least = used < least ? used : least;
+        OK(MPI_Allreduce(&least, &most, 1, MPI_DOUBLE, MPI_MAX, mt_comm));
     }
+    CHECK_MSG(least < 0.3, "rank %d used %.3f s of processor time or more in each wait of 0.6 s",
+              mt_rank, least);
     OK(MPI_Win_unlock_all(win));
     OK(MPI_Win_free(&win));
 }
