@@ -135,6 +135,9 @@ static void print_foreign(FILE *f, const struct rt_wait_note *n)
         fprintf(f, "no process has called MPI_Comm_connect with the name of this port; ");
     else if (strstr(n->call, "connect"))
         fprintf(f, "the process that has opened this port has not called MPI_Comm_accept; ");
+    else if (n->item.kind == RT_WAIT_START)
+        fprintf(f, "mpirun has not started the processes yet: it waits until their hosts have "
+                   "answered its remote shell, or for the slots of a job that is ending; ");
     else if (strstr(n->call, "spawn"))
         fprintf(f, "the started processes have not called MPI_Init yet; look at what they do; ");
     else

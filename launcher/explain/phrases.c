@@ -116,6 +116,9 @@ void print_waits(FILE *f, const struct explain_ref *w, int n)
     char peer[32], size[32];
     peers(peer, w, n ? n : 1);
     fputs(note->call[0] ? note->call : "a call of MPI", f);
+    if (note->item.kind == RT_WAIT_START)
+        fprintf(f, " of %llu process%s", (unsigned long long)note->number,
+                note->number == 1 ? "" : "es");
     if (note->item.kind == RT_WAIT_COLL) {
         fprintf(f, " #%llu", (unsigned long long)note->number);
         if (note->root >= 0)

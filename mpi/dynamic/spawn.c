@@ -11,8 +11,11 @@
 #include "mpi/dynamic/dynamic.h"
 #include "mpi/dynamic/port.h"
 #include "mpi/p2p/domain.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+#include "runtime/base/frames.h"
 #include "runtime/boot/boot.h"
+#include "runtime/mem/activity.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,9 +216,25 @@ static int check_commands(int ncommands, const struct command *c, bool single)
     return MPI_SUCCESS;
 }
 
-static int launch(struct request *r, const struct command *c)
+/* Published at once: this thread blocks until the launcher answers, milliseconds at least. */
+static int ask_launcher(struct request *r, int n)
 {
+    struct rt_wait_note *note = rt_activity_begin(rt_now_ns());
+    if (note) {
+        note->nstack = (uint32_t)rt_frames(note->stack, RT_ACTIVITY_STACK, note->call,
+                                           sizeof note->call);
+        note->item = (struct rt_wait_item){ .kind = RT_WAIT_START, .world = RT_WAIT_FOREIGN };
+        note->number = (uint64_t)n;
+        rt_activity_publish(note);
+    }
     int err = rt_boot_spawn(&r->what, r->nspace);
+    rt_activity_end(note, rt_now_ns());
+    return err;
+}
+
+static int launch(struct request *r, const struct command *c, int n)
+{
+    int err = ask_launcher(r, n);
     switch (-err) {
     case 0:
         return MPI_SUCCESS;
@@ -319,10 +338,10 @@ static int spawn(int ncommands, const struct command *c, bool single, int root,
             err = wm_port_open(port);
         if (!err)
             err = make_request(&r, ncommands, c, port);
-        if (!err)
-            err = launch(&r, c);
         for (int i = 0; i < ncommands; i++)
             v.n += c[i].n > 0 ? c[i].n : 0;
+        if (!err)
+            err = launch(&r, c, v.n);
         v.err = err;
         v.soft = r.soft;
     }

@@ -38,6 +38,7 @@ enum rt_wait_kind {
      * partitioned receive: what: the missing partitions, number: how many, root: of how many. */
     RT_WAIT_READY,
     RT_WAIT_PARTS,
+    RT_WAIT_START, /* `number` processes that the launcher has not started yet */
     RT_WAIT_KINDS,
 };
 

@@ -393,6 +393,19 @@ static void spawns(void)
     ended = 1;
 }
 
+/* On a host whose remote shell does not answer. */
+static void spawns_elsewhere(void)
+{
+    MPI_Info info;
+    MPI_Comm children;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "add-host", "elsewhere:2");
+    MPI_Info_set(info, "host", "elsewhere");
+    MPI_Comm_spawn("/bin/true", MPI_ARGV_NULL, 2, info, 0, WORLD, &children, /* spawns_elsewhere */
+                   MPI_ERRCODES_IGNORE);
+    ended = 1;
+}
+
 /* Ends: a collective access that makes no agreement is missed, and MPI_File_close reports it. */
 static void file_missed(void)
 {
@@ -501,6 +514,7 @@ static const struct mode {
               { "accepts", accepts },
               { "connects", connects },
               { "spawns", spawns },
+              { "spawns_elsewhere", spawns_elsewhere },
               { "file_missed", file_missed },
               { "file_missed_joint", file_missed_joint },
               { "file_other_call", file_other_call },

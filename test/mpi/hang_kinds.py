@@ -6,13 +6,15 @@ import glob
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from faultlib import Skip, builddir, is_sanitized, main, mpirun
-from hanglib import EACH_OTHER, LIMIT, expect, explained, picture, places, program, stop, two_for
+from hanglib import EACH_OTHER, LIMIT, expect, explained, picture, places, program, start, stop, two_for
 
 
 def lock_that_another_rank_holds():
@@ -81,6 +83,30 @@ def waits_for_another_job():
               "  0    MPI_Comm_spawn@spawns@, for #S#",
               f"{of}the started processes have not called MPI_Init yet; look at what they do; "
               "rank 0 is in MPI_Comm_spawn@spawns@")
+
+
+def spawn_that_is_not_started():
+    """The remote shell does not answer until the test ends it.  Too few slots are an error at once."""
+    with tempfile.TemporaryDirectory(prefix="weft-hang-") as folder:
+        shell, number = (os.path.join(folder, name) for name in ("rsh", "pid"))
+        with open(shell, "w", encoding="utf-8") as f:
+            f.write(f"#!/bin/sh\necho $$ >{number}\nexec sleep 300\n")
+        os.chmod(shell, 0o755)
+        job = start("spawns_elsewhere", "--rsh", shell)
+        try:
+            expect(picture(job.stdout), "no progress for #S#: " + two_for(0),
+                   "  1-2  MPI_Comm_spawn for rank 0 on MPI_COMM_WORLD (3 ranks)@spawns_elsewhere@, for #S#",
+                   "  0    MPI_Comm_spawn of 2 processes@spawns_elsewhere@, for #S#",
+                   "kind: a wait for another job: mpirun has not started the processes yet: it waits until their hosts have answered "
+                   "its remote shell, or for the slots of a job that is ending; "
+                   "rank 0 is in MPI_Comm_spawn of 2 processes@spawns_elsewhere@")
+        finally:
+            with open(number, encoding="utf-8") as f:
+                os.kill(int(f.read()), signal.SIGTERM)
+            job.communicate(timeout=LIMIT)
+    done = subprocess.run([mpirun, "-n", "3", "-H", "localhost:3", program, "spawns"], capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode and re.search("1 more rank cannot be spawned: 3 of the 3 slots are in use; give mpirun more slots, "
+                                         "or --oversubscribe", done.stderr), done
 
 
 def calls_on_a_stream():
@@ -173,4 +199,4 @@ def left_in_finalize():
 
 
 main([lock_that_another_rank_holds, fence_that_a_rank_misses, one_collective_more, partitions_that_are_not_ready,
-      waits_for_another_job, calls_on_a_stream, lines_of_python_code, collective_calls_of_a_file, left_in_finalize])
+      waits_for_another_job, spawn_that_is_not_started, calls_on_a_stream, lines_of_python_code, collective_calls_of_a_file, left_in_finalize])

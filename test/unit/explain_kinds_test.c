@@ -144,6 +144,26 @@ static void partitions_under_way(void)
     CHECK_EQ(verdict.kind, EXPLAIN_UNKNOWN);
 }
 
+/* The launcher has not answered the root of a spawn. */
+static void start(void)
+{
+    begin(2, 1);
+    struct rt_wait_note *n = add(0, "MPI_Comm_spawn", RT_WAIT_START, "hang.c:50");
+    n->comm = (struct rt_wait_comm){ 0 };
+    n->item.world = RT_WAIT_FOREIGN;
+    n->number = 1;
+    recv_from(1, 0, 3);
+    CHECK_STR(explain(),
+              "no progress for 30 s: 1 of 2 ranks waits, directly or through others, for rank 0 "
+              "(n0, pid 1000)\n"
+              "  0  MPI_Comm_spawn of 1 process at hang.c:50, for 31 s\n"
+              "  1  MPI_Recv from rank 0 tag 3, 4 B on MPI_COMM_WORLD (2 ranks) at hang.c:15, for "
+              "31 s\n"
+              "kind: a wait for another job: mpirun has not started the processes yet: it waits "
+              "until their hosts have answered its remote shell, or for the slots of a job that is "
+              "ending; rank 0 is in MPI_Comm_spawn of 1 process at hang.c:50\n");
+}
+
 int main(void)
 {
     RUN(lock);
@@ -153,5 +173,6 @@ int main(void)
     RUN(different_numbers);
     RUN(partitions_not_ready);
     RUN(partitions_under_way);
+    RUN(start);
     return check_end();
 }
