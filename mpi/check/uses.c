@@ -121,3 +121,17 @@ void check_use_end(const void *owner, const void *part, bool verify)
     end(&reads, owner, part, verify);
     end(&writes, owner, part, verify);
 }
+
+const char *check_use_from(const void *owner, char *buf, size_t len)
+{
+    const struct rt_list *lists[] = { &reads, &writes }, *i;
+    char place[160];
+    *buf = '\0';
+    for (int k = 0; k < 2; k++)
+        rt_list_each (i, lists[k]) {
+            const struct use *x = rt_container(i, struct use, link);
+            if (x->u.owner == owner)
+                snprintf(buf, len, ", from %s", check_place_text(&x->place, place, sizeof place));
+        }
+    return buf;
+}

@@ -28,5 +28,8 @@ void check_use_begin(const struct check_use *u);
 /* The uses of an owner end, with `part` only those of this part.  Ends the job if the contents of a
  * sealed buffer have changed; `verify`: compare. */
 void check_use_end(const void *owner, const void *part, bool verify);
+/* ", from MPI_Isend at ring+0x1234": the call that began an operation of the owner; "" if none uses
+ * memory. */
+const char *check_use_from(const void *owner, char *buf, size_t len);
 
 #endif

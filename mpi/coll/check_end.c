@@ -6,6 +6,7 @@
 #include <string.h>
 #include "mpi/check/made.h"
 #include "mpi/check/report.h"
+#include "mpi/check/uses.h"
 #include "mpi/coll/check_int.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/recv.h"
@@ -14,7 +15,7 @@
 
 struct count {
     int pending, unseen, active, persistent;
-    char first[4][160]; /* descriptions, in the order of the counters above */
+    char first[4][360]; /* descriptions, in the order of the counters above */
 };
 
 /* As much of a communicator's name as fits in a line. */
@@ -38,7 +39,7 @@ static void describe_p2p(const struct wm_preq *q, const char *where, char *out, 
 /* Describes a request in the user's terms. */
 static void describe(const struct rt_req *r, char *out, size_t len)
 {
-    char where[MPI_MAX_OBJECT_NAME + 64] = "";
+    char where[MPI_MAX_OBJECT_NAME + 64] = "", from[180];
     const struct wm_comm *c = r->ops->owner ? r->ops->owner(r) : NULL;
     if (c)
         check_comm_name(c, where, sizeof where);
@@ -46,6 +47,8 @@ static void describe(const struct rt_req *r, char *out, size_t len)
         describe_p2p((const struct wm_preq *)r, where, out, len);
     else
         snprintf(out, len, "a %s%s" WHERE, r->ops->name, c ? " on " : "", where);
+    size_t used = strlen(out);
+    snprintf(out + used, len - used, "%s", check_use_from(r, from, sizeof from));
 }
 
 /* Messages of collectives are not the user's messages. */

@@ -77,7 +77,7 @@ def left_over():
     """Requests, messages and communicators in MPI_Finalize; the job still succeeds."""
     job(3, "pending", program=wrong, env=ON, limit=10).expect(
         0, "1 request not complete in MPI_Finalize; the first is a receive, any rank, tag 77, on "
-        'communicator "mine"', "1 request persistent and not freed",
+        'communicator "mine", from MPI_Irecv at check_wrong\\+0x[0-9a-f]+', "1 request persistent and not freed",
         "1 message has not been received; the first is from rank 1, tag 42, 12")
     j = job(3, "leak", program=wrong, env=ON, limit=10).expect(0)
     assert j.count('"forgotten" is not freed') == 3, j.text

@@ -40,7 +40,8 @@ WINDOWS = {
     "missing_fence": 'collective call 2 on window "shown": rank 1 calls MPI_Win_free, rank 0 calls MPI_Win_fence',
 }
 CONTINUES = {
-    "freed": "1 request freed by MPI_Request_free and not complete in MPI_Finalize; the first is a receive, rank 1, tag 5",
+    "freed": "1 request freed by MPI_Request_free and not complete in MPI_Finalize; the first is a receive, rank 1, tag 5, "
+             'on communicator "MPI_COMM_WORLD", from MPI_Irecv' + AT,
     "freed_memory": 'memory of the window: the buffer of 40 bytes .*of window "shown" has been freed, in MPI_Win_free' + AT,
     "dead_frame": 'the buffer of 64 bytes .*of window "shown" is a variable of a function that has returned',
     "lock_in_fences": 'operations under MPI_Win_lock or MPI_Win_lock_all on window "shown" lie between two MPI_Win_fence',
