@@ -54,8 +54,10 @@ static void put_seconds(FILE *f, const char *key, const struct explain_rank *r, 
 static void put_item(FILE *f, const struct rt_wait_item *item)
 {
     put(f, "kind", item->kind < RT_WAIT_KINDS ? waits[item->kind] : "other");
-    fprintf(f, "\"context\": %u, \"peer\": %d, \"rank\": %d, \"tag\": %d, \"bytes\": %lld",
-            item->ctx, item->peer, item->world, item->tag, (long long)item->nbytes);
+    fprintf(f,
+            "\"context\": %u, \"peer\": %d, \"rank\": %d, \"tag\": %d, \"bytes\": %lld, "
+            "\"queued_bytes\": %u",
+            item->ctx, item->peer, item->world, item->tag, (long long)item->nbytes, item->queued);
 }
 
 static void put_items(FILE *f, const char *key, const struct rt_wait_item *items, uint32_t n,

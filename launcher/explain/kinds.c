@@ -115,7 +115,20 @@ static void print_parts(FILE *f, const struct explain_verdict *v)
             v->b.rank->rank);
 }
 
-static void print_late(FILE *f, const struct explain_verdict *v)
+/* A ring or a connection has no room for messages to the rank. */
+static bool is_full(const struct print_all *all, int rank)
+{
+    bool found = false;
+    for (int i = 0; i < all->nwaits; i++) {
+        const struct rt_wait_note *n = &all->waits[i].wait->note;
+        found = found || (n->item.queued && n->item.world == rank);
+        for (uint32_t k = 0; k < n->nreqs && k < RT_ACTIVITY_REQS; k++)
+            found = found || (n->reqs[k].queued && n->reqs[k].world == rank);
+    }
+    return found;
+}
+
+static void print_late(FILE *f, const struct print_all *all, const struct explain_verdict *v)
 {
     const struct explain_rank *r = v->a.rank;
     if (r->state == EXPLAIN_STOPPED) {
@@ -125,6 +138,9 @@ static void print_late(FILE *f, const struct explain_verdict *v)
     fprintf(f, "a late rank, no deadlock is proven: look at what rank %d does outside MPI",
             r->rank);
     print_place(f, r);
+    if (is_full(all, r->rank))
+        fprintf(f, "; messages to it are queued, because its ring or socket is full: it reads them "
+                   "only in MPI calls");
 }
 
 /* A wait for a process of another job, which this picture does not show. */
@@ -181,7 +197,7 @@ void print_kind(FILE *f, const struct explain_job *job, const struct print_all *
         print_unknown(f, v);
         break;
     case EXPLAIN_LATE:
-        print_late(f, v);
+        print_late(f, all, v);
         break;
     case EXPLAIN_GONE:
         print_gone(f, job, v);

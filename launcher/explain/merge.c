@@ -71,6 +71,7 @@ static void put_item(struct frame_out *o, const struct rt_wait_item *item)
     frame_put_int(o, item->peer);
     frame_put_int(o, item->world);
     frame_put_int(o, item->tag);
+    frame_put_u32(o, item->queued);
     frame_put_u64(o, (uint64_t)(nbytes > NBYTES_MAX ? NBYTES_MAX : nbytes));
 }
 
@@ -81,6 +82,7 @@ static void get_item(struct frame_in *in, int total, struct rt_wait_item *item)
     item->peer = get_number(in, -NUMBER_MAX, NUMBER_MAX);
     item->world = get_number(in, RT_WAIT_NOBODY, total - 1);
     item->tag = frame_get_int(in);
+    item->queued = frame_get_u32(in);
     item->nbytes = (int64_t)frame_get_u64(in);
     in->bad |= item->kind >= RT_WAIT_KINDS || item->nbytes < -1 || item->nbytes > NBYTES_MAX;
 }

@@ -102,6 +102,8 @@ static void print_item(FILE *f, const struct rt_wait_item *item, const char *pee
         fprintf(f, " tag %d", item->tag);
     if (item->kind != RT_WAIT_PROBE && !brief && item->nbytes)
         fprintf(f, ", %s", bytes(size, item->nbytes));
+    if (sends && item->queued)
+        fprintf(f, " (queued: %s)", bytes(size, item->queued));
 }
 
 void print_waits(FILE *f, const struct explain_ref *w, int n)

@@ -25,6 +25,7 @@ static int by_kind(const struct explain_ref *x, const struct explain_ref *y)
                              m->root - n->root,
                              (int64_t)a->tag - b->tag,
                              a->nbytes - b->nbytes,
+                             (a->queued != 0) - (b->queued != 0),
                              (int64_t)m->comm.ctx - n->comm.ctx,
                              m->comm.size - n->comm.size };
     int cmp = strcmp(m->call, n->call);

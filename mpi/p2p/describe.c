@@ -81,6 +81,18 @@ void wm_describe_request(const void *request, struct rt_wait_note *n)
         r->ops->describe(r, n);
 }
 
+/* Bytes for the process that its ring or its connection has no room for. */
+static uint32_t queued(const struct wm_peer *p)
+{
+    const struct rt_list *l;
+    int64_t n = 0;
+    rt_list_each (l, &p->pending) {
+        const struct wm_pend *w = rt_container(l, struct wm_pend, link);
+        n += w->req ? w->req->nbytes : w->len;
+    }
+    return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
 /* Messages that the library sends for itself have contexts and tags of their own. */
 void wm_describe_preq(const void *preq, struct rt_wait_note *n)
 {
@@ -89,6 +101,8 @@ void wm_describe_preq(const void *preq, struct rt_wait_note *n)
     wm_describe_one(n, q->comm,
                     wm_describe_item(kind == WM_PREQ_SEND ? RT_WAIT_SEND : RT_WAIT_RECV, q->comm,
                                      q->peer_rank, q->tag, q->nbytes));
+    if (q->kind == WM_PREQ_SEND && q->peer)
+        n->item.queued = queued(q->peer);
     if (q->coll)
         n->item.ctx++;
 }
@@ -96,9 +110,12 @@ void wm_describe_preq(const void *preq, struct rt_wait_note *n)
 void wm_describe_add(struct rt_wait_note *n, const struct rt_req *r)
 {
     struct rt_wait_note one = { 0 };
+    if (n->nreqs >= RT_ACTIVITY_REQS) {
+        n->nreqs++;
+        return;
+    }
     wm_describe_request(r, &one);
-    if (n->nreqs < RT_ACTIVITY_REQS)
-        n->reqs[n->nreqs] = one.item;
+    n->reqs[n->nreqs] = one.item;
     if (n->nreqs++) {
         n->item.kind = RT_WAIT_REQS;
         return;

@@ -21,7 +21,7 @@
 
 enum {
     FRAME_HEADER = 12,
-    FRAME_VERSION = 6, /* of the frames; must change with each change of a frame */
+    FRAME_VERSION = 7, /* of the frames; must change with each change of a frame */
     FRAME_GREETING = 64,
     FRAME_MAX = 256 << 20,  /* largest payload; far more than the fence data of 100,000 ranks */
     FRAME_NOISE_MAX = 65536 /* most text before the greeting; a login script prints less */

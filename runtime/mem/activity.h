@@ -49,13 +49,14 @@ enum rt_wait_kind {
 
 /* One message or request. */
 struct rt_wait_item {
-    uint32_t kind; /* enum rt_wait_kind */
-    uint32_t ctx;  /* of its communicator */
-    int32_t peer;  /* rank in the communicator; MPI_ANY_SOURCE as the ABI has it */
-    int32_t world; /* the same process as a rank of the job, or RT_WAIT_... */
-    int32_t tag;   /* MPI_ANY_TAG as the ABI has it */
-    uint32_t pad;
-    int64_t nbytes; /* of a receive: of its buffer */
+    uint32_t kind;   /* enum rt_wait_kind */
+    uint32_t ctx;    /* of its communicator */
+    int32_t peer;    /* rank in the communicator; MPI_ANY_SOURCE as the ABI has it */
+    int32_t world;   /* the same process as a rank of the job, or RT_WAIT_... */
+    int32_t tag;     /* MPI_ANY_TAG as the ABI has it */
+    uint32_t queued; /* of a send: bytes for its process that wait for room, because the process
+                      * does not read; 0: none */
+    int64_t nbytes;  /* of a receive: of its buffer */
 };
 
 /* A communicator.  Its ranks are `nruns` rows of ranks of the job; 0: too irregular for a note. */

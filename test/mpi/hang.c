@@ -189,6 +189,32 @@ static void computes(void)
     MPI_Barrier(WORLD); /* computes others */
 }
 
+/* Until there is no room for them: in the ring, or in both sockets. */
+static void sends_to_busy(void)
+{
+    volatile double x = 0;
+    if (rank == 1)
+        step_chemistry(&x);
+    for (; rank == 0;)
+        MPI_Send(big, 1000, MPI_BYTE, 1, 0, WORLD); /* sends_to_busy */
+    MPI_Barrier(WORLD);                             /* sends_to_busy others */
+}
+
+/* The same with requests. */
+static void isends_to_busy(void)
+{
+    enum { MESSAGES = 3000, NBYTES = 8000 };
+    static MPI_Request r[MESSAGES];
+    volatile double x = 0;
+    if (rank == 1)
+        step_chemistry(&x);
+    for (int i = 0; rank == 0 && i < MESSAGES; i++)
+        MPI_Isend(big, NBYTES, MPI_BYTE, 1, 0, WORLD, &r[i]);
+    if (rank == 0)
+        MPI_Waitall(MESSAGES, r, MPI_STATUSES_IGNORE); /* isends_to_busy */
+    MPI_Barrier(WORLD);                                /* isends_to_busy others */
+}
+
 /* A file that all ranks open, and that is gone from the directory. */
 static MPI_File open_file(void)
 {
@@ -525,6 +551,8 @@ static const struct mode {
               { "waitall", waitall },
               { "threads", threads },
               { "computes", computes },
+              { "sends_to_busy", sends_to_busy },
+              { "isends_to_busy", isends_to_busy },
               { "computes_beside_file", computes_beside_file },
               { "reads", reads },
               { "stopped", stopped },

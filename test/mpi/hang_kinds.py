@@ -109,6 +109,23 @@ def spawn_that_is_not_started():
                                          "or --oversubscribe", done.stderr), done
 
 
+def no_room_for_messages():
+    """To a rank that is not calling MPI: in its ring, and in a socket.  The number of bytes is that of all messages that wait."""
+    for btl in "self,shm", "self,tcp":
+        for mode, call in (("sends_to_busy", "MPI_Send to rank 1 tag 0, 1000 B (queued: 1000 B)"),
+                           ("isends_to_busy", "MPI_Waitall, first request: send to rank 1 tag 0, 8000 B (queued: #B#)")):
+            job = start(mode, "--set", f"btl={btl}")
+            try:
+                lines = picture(job.stdout)
+            finally:
+                stop(job)
+            expect(lines[:3], "no progress for #S#: " + two_for(1),
+                   f"  2  MPI_Barrier #0 on MPI_COMM_WORLD (3 ranks)@{mode} others@, for #S#",
+                   f"  0  {call} on MPI_COMM_WORLD (3 ranks)@{mode}@, for #S#")
+            assert re.fullmatch(r"kind: a late rank, no deadlock is proven: look at what rank 1 does outside MPI[^;]*; messages to it are "
+                                "queued, because its ring or socket is full: it reads them only in MPI calls", lines[-1]), lines
+
+
 def calls_on_a_stream():
     """Over the fake driver.  The lines of that program are not compared."""
     fake = os.path.join(builddir, "test/fake/gpu")
@@ -199,4 +216,4 @@ def left_in_finalize():
 
 
 main([lock_that_another_rank_holds, fence_that_a_rank_misses, one_collective_more, partitions_that_are_not_ready,
-      waits_for_another_job, spawn_that_is_not_started, calls_on_a_stream, lines_of_python_code, collective_calls_of_a_file, left_in_finalize])
+      waits_for_another_job, spawn_that_is_not_started, no_room_for_messages, calls_on_a_stream, lines_of_python_code, collective_calls_of_a_file, left_in_finalize])

@@ -56,13 +56,14 @@ def picture(stream):
 
 
 def expect(lines, *patterns):
-    """Each pattern is a whole line; @MARK@ stands for the place of a marked line, #PID# for a process."""
+    """Each pattern is a whole line; @MARK@ stands for the place of a marked line, #PID# for a process,
+    #B# for a number of bytes."""
     shown = "\n".join(lines)
     assert len(lines) == len(patterns) <= 12, shown
     for text, pattern in zip(lines, patterns):
         wanted = re.escape(pattern).replace(r"\ ", " ")
         wanted = re.sub("@([A-Za-z_ ]+)@", lambda m: rf" at hang\.c:{line(m[1])}" if places else "", wanted)
-        for mark, meaning in (r"\#PID\#", "[0-9]+"), (r"\#HOST\#", "[^ ,]+"), (r"\#S\#", "[0-9]+ s"):
+        for mark, meaning in (r"\#PID\#", "[0-9]+"), (r"\#HOST\#", "[^ ,]+"), (r"\#S\#", "[0-9]+ s"), (r"\#B\#", "[0-9]+ [KM]?i?B"):
             wanted = wanted.replace(mark, meaning)
         assert re.fullmatch(wanted, text), f"expected: {wanted}\nfound:    {text}\nin\n{shown}"
 

@@ -164,6 +164,30 @@ static void start(void)
               "ending; rank 0 is in MPI_Comm_spawn of 1 process at hang.c:50\n");
 }
 
+/* Messages to a late rank that find no room. */
+static void queued(void)
+{
+    begin(3, 1);
+    for (int r = 0; r < 3; r += 2) {
+        struct rt_wait_note *n = add(r, "MPI_Send", RT_WAIT_SEND, "hang.c:50");
+        n->item = item(RT_WAIT_SEND, 1, 3, 1000);
+        n->item.queued = r ? 0 : 3072;
+    }
+    computes(1);
+    CHECK_STR(explain(),
+              "no progress for 30 s: 2 of 3 ranks wait, directly or through others, for rank 1 "
+              "(n0, pid 1001)\n"
+              "  2  MPI_Send to rank 1 tag 3, 1000 B on MPI_COMM_WORLD (3 ranks) at hang.c:50, for "
+              "31 s\n"
+              "  0  MPI_Send to rank 1 tag 3, 1000 B (queued: 3 KiB) on MPI_COMM_WORLD (3 ranks) "
+              "at hang.c:50, for 31 s\n"
+              "  rank 1 (n0, pid 1001) is computing (100 % cpu) in step_chem() at chem.f90:77; its "
+              "last wait was in MPI_Waitall, 33 s ago\n"
+              "kind: a late rank, no deadlock is proven: look at what rank 1 does outside MPI in "
+              "step_chem() at chem.f90:77; messages to it are queued, because its ring or socket "
+              "is full: it reads them only in MPI calls\n");
+}
+
 int main(void)
 {
     RUN(lock);
@@ -174,5 +198,6 @@ int main(void)
     RUN(partitions_not_ready);
     RUN(partitions_under_way);
     RUN(start);
+    RUN(queued);
     return check_end();
 }

@@ -97,7 +97,8 @@ static void fill(void)
     n->nreqs = 9;
     n->nunex = 2;
     for (int i = 0; i < RT_ACTIVITY_REQS; i++)
-        n->reqs[i] = (struct rt_wait_item){ RT_WAIT_SEND, 4, i, i, 3 + i, 0, INT64_C(1) << 40 };
+        n->reqs[i] = (struct rt_wait_item){ RT_WAIT_SEND,    4, i, i, 3 + i, UINT32_MAX,
+                                            INT64_C(1) << 40 };
     for (int i = 0; i < 2; i++)
         n->unex[i] = (struct rt_wait_item){ RT_WAIT_SEND, 4, -1, RT_WAIT_FOREIGN, -2, 0, i };
     n = add(0, 6, "MPI_Win_unlock", RT_WAIT_TARGET, 3);

@@ -728,7 +728,8 @@ static void json_has_every_wait(void)
                     "\"MPI_Finalize\", \"place\": \"hang.c:50\", \"function\": \"main\", "
                     "\"seconds\": 31.000, \"communicator\": \"\", \"communicator_context\": "
                     "0, \"communicator_size\": 0, \"kind\": \"finalize\", \"context\": 2, "
-                    "\"peer\": -9, \"rank\": -3, \"tag\": 0, \"bytes\": 0, \"nrequests\": 0, "
+                    "\"peer\": -9, \"rank\": -3, \"tag\": 0, \"bytes\": 0, "
+                    "\"queued_bytes\": 0, \"nrequests\": 0, "
                     "\"nunexpected\": 0, \"requests\": [], \"unexpected\": []}]},\n"
                     "{\"rank\": 1, \"pid\": 1001, \"cpu\": -1.00, \"status\": 0, \"host\": "
                     "\"a\\\"b\", \"state\": \"in MPI\", \"detail\": \"\", \"place\": \"\", "
@@ -737,10 +738,11 @@ static void json_has_every_wait(void)
                     "\"place\": \"hang.c:15\", \"function\": \"main\", \"seconds\": 31.000, "
                     "\"communicator\": \"MPI_COMM_WORLD\", \"communicator_context\": 2, "
                     "\"communicator_size\": 2, \"kind\": \"receive\", \"context\": 2, "
-                    "\"peer\": 0, \"rank\": 0, \"tag\": 6, \"bytes\": 4, \"nrequests\": 0, "
+                    "\"peer\": 0, \"rank\": 0, \"tag\": 6, \"bytes\": 4, "
+                    "\"queued_bytes\": 0, \"nrequests\": 0, "
                     "\"nunexpected\": 1, \"requests\": [], \"unexpected\": [{\"kind\": "
                     "\"send\", \"context\": 2, \"peer\": 0, \"rank\": 0, \"tag\": 5, "
-                    "\"bytes\": 4}]}]}\n"
+                    "\"bytes\": 4, \"queued_bytes\": 0}]}]}\n"
                     "]}\n");
 }
 
