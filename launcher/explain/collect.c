@@ -70,19 +70,26 @@ static bool is_python(const struct explain_place *at)
     return at->python || strstr(at->module, ".cpython-");
 }
 
-static void look_at_python(pid_t pid, pid_t tid, char place[PLACE], char function[FUNCTION])
+/* Whether the place is known now. */
+static bool look_at_python(struct explain_picture *p, pid_t pid, pid_t tid, char place[PLACE],
+                           char function[FUNCTION])
 {
     struct explain_place at;
-    if (!explain_python_find(pid, tid, &at))
-        return;
+    char why[sizeof p->lacks];
+    if (!explain_python_find(pid, tid, &at, why, sizeof why)) {
+        if (*why)
+            snprintf(p->lacks, sizeof p->lacks, "%s", why);
+        return false;
+    }
     snprintf(place, PLACE, "%s:%d", at.file, at.line);
     snprintf(function, FUNCTION, "%s", at.function);
+    return true;
 }
 
 /* Keeps the place of a stack of thread `tid` in `place` and `function`.  Whether it is in Python
  * code. */
-static bool find_place(struct explain_source *s, pid_t tid, const uint64_t *stack, int n,
-                       char place[PLACE], char function[FUNCTION])
+static bool find_place(struct explain_picture *p, struct explain_source *s, pid_t tid,
+                       const uint64_t *stack, int n, char place[PLACE], char function[FUNCTION])
 {
     struct explain_place at;
     if (explain_place_find(s, stack, n, &at)) {
@@ -90,9 +97,7 @@ static bool find_place(struct explain_source *s, pid_t tid, const uint64_t *stac
             snprintf(place, PLACE, "%s:%d", at.file, at.line);
         snprintf(function, FUNCTION, "%s", at.function);
     }
-    if (is_python(&at))
-        look_at_python(s->pid, tid, place, function);
-    return is_python(&at);
+    return is_python(&at) && look_at_python(p, s->pid, tid, place, function);
 }
 
 /* Whether that took time. */
@@ -105,7 +110,7 @@ static bool look_up_wait(struct explain_picture *p, const struct explain_rank *r
     uint64_t key = stack_key(note->call, note->stack, n);
     const struct place_of *known = known_place(p, key);
     if (known && known->python) {
-        look_at_python(r->pid, (pid_t)note->tid, t->place[i], t->function[i]);
+        look_at_python(p, r->pid, (pid_t)note->tid, t->place[i], t->function[i]);
         return true;
     }
     if (known) {
@@ -118,7 +123,7 @@ static bool look_up_wait(struct explain_picture *p, const struct explain_rank *r
         snprintf(p->lacks, sizeof p->lacks, "%s", s.why);
         return true;
     }
-    bool python = find_place(&s, (pid_t)note->tid, note->stack, n, t->place[i], t->function[i]);
+    bool python = find_place(p, &s, (pid_t)note->tid, note->stack, n, t->place[i], t->function[i]);
     explain_source_close(&s);
     p->places[p->nplaces++] = (struct place_of){ key, t->place[i], t->function[i], python };
     return true;
@@ -141,7 +146,7 @@ static bool look_up_process(struct explain_picture *p, const struct explain_rank
     if (n < 0)
         snprintf(p->lacks, sizeof p->lacks, "%s", s.why);
     else
-        find_place(&s, r->pid, stack, n, t->place[RT_ACTIVITY_NOTES],
+        find_place(p, &s, r->pid, stack, n, t->place[RT_ACTIVITY_NOTES],
                    t->function[RT_ACTIVITY_NOTES]);
     explain_source_close(&s);
     return true;

@@ -12,42 +12,58 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* CPython 3.13 describes its structs in _Py_DebugOffsets, an array of 64-bit numbers, most of them
- * offsets.  These are the indices of the numbers that this file reads. */
-enum {
-    COOKIE = 0,
-    PYTHON_VERSION = 1,
-    FREE_THREADED = 2,
-    RUNTIME_INTERPRETERS = 5,
-    INTERPRETER_NEXT = 8,
-    INTERPRETER_THREADS = 9,
-    THREAD_NEXT = 21,
-    THREAD_FRAME = 23,
-    THREAD_TID = 25,
-    FRAME_PREVIOUS = 29,
-    FRAME_CODE = 30,
-    FRAME_INSTRUCTION = 31,
-    CODE_FILENAME = 35,
-    CODE_NAME = 37, /* with the names of classes */
-    CODE_LINETABLE = 38,
-    CODE_FIRST_LINE = 39,
-    CODE_INSTRUCTIONS = 43,
-    OBJECT_TYPE = 45,
-    TYPE_NAME = 47,
-    BYTES_LENGTH = 65,
-    BYTES_DATA = 66,
-    STRING_LENGTH = 69,
-    STRING_DATA = 70, /* of a string of ASCII characters */
-    OFFSETS
+/* CPython describes its structs in _Py_DebugOffsets: a cookie, the version, whether threads run
+ * without the global lock, and then 64-bit numbers, most of them offsets.  Each version has them in
+ * an order of its own. */
+enum { COOKIE, PYTHON_VERSION, FREE_THREADED, NUMBERS = 81 };
+
+/* The numbers that this file reads. */
+enum field {
+    RUNTIME_INTERPRETERS,
+    INTERPRETER_NEXT,
+    INTERPRETER_THREADS,
+    THREAD_NEXT,
+    THREAD_FRAME,
+    THREAD_TID,
+    FRAME_PREVIOUS,
+    FRAME_CODE,
+    FRAME_INSTRUCTION,
+    CODE_FILENAME,
+    CODE_NAME, /* with the names of classes */
+    CODE_LINETABLE,
+    CODE_FIRST_LINE,
+    CODE_INSTRUCTIONS,
+    OBJECT_TYPE,
+    TYPE_NAME,
+    BYTES_LENGTH,
+    BYTES_DATA,
+    STRING_LENGTH,
+    STRING_DATA, /* of a string of ASCII characters */
+    FIELDS
 };
-#define PYTHON_3_13 0x030d
+
+/* Their indices in the versions. */
+static const uint64_t versions[] = { 0x030d, 0x030e };
+static const uint8_t indices[FIELDS][sizeof versions / sizeof versions[0]] = {
+    [RUNTIME_INTERPRETERS] = { 5, 5 }, [INTERPRETER_NEXT] = { 8, 8 },
+    [INTERPRETER_THREADS] = { 9, 9 },  [THREAD_NEXT] = { 21, 24 },
+    [THREAD_FRAME] = { 23, 26 },       [THREAD_TID] = { 25, 28 },
+    [FRAME_PREVIOUS] = { 29, 32 },     [FRAME_CODE] = { 30, 33 },
+    [FRAME_INSTRUCTION] = { 31, 34 },  [CODE_FILENAME] = { 35, 40 },
+    [CODE_NAME] = { 37, 42 },          [CODE_LINETABLE] = { 38, 43 },
+    [CODE_FIRST_LINE] = { 39, 44 },    [CODE_INSTRUCTIONS] = { 43, 48 },
+    [OBJECT_TYPE] = { 45, 51 },        [TYPE_NAME] = { 47, 53 },
+    [BYTES_LENGTH] = { 65, 75 },       [BYTES_DATA] = { 66, 76 },
+    [STRING_LENGTH] = { 69, 79 },      [STRING_DATA] = { 70, 80 },
+};
+#define TAGS 3u /* bits of a frame's pointer to its code that are no part of the address: 3.14 */
 
 #define MOST 1000 /* threads, interpreters, or frames without code */
 
 struct python {
     pid_t pid;
-    uint64_t runtime; /* address of _PyRuntime */
-    uint64_t offset[OFFSETS];
+    uint64_t runtime; /* address of _PyRuntime, which begins with the offsets */
+    uint64_t offset[FIELDS];
 };
 
 static bool get(const struct python *p, uint64_t at, void *to, size_t len)
@@ -57,7 +73,7 @@ static bool get(const struct python *p, uint64_t at, void *to, size_t len)
 }
 
 /* The 8 bytes of a member of the struct at `at`; 0: not readable. */
-static uint64_t member(const struct python *p, uint64_t at, int which)
+static uint64_t member(const struct python *p, uint64_t at, enum field which)
 {
     uint64_t v = 0;
     return at && get(p, at + p->offset[which], &v, sizeof v) ? v : 0;
@@ -105,37 +121,71 @@ static uint64_t section_of(const char *path, bool *fixed)
     return at;
 }
 
-/* Whether the file that is mapped from its beginning at `start` has the interpreter's state. */
-static bool is_python(struct python *p, uint64_t start, const char *file)
+/* Where the interpreter's state is, if the file that is mapped from its beginning at `start` has
+ * it; 0: it has none. */
+static uint64_t runtime_in(pid_t pid, uint64_t start, const char *file)
 {
     char path[4200];
     bool fixed = false;
-    snprintf(path, sizeof path, "/proc/%d/root%s", (int)p->pid, file);
+    snprintf(path, sizeof path, "/proc/%d/root%s", (int)pid, file);
     uint64_t at = section_of(path, &fixed);
-    p->runtime = at ? at + (fixed ? 0 : start) : 0;
-    return at && get(p, p->runtime, p->offset, sizeof p->offset) &&
-           !memcmp(&p->offset[COOKIE], "xdebugpy", 8) &&
-           p->offset[PYTHON_VERSION] >> 16 == PYTHON_3_13 && !p->offset[FREE_THREADED];
+    return at && !fixed ? at + start : at;
 }
 
-static bool attach(struct python *p)
+/* *is_python: a file of CPython is mapped. */
+static uint64_t find_runtime(pid_t pid, bool *is_python)
 {
     char maps[64], line[4200], file[4096];
-    bool found = false;
-    snprintf(maps, sizeof maps, "/proc/%d/maps", (int)p->pid);
+    uint64_t runtime = 0;
+    snprintf(maps, sizeof maps, "/proc/%d/maps", (int)pid);
     FILE *f = fopen(maps, "re");
-    while (f && !found && fgets(line, sizeof line, f)) {
+    while (f && !runtime && fgets(line, sizeof line, f)) {
         unsigned long start, offset;
         if (sscanf(line, "%lx-%*x %*s %lx %*s %*s %4095[^\n]", &start, &offset, file) != 3 ||
             offset)
             continue;
         const char *name = strrchr(file, '/');
-        if (name && (!strncmp(name, "/python3", 8) || !strncmp(name, "/libpython3", 11)))
-            found = is_python(p, start, file);
+        if (!name || (strncmp(name, "/python3", 8) && strncmp(name, "/libpython3", 11)))
+            continue;
+        *is_python = true;
+        runtime = runtime_in(pid, start, file);
     }
     if (f)
         fclose(f);
-    return found;
+    return runtime;
+}
+
+static bool unreadable(char *why, size_t len, const char *what)
+{
+    snprintf(why, len, "no lines of Python code: they can be read of CPython 3.13 and 3.14; %s",
+             what);
+    return false;
+}
+
+/* Reads the offsets. */
+static bool attach(struct python *p, char *why, size_t len)
+{
+    uint64_t numbers[NUMBERS];
+    char text[64];
+    size_t v = 0;
+    if (!get(p, p->runtime, numbers, sizeof numbers)) {
+        snprintf(why, len, "no lines of Python code: the kernel forbids to read process %d",
+                 (int)p->pid);
+        return false;
+    }
+    if (memcmp(&numbers[COOKIE], "xdebugpy", 8))
+        return unreadable(why, len, "this is an older version");
+    uint64_t version = numbers[PYTHON_VERSION] >> 16;
+    while (v < sizeof versions / sizeof versions[0] && versions[v] != version)
+        v++;
+    bool known = v < sizeof versions / sizeof versions[0];
+    snprintf(text, sizeof text, "this is version %u.%u%s", (unsigned)(version >> 8 & 255),
+             (unsigned)(version & 255), known ? " without the global interpreter lock" : "");
+    if (!known || numbers[FREE_THREADED])
+        return unreadable(why, len, text);
+    for (int i = 0; i < FIELDS; i++)
+        p->offset[i] = numbers[indices[i][v]];
+    return true;
 }
 
 static uint64_t thread_of(const struct python *p, pid_t tid)
@@ -226,14 +276,16 @@ static int line_of(const struct python *p, uint64_t frame, uint64_t code)
     return explain_python_line(table, len, first, at);
 }
 
-bool explain_python_find(pid_t pid, pid_t tid, struct explain_place *out)
+bool explain_python_at(pid_t pid, pid_t tid, uint64_t runtime, struct explain_place *out, char *why,
+                       size_t len)
 {
-    struct python p = { .pid = pid };
-    if (!attach(&p))
+    struct python p = { .pid = pid, .runtime = runtime };
+    *why = '\0';
+    if (!attach(&p, why, len))
         return false;
     uint64_t frame = member(&p, thread_of(&p, tid), THREAD_FRAME), code = 0;
     for (int n = 0; frame && n < MOST; n++, frame = member(&p, frame, FRAME_PREVIOUS)) {
-        code = member(&p, frame, FRAME_CODE);
+        code = member(&p, frame, FRAME_CODE) & ~(uint64_t)TAGS;
         if (is_code(&p, code)) /* else a frame of C code */
             break;
     }
@@ -246,4 +298,14 @@ bool explain_python_find(pid_t pid, pid_t tid, struct explain_place *out)
     memcpy(out->function, function, sizeof function);
     out->line = line;
     return true;
+}
+
+bool explain_python_find(pid_t pid, pid_t tid, struct explain_place *out, char *why, size_t len)
+{
+    bool is_python = false;
+    uint64_t runtime = find_runtime(pid, &is_python);
+    if (runtime)
+        return explain_python_at(pid, tid, runtime, out, why, len);
+    *why = '\0';
+    return is_python && unreadable(why, len, "this is an older version");
 }

@@ -147,37 +147,48 @@ def calls_on_a_stream():
                f"rank 1 is in {call} on communicator 10")
 
 
-def python_3_13():
-    """An interpreter whose frames can be read; None: there is none here."""
-    for name in sys.executable, shutil.which("python3.13"), *glob.glob(os.path.expanduser("~/.pyenv/versions/3.13*/bin/python3.13")):
+def pythons():
+    """An interpreter of each version that is here, by version: its frames can be read from 3.13 on."""
+    found = {}
+    for name in (sys.executable, *map(shutil.which, ("python3", "python3.13", "python3.14")),
+                 *glob.glob(os.path.expanduser("~/.pyenv/versions/3.1[34]*/bin/python3"))):
         if not name:
             continue
-        done = subprocess.run([name, "-c", "import ctypes, sys; print(sys.version_info[:2] == (3, 13), sys.executable)"],
-                              capture_output=True, text=True, timeout=LIMIT)
-        if done.stdout.startswith("True"):
-            return done.stdout.split(maxsplit=1)[1].strip()
-    return None
+        done = subprocess.run([name, "-c", "import ctypes, sys; print(*sys.version_info[:2], sys.executable)"], capture_output=True,
+                              text=True, timeout=LIMIT)
+        if done.returncode == 0:
+            major, minor, path = done.stdout.strip().split(" ", 2)
+            found.setdefault((int(major), int(minor)), path)
+    return found
 
 
 def lines_of_python_code():
     """In an MPI call, and outside; the place needs libdw, which finds that Python runs the stack."""
-    python = python_3_13()
+    found = pythons()
     library = os.path.join(builddir, ".libs/libmpi_abi.so")
-    if not python or not places or is_sanitized():
-        raise Skip("there is no CPython 3.13" if not python else "there is no libdw" if not places else
+    if not found or not places or is_sanitized():
+        raise Skip("there is no Python with ctypes" if not found else "there is no libdw" if not places else
                    "a sanitizer must be loaded before Python")
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hang_script.py")
     with open(script, encoding="utf-8") as f:
         lines = f.read().split("\n")
     waits, computes = (next(n for n, text in enumerate(lines, 1) if text.endswith(f"# {mark}")) for mark in ("waits", "computes"))
-    job = subprocess.Popen([mpirun, "-n", "3", "--set", "hang_s=1", python, script, library], stdin=subprocess.DEVNULL,
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    try:
-        text = "\n".join(picture(job.stdout))
-    finally:
-        stop(job)
-    assert f"0,2  MPI_Barrier #0 on MPI_COMM_WORLD (3 ranks) at hang_script.py:{waits}, for " in text, text
-    assert re.search(rf"is computing \([0-9]+ % cpu\)( in Solver\.step\(\) at hang_script\.py:({computes - 1}|{computes}))?\n", text), text
+    for version, python in found.items():
+        job = subprocess.Popen([mpirun, "-n", "3", "--set", "hang_s=1", python, script, library], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            text = "\n".join(picture(job.stdout))
+            lacks = job.stdout.readline() if version < (3, 13) else ""
+        finally:
+            stop(job)
+        if version < (3, 13):
+            assert re.search(r"  0,2  MPI_Barrier #0 on MPI_COMM_WORLD \(3 ranks\)( at \S+\.c:[0-9]+)?, for ", text), (version, text)
+            assert re.fullmatch(r"  \((no lines of Python code: they can be read of CPython 3\.13 and 3\.14; this is an older version|"
+                                r"no stack: .*)\)\n", lacks), lacks
+            continue
+        assert f"0,2  MPI_Barrier #0 on MPI_COMM_WORLD (3 ranks) at hang_script.py:{waits}, for " in text, (version, text)
+        assert re.search(rf"is computing \([0-9]+ % cpu\)( in Solver\.step\(\) at hang_script\.py:({computes - 1}|{computes}))?\n",
+                         text), (version, text)
 
 
 def collective_calls_of_a_file():
