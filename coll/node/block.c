@@ -208,10 +208,9 @@ static int reduce_step(struct coll_task *k)
     if (!coll_node_my_turn(n, k))
         return 0;
     uint64_t e = n->turn + 1;
-    int64_t bytes = a->rcount * a->rtype->size, len = piece_len(n),
-            npieces = coll_pieces(bytes, len);
+    const int64_t bytes = a->rcount * a->rtype->size;
     if (n->step == 0) {
-        int rc = coll_node_blocks(n);
+        int rc = coll_node_blocks(n); /* now it is known whether ranks outnumber cores */
         if (rc <= 0)
             return rc < 0 ? coll_node_give_up(n, k) : 0;
         if (a->kind == COLL_REDUCE && n->crowded)
@@ -219,6 +218,7 @@ static int reduce_step(struct coll_task *k)
         if (a->kind == COLL_ALLREDUCE && n->crowded && coll_node_cell_fits(k->team, a, bytes))
             return coll_node_flat_instead(k);
     }
+    const int64_t len = piece_len(n), npieces = coll_pieces(bytes, len);
     while (n->step < npieces + 2) {
         int64_t s = n->step;
         if (s > 0 && !all_at(n, e, s))

@@ -367,6 +367,25 @@ static void same_everywhere(void)
     }
 }
 
+/* The first call of a communicator, which finds out what the ranks have, is a long one. */
+static void long_first_call(void)
+{
+    enum { COUNT = 400000 };
+    int *out = malloc(COUNT * sizeof *out), *in = malloc(COUNT * sizeof *in), i, bad = 0;
+    MPI_Comm c;
+
+    for (i = 0; i < COUNT; i++)
+        out[i] = mt_rank * 5 + i;
+    OK(MPI_Comm_dup(mt_comm, &c));
+    OK(MPI_Allreduce(out, in, COUNT, MPI_INT, MPI_SUM, c));
+    for (i = 0; i < COUNT; i++)
+        bad += in[i] != mt_size * (mt_size - 1) / 2 * 5 + mt_size * i;
+    CHECK_EQ(bad, 0);
+    OK(MPI_Comm_free(&c));
+    free(out);
+    free(in);
+}
+
 static void wrong_operations(void)
 {
     double d = 1, e = 0;
@@ -391,6 +410,7 @@ int main(int argc, char **argv)
     MT_RUN(place_as_real);
     MT_RUN(does_not_commute);
     MT_RUN(same_everywhere);
+    MT_RUN(long_first_call);
     MT_RUN(wrong_operations);
     return mt_end();
 }
