@@ -17,7 +17,6 @@
 #include "mpi/rma/cma.h"
 #include "mpi/rma/element.h"
 #include "runtime/base/err.h"
-#include "runtime/base/idle.h"
 #include "runtime/mem/peer.h"
 #include "runtime/mem/deaths.h"
 #include <stdlib.h>
@@ -32,24 +31,10 @@ static inline uint64_t offset_of(const struct wm_rma_acc *a, const char *at)
 }
 
 /* A stripe is held for the reduction of a page, or of a part of PART bytes. */
-static void lock_slow(struct wm_rma_stripe *s)
-{
-    uint32_t me = (uint32_t)rt_node.rank + 1;
-    struct rt_idle idle = { 0 };
-    for (;;) {
-        uint32_t holder = rt_load_relaxed(&s->holder);
-        if (!holder && rt_cas(&s->holder, &holder, me))
-            return;
-        if (rt_idle_pause(&idle, 1) && holder && rt_node_gone_now((int)holder - 1) &&
-            rt_cas(&s->holder, &holder, me))
-            return;
-    }
-}
-
 static inline void lock(struct wm_rma_ctl *c, unsigned i)
 {
     if (rt_unlikely(!wm_rma_stripe_try(&c->stripe[i], rt_node.rank)))
-        lock_slow(&c->stripe[i]);
+        rt_node_hold(&c->stripe[i].holder);
 }
 
 static inline void unlock(struct wm_rma_ctl *c, unsigned i) { wm_rma_stripe_free(&c->stripe[i]); }

@@ -21,23 +21,6 @@
 #define SPIN_LOOKS 16
 #define SPIN_GAP 16
 
-/* A guard is held for nanoseconds, unless its holder is descheduled. */
-static void guard(struct wm_rma_lock *l)
-{
-    uint32_t me = (uint32_t)rt_node.rank + 1;
-    struct rt_idle idle = { 0 };
-    for (;;) {
-        uint32_t holder = 0;
-        if (rt_cas(&l->guard, &holder, me))
-            return;
-        if (rt_idle_pause(&idle, 1) && rt_node_gone_now((int)holder - 1) &&
-            rt_cas(&l->guard, &holder, me))
-            return;
-    }
-}
-
-static void unguard(struct wm_rma_lock *l) { rt_store_release(&l->guard, 0u); }
-
 static bool admits(uint32_t word, int mode, bool solo)
 {
     if (!(word & WM_RMA_HOLDERS))
@@ -100,7 +83,7 @@ static void enqueue(const struct wm_rma *r, struct wm_rma_lock *l, uint32_t numb
     struct wm_rma_node *n = node_at(r, number);
     n->mode = (uint16_t)mode;
     n->solo = solo;
-    guard(l);
+    rt_node_hold(&l->guard);
     rt_fetch_or(&l->word, WM_RMA_QUEUED); /* from here on a release comes to grant() */
     if (l->tail)
         node_at(r, l->tail)->next = number;
@@ -108,7 +91,7 @@ static void enqueue(const struct wm_rma *r, struct wm_rma_lock *l, uint32_t numb
         l->head = number;
     l->tail = number;
     grant(r, l); /* it may have been released in between */
-    unguard(l);
+    rt_store_release(&l->guard, 0u);
 }
 
 static void release(const struct wm_rma *r, struct wm_rma_lock *l)
@@ -116,9 +99,9 @@ static void release(const struct wm_rma *r, struct wm_rma_lock *l)
     uint32_t before = rt_fetch_add(&l->word, -1u);
     if (rt_likely(!(before & WM_RMA_QUEUED)))
         return;
-    guard(l);
+    rt_node_hold(&l->guard);
     grant(r, l);
-    unguard(l);
+    rt_store_release(&l->guard, 0u);
 }
 
 /* The word and mode of the current step of a lock. */

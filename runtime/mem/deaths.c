@@ -2,6 +2,7 @@
 /* See deaths.h.  State that several processes use is in the segment; that of this process is used
  * under the domain's lock. */
 #include "runtime/mem/deaths.h"
+#include "runtime/base/idle.h"
 #include "runtime/mem/others.h"
 #include "runtime/mem/segment_int.h"
 
@@ -45,6 +46,20 @@ bool rt_node_gone(int r)
 }
 
 bool rt_node_gone_now(int r) { return rt_node_gone(r) || rt_bell_ended(&rt_node.bells[r]); }
+
+void rt_node_hold(uint32_t *word)
+{
+    uint32_t me = (uint32_t)rt_node.rank + 1;
+    struct rt_idle idle = { 0 };
+    for (;;) {
+        uint32_t holder = rt_load_relaxed(word);
+        if (!holder && rt_cas(word, &holder, me))
+            return;
+        if (rt_idle_pause(&idle, 1) && holder && holder != me &&
+            rt_node_gone_now((int)holder - 1) && rt_cas(word, &holder, me))
+            return;
+    }
+}
 
 /* ---- looking ---- */
 

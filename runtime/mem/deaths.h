@@ -49,4 +49,9 @@ bool rt_node_gone(int r);
  * system call.  Any thread. */
 bool rt_node_gone_now(int r);
 
+/* Takes a lock that is held for a moment: a word of shared memory that names its holder, the local
+ * rank plus 1; 0: free.  A holder that has ended does not block the others.  A store of 0 with
+ * release frees the lock.  Any thread. */
+void rt_node_hold(uint32_t *word);
+
 #endif

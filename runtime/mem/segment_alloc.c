@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Blocks of the node segment's area: first fit over a bitmap of granules in the segment itself,
- * under a spin lock.  The lock contains its holder, so that a process that dies with the lock does
- * not block the others.  A granule that is freed keeps its memory, within a bound, because the
- * system calls for reserving and giving back cost 10 us and more for each page.  Any thread of any
- * local process may call. */
+ * under a lock that does not outlive its holder.  A granule that is freed keeps its memory, within
+ * a bound, because the system calls for reserving and giving back cost 10 us and more for each
+ * page. Any thread of any local process may call. */
 #include "runtime/base/err.h"
-#include "runtime/base/idle.h"
 #include "runtime/base/log.h"
 #include "runtime/mem/deaths.h"
 #include "runtime/mem/segment_int.h"
@@ -18,22 +16,8 @@
 /* Granules of a block that the first free run in the whole area serves. */
 #define NODE_SHORT 16u
 
-static void bits_lock(void)
-{
-    uint32_t *lock = &node_head()->lock;
-    uint32_t me = (uint32_t)rt_node.rank + 1;
-    struct rt_idle idle = { 0 };
-
-    for (;;) {
-        uint32_t holder = 0;
-        if (rt_cas(lock, &holder, me))
-            return;
-        if (rt_idle_pause(&idle, 1) && holder != me && rt_node_gone_now((int)holder - 1)) {
-            if (rt_cas(lock, &holder, me))
-                return; /* the incomplete change of the dead holder costs at most a leaked block */
-        }
-    }
-}
+/* The incomplete change of a holder that has died costs at most a leaked block. */
+static void bits_lock(void) { rt_node_hold(&node_head()->lock); }
 
 static void bits_unlock(void) { rt_store_release(&node_head()->lock, 0u); }
 
