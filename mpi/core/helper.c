@@ -89,8 +89,8 @@ struct look {
     bool stop, naps;
     long nap_most_ns;
     int nfds;
-    int fds[WM_BTL_MAX];
-    int limit_us; /* of a sleep on them; -1: none */
+    struct pollfd p[1 + WM_BTL_MAX]; /* the timer, and nfds descriptors */
+    int limit_us;                    /* of a sleep on them; -1: none */
 };
 
 static bool has_windows(void) { return rt_load_relaxed(&helper.nclients[WM_CLIENT_WINDOW]); }
@@ -101,7 +101,7 @@ static void serve_windows(struct wm_domain *d, struct look *k)
 {
     k->limit_us = SLEEP_NS / 1000;
     make_progress(d);
-    k->nfds = wm_domain_sleep_fds(d, k->fds, &k->limit_us);
+    k->nfds = wm_domain_sleep_fds(d, k->p + 1, &k->limit_us);
     if (k->nfds < 0 || make_progress(d))
         k->limit_us = 0;
     if (k->nfds < 0)
@@ -130,14 +130,12 @@ static struct look look(struct wm_domain *d)
 }
 
 /* Until an event, or `ns` nanoseconds, if not negative. */
-static void sleep_on(const struct look *k, long ns)
+static void sleep_on(struct look *k, long ns)
 {
-    struct pollfd p[1 + WM_BTL_MAX] = { { .fd = helper.timer, .events = POLLIN } };
     struct timespec limit = { ns / 1000000000, ns % 1000000000 };
     uint64_t n;
-    for (int i = 0; i < k->nfds; i++)
-        p[1 + i] = (struct pollfd){ .fd = k->fds[i], .events = POLLIN };
-    if (ppoll(p, (nfds_t)k->nfds + 1, ns < 0 ? NULL : &limit, NULL) > 0 && p[0].revents &&
+    k->p[0] = (struct pollfd){ .fd = helper.timer, .events = POLLIN };
+    if (ppoll(k->p, (nfds_t)k->nfds + 1, ns < 0 ? NULL : &limit, NULL) > 0 && k->p[0].revents &&
         read(helper.timer, &n, sizeof n) < 0)
         return; /* armed anew in the meantime */
 }

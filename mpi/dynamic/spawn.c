@@ -13,7 +13,6 @@
 #include "mpi/p2p/domain.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
-#include "runtime/base/frames.h"
 #include "runtime/boot/boot.h"
 #include "runtime/mem/activity.h"
 
@@ -221,8 +220,6 @@ static int ask_launcher(struct request *r, int n)
 {
     struct rt_wait_note *note = rt_activity_begin(rt_now_ns());
     if (note) {
-        note->nstack = (uint32_t)rt_frames(note->stack, RT_ACTIVITY_STACK, note->call,
-                                           sizeof note->call);
         note->item = (struct rt_wait_item){ .kind = RT_WAIT_START, .world = RT_WAIT_FOREIGN };
         note->number = (uint64_t)n;
         rt_activity_publish(note);

@@ -80,20 +80,31 @@ static inline bool hot_poll(const struct wm_preq *q, struct wm_peer *p, int poll
     return false;
 }
 
-static void hot_wait(struct wm_domain *d, const struct wm_preq *q, struct wm_peer *p)
+/* After a pass that has found `n` events. */
+static __attribute__((noinline)) void wait_longer(struct wm_domain *d, const struct wm_preq *q,
+                                                  struct wm_peer *p, int polls, int n)
 {
     struct wm_wait wait = WM_WAIT_REQ(&q->r, ((struct wm_what){ wm_describe_preq, q }));
-    int polls = rt_idle_oversubscribed() ? POLLS_CROWDED : POLLS;
-    while (!hot_poll(q, p, polls)) {
-        int n = wm_progress(d);
-        if (q->r.done)
-            break;
+    do {
         if (n)
             wait.idle = (struct rt_idle){ 0 };
         else
             wm_domain_idle(d, &wait);
-    }
+        if (hot_poll(q, p, polls))
+            break;
+        n = wm_progress(d);
+    } while (!q->r.done);
     wm_domain_left(d, &wait);
+}
+
+static void hot_wait(struct wm_domain *d, const struct wm_preq *q, struct wm_peer *p)
+{
+    int polls = rt_idle_oversubscribed() ? POLLS_CROWDED : POLLS;
+    if (hot_poll(q, p, polls))
+        return;
+    int n = wm_progress(d);
+    if (!q->r.done)
+        wait_longer(d, q, p, polls, n);
 }
 
 /* The request on the stack has no operations: the binding has the communicator already. */

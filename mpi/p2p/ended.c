@@ -6,8 +6,14 @@
 #include "mpi/p2p/control.h"
 #include "mpi/p2p/progress.h"
 #include "mpi/p2p/recv.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/boot/jobs.h"
+
+/* A wait looks first after LOOK_FIRST_NS and then after twice the time of before: the answer comes
+ * from mpirun, which many ranks may ask at the same time. */
+#define LOOK_FIRST_NS 1000000000u
+#define LOOK_MAX_NS 32000000000u
 
 static bool is_silent(const struct wm_peer *p)
 {
@@ -37,7 +43,7 @@ static void greet(struct wm_domain *d, struct wm_peer *p)
 
 /* The end of a process is otherwise noticed by its connection, or in shared memory.  A process that
  * has sent anything was connected to this one before it ended. */
-void wm_domain_look_for_ended(struct wm_domain *d)
+static void look_for_ended(struct wm_domain *d)
 {
     char *ranges = NULL;
     bool any = false;
@@ -60,6 +66,19 @@ void wm_domain_look_for_ended(struct wm_domain *d)
             if (p->proc.ns == 0 && is_silent(p) && in_ranges(ranges, p->proc.rank))
                 d->up.down(d, p->eager, 0);
     free(ranges);
+}
+
+void wm_domain_look_for_ended(struct wm_domain *d, struct wm_look *l)
+{
+    uint64_t now = rt_now_ns();
+    if (now < l->next_ns)
+        return;
+    if (l->next_ns)
+        look_for_ended(d);
+    l->every_ns = l->every_ns ? l->every_ns * 2 : LOOK_FIRST_NS;
+    if (l->every_ns > LOOK_MAX_NS)
+        l->every_ns = LOOK_MAX_NS;
+    l->next_ns = now + l->every_ns;
 }
 
 static void notify(struct wm_domain *d, struct rt_proc to, int what, const void *data, uint32_t len)

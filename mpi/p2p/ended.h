@@ -5,9 +5,14 @@
 
 #include "mpi/p2p/domain.h"
 
-/* Asks the launcher whether processes have ended with which there was no communication, and fails
- * the operations that wait for them.  The lock is released meanwhile. */
-void wm_domain_look_for_ended(struct wm_domain *d);
+/* When a wait looks for such processes: zero at its begin. */
+struct wm_look {
+    uint64_t next_ns, every_ns;
+};
+/* After a sleep that ended without an event, or many polls that have found nothing.  If it is time
+ * for a look, asks the launcher whether processes have ended with which there was no communication,
+ * and fails the operations that wait for them.  The lock is released meanwhile. */
+void wm_domain_look_for_ended(struct wm_domain *d, struct wm_look *l);
 /* Notifies process `to` that another one has died. */
 void wm_domain_report_died(struct wm_domain *d, struct rt_proc to, struct rt_proc dead);
 /* Interrupts the waits of process `to`, after what this process has sent before. */

@@ -4,10 +4,13 @@
 #define WM_P2P_WAIT_H
 
 #include "mpi/p2p/domain.h"
+#include "mpi/p2p/ended.h"
 #include "runtime/base/idle.h"
 
 struct rt_req;
+struct pollfd;
 struct rt_wait_note; /* runtime/mem/activity.h */
+#define WM_WAIT_FDS 65
 
 /* What a wait is for.  describe() is called under the lock, when the wait is older than a
  * millisecond; NULL: known by the name of the MPI call alone. */
@@ -31,20 +34,25 @@ struct wm_wait {
     void *arg;
     struct wm_what what;
     struct rt_idle idle;
-    bool internal;              /* of a thread of the library: nothing is published */
-    bool counted;               /* in domain->wait.nawake */
-    bool may_end;               /* of wm_domain_until_or() */
-    uint32_t limit_us;          /* of one sleep; 0: the safety net of wait.c */
-    uint64_t look_ns, every_ns; /* when to look for processes that have ended, and how often */
-    uint64_t begin_ns;          /* of its first sleep; 0: it has not slept */
-    struct rt_wait_note *note;  /* the published description; NULL: none */
-    bool published;             /* ... or there was no free note */
-    uint32_t nunex;             /* unexpected messages when it was written */
+    bool internal;             /* of a thread of the library: nothing is published */
+    bool of_polls;             /* of a loop of polls, which polled.c publishes */
+    bool counted;              /* in domain->wait.nawake */
+    bool published;            /* `note` is, or there was no free one */
+    uint32_t limit_us;         /* of one sleep; 0: only the safety net */
+    uint32_t seen;             /* rt_interrupts() when `by` was last asked; 0: not yet */
+    uint32_t nunex;            /* unexpected messages when the description was written */
+    int nfds;                  /* at most WM_WAIT_FDS */
+    const struct pollfd *fds;  /* descriptors that end a sleep, too; of the waiting thread */
+    struct wm_interrupt by;    /* of wm_domain_until_or() */
+    struct wm_look look;       /* for processes that have ended */
+    uint64_t begin_ns;         /* of its first sleep; 0: it has not slept */
+    struct rt_wait_note *note; /* the published description; NULL: none */
 };
 bool wm_wait_done(void *done); /* `ready` of a done word */
+#define WM_WAIT_DONE(r) ((void *)(uintptr_t) & (r)->done)
 #define WM_WAIT_REQ(r, of) \
     { \
-        .ready = wm_wait_done, .arg = (void *)(uintptr_t) & (r)->done, .what = of \
+        .ready = wm_wait_done, .arg = WM_WAIT_DONE(r), .what = of \
     }
 
 /* Progress until the request is done; yields the core and, when idle, sleeps.  Called and returns
@@ -66,10 +74,10 @@ static inline void wm_domain_left(struct wm_domain *d, struct wm_wait *w)
     if (rt_unlikely(w->counted))
         wm_domain_leave(d, w);
 }
-/* The descriptors that wake a sleeper beside its bell, at most WM_BTL_MAX.  Each transport prepares
- * for the sleep and may shorten it.  -1: one of them has work already.  Under the lock; one
- * wm_progress() must follow before the sleep. */
-int wm_domain_sleep_fds(const struct wm_domain *d, int *fds, int *limit_us);
+/* Stores in `p` the descriptors that wake a sleeper beside its bell, at most WM_BTL_MAX.  Each
+ * transport prepares for the sleep and may shorten it.  -1: one of them has work already.  Under
+ * the lock; one wm_progress() must follow before the sleep. */
+int wm_domain_sleep_fds(const struct wm_domain *d, struct pollfd *p, int *limit_us);
 /* The last step of a call that polls and does not wait, without the lock.  Programs make such calls
  * in loops.  Where other ranks or threads need the core, calls in a loop that find nothing follow
  * the policy of waits (runtime/base/idle.h): the thread yields, then sleeps until an event, for a

@@ -4,6 +4,7 @@
 #include "runtime/mem/activity.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/err.h"
+#include "runtime/base/frames.h"
 #include "runtime/mem/segment_int.h"
 
 #include <dirent.h>
@@ -40,15 +41,17 @@ struct rt_wait_note *rt_activity_begin(uint64_t since_ns)
 {
     static _Thread_local uint32_t tid;
     struct rt_activity *page = own_page();
+    struct rt_wait_note empty = { .since_ns = since_ns };
     tid = tid ? tid : (uint32_t)syscall(SYS_gettid);
+    empty.nstack = (uint32_t)rt_frames(empty.stack, RT_ACTIVITY_STACK, empty.call,
+                                       sizeof empty.call);
     for (int i = 0; page && i < RT_ACTIVITY_NOTES; i++) {
         struct rt_wait_note *n = &page->notes[i];
         uint32_t nobody = 0;
         if (!rt_cas(&n->tid, &nobody, tid))
             continue;
         rt_activity_change(n);
-        memset(&n->since_ns, 0, sizeof *n - offsetof(struct rt_wait_note, since_ns));
-        n->since_ns = since_ns;
+        memcpy(&n->since_ns, &empty.since_ns, sizeof *n - offsetof(struct rt_wait_note, since_ns));
         return n;
     }
     if (page)

@@ -117,9 +117,9 @@ _Static_assert(sizeof(struct rt_activity) <= RT_ACTIVITY_NBYTES, "one page");
 
 /* ---- this process ---- */
 
-/* A free note for this thread, cleared and marked as being written, or NULL: the wait is counted.
- * rt_activity_publish() shows it; rt_activity_end() takes it back, NULL too, and keeps its call as
- * the last one. */
+/* A free note for this thread, marked as being written and empty but for its call and stack; or
+ * NULL: the wait is counted.  rt_activity_publish() shows it; rt_activity_end() takes it back, NULL
+ * too, and keeps its call as the last one. */
 struct rt_wait_note *rt_activity_begin(uint64_t since_ns);
 void rt_activity_publish(struct rt_wait_note *n);
 /* The note will be written anew, because what the wait is for has changed. */

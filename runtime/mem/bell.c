@@ -194,15 +194,12 @@ bool rt_bell_sleep(uint32_t armed, int timeout_us)
     return true;
 }
 
-bool rt_bell_poll(uint32_t armed, const int *fds, int nfds, int timeout_us)
+bool rt_bell_poll(uint32_t armed, struct pollfd *p, int nfds, int timeout_us)
 {
-    struct pollfd p[RT_BELL_FDS + 1];
     int fd = bell_socket(), n = 0;
     char none;
 
     p[0] = (struct pollfd){ .fd = fd, .events = POLLIN };
-    for (int i = 0; i < nfds; i++)
-        p[i + 1] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
     if (fd < 0 && (timeout_us < 0 || timeout_us > POLL_DEAF_US))
         timeout_us = POLL_DEAF_US;
     if (!rt_bell_rung(armed))

@@ -165,12 +165,13 @@ static inline void rt_bell_ring_self(void)
 /* To sleep without missing work: arm, poll once more for work, sleep unless there is some, disarm.
  * One thread of a process at a time does so.  rt_bell_sleep returns true after a ring since the
  * arming, false after timeout_us microseconds (< 0: no limit).  rt_bell_poll also returns true when
- * one of the nfds descriptors (at most RT_BELL_FDS) is readable; arm with `polls` for it. */
-#define RT_BELL_FDS 8
+ * one of the descriptors p[1..nfds] has an event; p[0] is for the bell.  Arm with `polls` for it.
+ */
+struct pollfd;
 uint32_t rt_bell_arm(bool polls);
 bool rt_bell_rung(uint32_t armed); /* since the arming */
 void rt_bell_disarm(void);
 bool rt_bell_sleep(uint32_t armed, int timeout_us);
-bool rt_bell_poll(uint32_t armed, const int *fds, int nfds, int timeout_us);
+bool rt_bell_poll(uint32_t armed, struct pollfd *p, int nfds, int timeout_us);
 
 #endif

@@ -17,6 +17,7 @@
 
 #define PAIR_NBYTES 4096
 #define NREADS 2000 /* of a note that is in use */
+#define NWRITES 50  /* of a note, whose begin takes as long as many of them */
 #define LIMIT_S 60
 
 /* A writer, in a process of its own, which says by a byte that it has begun. */
@@ -81,11 +82,14 @@ static void write_all_the_time(void)
 {
     for (uint32_t i = 1;; i++) {
         struct rt_wait_note *n = rt_activity_begin(i);
-        fill(n, i);
-        rt_activity_publish(n);
-        rt_activity_change(n);
-        fill(n, i + 1);
-        rt_activity_publish(n);
+        for (uint32_t k = 0; k < NWRITES; k++) {
+            if (k > 0)
+                rt_activity_change(n);
+            fill(n, i + k);
+            rt_activity_publish(n);
+            for (int pause = 0; pause < 20; pause++)
+                rt_relax();
+        }
         rt_activity_end(n, i);
     }
 }

@@ -281,8 +281,10 @@ static void kept_memory_is_bounded(void)
 static int sleep_in_turn(int rank, bool polls, bool fences)
 {
     int quiet[2];
+    struct pollfd p[2];
     if (pipe(quiet) < 0)
         return 3;
+    p[1] = (struct pollfd){ .fd = quiet[0], .events = POLLIN };
     if (rt_node_open(PAIR_NBYTES) < 0)
         return 1;
     if (fences) {
@@ -301,7 +303,7 @@ static int sleep_in_turn(int rank, bool polls, bool fences)
         while (rt_load_acquire(in) != i) {
             uint32_t w = rt_bell_arm(polls);
             if (rt_load_acquire(in) != i &&
-                !(polls ? rt_bell_poll(w, quiet, 1, LONG_US) : rt_bell_sleep(w, LONG_US)))
+                !(polls ? rt_bell_poll(w, p, 1, LONG_US) : rt_bell_sleep(w, LONG_US)))
                 return 4;
             rt_bell_disarm();
         }
@@ -353,16 +355,18 @@ static void descriptors_wake(void)
 {
     int fds[2];
     char c;
+    struct pollfd p[2];
     boot_as("alone", 0, 1);
     CHECK_EQ(rt_node_open(PAIR_NBYTES), 0);
     CHECK_EQ(pipe(fds), 0);
+    p[1] = (struct pollfd){ .fd = fds[0], .events = POLLIN };
     uint64_t t = rt_now_ns();
-    CHECK(!rt_bell_poll(rt_bell_arm(true), fds, 1, 2000));
+    CHECK(!rt_bell_poll(rt_bell_arm(true), p, 1, 2000));
     rt_bell_disarm();
     CHECK(rt_now_ns() - t >= 2000000);
     CHECK_EQ(write(fds[1], "", 1), 1);
     t = rt_now_ns();
-    CHECK(rt_bell_poll(rt_bell_arm(true), fds, 1, LONG_US));
+    CHECK(rt_bell_poll(rt_bell_arm(true), p, 1, LONG_US));
     rt_bell_disarm();
     CHECK(rt_now_ns() - t < LONG_US * UINT64_C(1000));
     CHECK_EQ(read(fds[0], &c, 1), 1);

@@ -15,6 +15,11 @@
 #include "runtime/mem/deaths.h"
 #include "test/check.h"
 
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
 static const struct btl_ops *const only_self[] = { &btl_self_ops, NULL };
 static struct rt_bell bell;
 static struct rt_proc self;
@@ -135,6 +140,37 @@ static void a_message_before_the_interruption(void)
     CHECK_EQ(e.asked, ASKED - 1);
 }
 
+/* ---- waits for descriptors ---- */
+
+/* Writes when the waiting thread is about to sleep, or asleep. */
+static void *write_late(void *fd)
+{
+    while (!(rt_load_relaxed(&bell.asleep) & RT_BELL_ASLEEP))
+        sched_yield();
+    CHECK_EQ(write(*(int *)fd, "", 1), 1);
+    return NULL;
+}
+
+/* Without the event, the sleep would last longer than the test may. */
+static void a_descriptor_ends_a_sleep(void)
+{
+    int fds[2];
+    pthread_t thread;
+    CHECK_EQ(pipe(fds), 0);
+    struct pollfd f = { .fd = fds[0], .events = POLLIN };
+    struct wm_wait w = { .limit_us = 600000000, .fds = &f, .nfds = 1 };
+    rt_lock(&comm.dom->lock);
+    CHECK_EQ(pthread_create(&thread, NULL, write_late, &fds[1]), 0);
+    while (poll(&f, 1, 0) <= 0)
+        if (!wm_progress(comm.dom))
+            wm_domain_idle(comm.dom, &w);
+    wm_domain_left(comm.dom, &w);
+    rt_unlock(&comm.dom->lock);
+    pthread_join(thread, NULL);
+    CHECK_EQ(comm.dom->stats->rescues, 0);
+    close(fds[0]), close(fds[1]);
+}
+
 int main(void)
 {
     rt_cfg_load();
@@ -149,6 +185,7 @@ int main(void)
     RUN(task_that_goes_on_before_the_sleep);
     RUN(an_interruption_ends_a_wait);
     RUN(a_message_before_the_interruption);
+    RUN(a_descriptor_ends_a_sleep);
     wm_domain_destroy(comm.dom);
     free(comm.peers);
     rt_node.bells = NULL;

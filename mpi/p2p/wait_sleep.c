@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How threads that sleep share the doorbell of their process.
+ *
+ * A thread that waits is awake (it calls wm_progress() again and again) or asleep.  Of the threads
+ * that are asleep at most one, the watcher, sleeps on the process's bell and on the descriptors of
+ * the transports; each other one sleeps on a condition variable of its own.  Two rules hold
+ * whenever the lock is free, so no notification is lost and no sleep needs a time limit:
+ *
+ * 1. The wait of no sleeping thread has ended.  Each thread that releases the lock checks the
+ *    conditions of all sleepers and wakes those whose wait has ended (on_release).
+ * 2. If no thread that waits is awake, there is a watcher, and since its bell was armed progress
+ *    has been made until nothing was left to do.  So a thread that releases the lock, and does not
+ *    itself wait, makes progress on behalf of the sleepers; it wakes one of them when more is left,
+ *    or when no thread watches (the last watcher or the last awake thread has left).
+ *
+ * Whatever arrives from outside rings the armed bell or makes a descriptor readable, and a
+ * transport that sets itself a new timer rings, too.  Called under the domain's lock. */
+#include <poll.h>
+#include <pthread.h>
+#include <time.h>
+#include "mpi/p2p/progress.h"
+#include "mpi/p2p/wait_int.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+
+/* Passes on behalf of sleepers until nothing is left; waking a thread costs as much as many
+ * passes. */
+#define LOOKS 4
+
+/* Another thread watches, but not the descriptors of this wait. */
+#define FOLLOW_FDS_US 10000
+
+struct wm_sleeper {          /* on the stack of a thread that is asleep, or about to be */
+    struct rt_list link;     /* in domain->wait.sleepers */
+    const struct wm_wait *w; /* what it waits for */
+    bool asleep;
+    pthread_cond_t wake; /* not used by the watcher */
+};
+
+/* Whether its thread must wake up. */
+static bool ended(const struct wm_wait *w)
+{
+    return (w->ready && w->ready(w->arg)) || wm_wait_interrupted(w);
+}
+
+/* 0: nothing is left to do until a bell rings. */
+static int exhaust(struct wm_domain *d)
+{
+    int n = wm_progress(d);
+    /* A task that continued without an event, by shared memory, may have started work of a
+     * transport in this process, for which no bell rings; the transports were polled before the
+     * task. */
+    if (!n && !rt_list_empty(&d->tasks))
+        n = wm_progress(d);
+    return n + (rt_gpu_nactive > 0); /* no bell rings when a GPU has finished */
+}
+
+static void set_awake(struct wm_domain *d, struct wm_sleeper *s)
+{
+    s->asleep = false;
+    d->wait.nawake++;
+    rt_list_del(&s->link);
+    if (rt_list_empty(&d->wait.sleepers))
+        d->lock.on_release = NULL;
+}
+
+static void wake(struct wm_domain *d, struct wm_sleeper *s)
+{
+    set_awake(d, s);
+    if (s == d->wait.watcher)
+        rt_bell_ring_self();
+    else
+        pthread_cond_signal(&s->wake);
+}
+
+static void wake_ended(struct wm_domain *d)
+{
+    struct rt_list *pos, *next;
+    rt_list_each_safe (pos, next, &d->wait.sleepers) {
+        struct wm_sleeper *s = rt_container(pos, struct wm_sleeper, link);
+        if (ended(s->w))
+            wake(d, s);
+    }
+}
+
+static void on_release(struct rt_lock *l)
+{
+    struct wm_domain *d = rt_container(l, struct wm_domain, lock);
+    bool more = !d->wait.nawake;
+    for (int i = 0; more && i < LOOKS; i++)
+        more = exhaust(d) > 0;
+    wake_ended(d);
+    if (!d->wait.nawake && (more || !d->wait.watcher))
+        wake(d, d->wait.watcher ? d->wait.watcher
+                                : rt_container(d->wait.sleepers.next, struct wm_sleeper, link));
+}
+
+static void fall_asleep(struct wm_domain *d, struct wm_sleeper *s)
+{
+    s->asleep = true;
+    d->wait.nawake--;
+    rt_list_append(&d->wait.sleepers, &s->link);
+    d->lock.on_release = on_release;
+    wake_ended(d); /* the last pass may have ended waits, this one, too */
+}
+
+static void count_sleep(struct wm_domain *d, uint64_t begin)
+{
+    wm_stat_add(&d->stats->sleeps, 1);
+    wm_stat_add(&d->stats->sleep_ns, rt_now_ns() - begin);
+}
+
+int wm_domain_sleep_fds(const struct wm_domain *d, struct pollfd *p, int *limit_us)
+{
+    int n = 0;
+    for (int i = 0; i < d->nbtl; i++) {
+        if (!d->btl[i]->ops->sleep_fd)
+            continue;
+        int fd = d->btl[i]->ops->sleep_fd(d->btl[i], limit_us);
+        if (fd == -RT_ENOTSUP)
+            continue;
+        if (fd < 0)
+            return -1;
+        p[n++] = (struct pollfd){ .fd = fd, .events = POLLIN };
+    }
+    return n;
+}
+
+/* The sleep of a watcher has ended at its safety net, and the bell is still armed.  True: there was
+ * something to do, or its wait had ended, and no event has reported that.  (A short sleep often
+ * ends between the arrival of a message and its bell.) */
+static bool was_forgotten(struct wm_domain *d, const struct wm_sleeper *s, uint32_t armed,
+                          struct pollfd *p, int nfds)
+{
+    if (nfds && rt_bell_poll(armed, p, nfds, 0))
+        return false;
+    bool found = ended(s->w) || wm_progress(d);
+    return found && s->asleep && !rt_bell_rung(armed);
+}
+
+/* Sleeps on the bell, armed before the last look; any later event rings. */
+static void watch(struct wm_domain *d, struct wm_wait *w)
+{
+    struct wm_sleeper s = { .w = w };
+    struct pollfd p[1 + WM_BTL_MAX + WM_WAIT_FDS];
+    int limit_us = wm_wait_publish(d, w);
+    bool is_short = limit_us < WM_WAIT_NET_US;
+    d->wait.watcher = &s;
+    rt_unlock_plain(&d->lock);
+    uint32_t armed = rt_bell_arm(d->has_fds || w->nfds);
+    rt_lock(&d->lock);
+    if (rt_unlikely(wm_progress_look(d)) && limit_us > RT_DEATHS_US)
+        limit_us = RT_DEATHS_US;
+    int nfds = wm_domain_sleep_fds(d, p + 1, &limit_us);
+    bool rung = true;
+    if (nfds >= 0 && !exhaust(d)) {
+        uint64_t begin = rt_now_ns();
+        for (int i = 0; i < w->nfds; i++)
+            p[1 + nfds++] = w->fds[i];
+        fall_asleep(d, &s);
+        rt_unlock_plain(&d->lock);
+        rung = nfds ? rt_bell_poll(armed, p, nfds, limit_us) : rt_bell_sleep(armed, limit_us);
+        rt_lock(&d->lock);
+        count_sleep(d, begin);
+        if (!rung && !is_short && was_forgotten(d, &s, armed, p, nfds)) {
+            wm_stat_add(&d->stats->rescues, 1);
+            rung = true;
+        }
+        if (s.asleep)
+            set_awake(d, &s);
+    }
+    rt_bell_disarm();
+    d->wait.watcher = NULL;
+    if (rung) /* else the thread sleeps again at once */
+        w->idle = (struct rt_idle){ 0 };
+    else
+        wm_domain_look_for_ended(d, &w->look);
+}
+
+/* By the monotonic clock.  A function of its own, because the clock of a condition variable is set
+ * by an attribute. */
+static void cond_init(pthread_cond_t *c)
+{
+    pthread_condattr_t a;
+    pthread_condattr_init(&a);
+    pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+    pthread_cond_init(c, &a);
+    pthread_condattr_destroy(&a);
+}
+
+/* Sleeps while another thread watches. */
+static void follow(struct wm_domain *d, struct wm_wait *w)
+{
+    struct wm_sleeper s = { .w = w };
+    int err = 0, limit_us = wm_wait_publish(d, w);
+    if (w->nfds && limit_us > FOLLOW_FDS_US)
+        limit_us = FOLLOW_FDS_US;
+    if (!exhaust(d)) {
+        uint64_t begin = rt_now_ns(), end = begin + (uint64_t)limit_us * 1000u;
+        struct timespec limit = { (time_t)(end / 1000000000u), (long)(end % 1000000000u) };
+        cond_init(&s.wake);
+        fall_asleep(d, &s);
+        while (s.asleep && !err)
+            err = pthread_cond_timedwait(&s.wake, &d->lock.m, &limit);
+        pthread_cond_destroy(&s.wake);
+        count_sleep(d, begin);
+    }
+    if (!s.asleep) {
+        w->idle = (struct rt_idle){ 0 };
+        return;
+    }
+    if (limit_us == WM_WAIT_NET_US && (ended(w) || (!d->wait.nawake && !d->wait.watcher)))
+        wm_stat_add(&d->stats->rescues, 1);
+    set_awake(d, &s);
+}
+
+void wm_wait_sleep(struct wm_domain *d, struct wm_wait *w)
+{
+    if (d->wait.watcher)
+        follow(d, w);
+    else
+        watch(d, w);
+}
