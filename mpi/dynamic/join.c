@@ -39,55 +39,28 @@ static int check_socket(int fd)
     return MPI_SUCCESS;
 }
 
-static bool not_now(void) { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
-
-static int broken(void)
-{
-    return wm_err(MPI_ERR_OTHER, "argument fd: the socket failed: %s", strerror(errno));
-}
-
-static int send_hello(struct wm_domain *d, int fd, const struct hello *h)
-{
-    const char *at = (const char *)h, *end = at + sizeof *h;
-    struct wm_port_wait w = { 0 };
-    while (at < end) {
-        ssize_t n = send(fd, at, (size_t)(end - at), MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && !not_now())
-            return broken();
-        at += n > 0 ? n : 0;
-        if (n < 0)
-            wm_port_poll(d, &(struct pollfd){ .fd = fd, .events = POLLOUT }, 1, &w);
-    }
-    return MPI_SUCCESS;
-}
-
 /* Waits without limit, until the other process calls MPI_Comm_join. */
-static int recv_hello(struct wm_domain *d, int fd, struct hello *h, struct wm_port_wait *w)
+static int recv_hello(struct wm_domain *d, int fd, struct hello *h)
 {
-    size_t got = 0;
-    while (got < sizeof *h) {
-        ssize_t n = recv(fd, (char *)h + got, sizeof *h - got, MSG_DONTWAIT);
-        if (n == 0)
-            return wm_err(MPI_ERR_OTHER,
-                          "argument fd: the other process has closed the socket before it joined");
-        if (n < 0 && !not_now())
-            return broken();
-        got += n > 0 ? (size_t)n : 0;
-        if (memcmp(h->magic, magic, got < sizeof magic ? got : sizeof magic) != 0)
-            return wm_err(MPI_ERR_OTHER,
-                          "argument fd: the socket held other data than those of a call of "
-                          "MPI_Comm_join at its other end");
-        if (n < 0)
-            wm_port_poll(d, &(struct pollfd){ .fd = fd, .events = POLLIN }, 1, w);
+    switch (wm_port_record(d, fd, magic, h, sizeof *h, 0)) {
+    case 0:
+        return MPI_SUCCESS;
+    case -RT_EPEER:
+        return wm_err(MPI_ERR_OTHER,
+                      "argument fd: the other process has closed the socket before it joined");
+    case -RT_EINVAL:
+        return wm_err(MPI_ERR_OTHER,
+                      "argument fd: the socket held other data than those of a call of "
+                      "MPI_Comm_join at its other end");
+    default:
+        return wm_err(MPI_ERR_OTHER, "argument fd: the socket failed: %s", strerror(errno));
     }
-    return MPI_SUCCESS;
 }
 
 /* *able: both processes can be connected; *accepts: this one is the accepting side. */
 static int greet(struct wm_domain *d, int fd, bool *able, bool *accepts)
 {
     struct hello mine = { .able = 0 }, other;
-    struct wm_port_wait w = { .foreign = true };
     int err = rt_random(mine.random, sizeof mine.random);
     if (err)
         return wm_err_rt(err, "greeting the other process");
@@ -95,10 +68,10 @@ static int greet(struct wm_domain *d, int fd, bool *able, bool *accepts)
     rt_lock(&d->lock);
     mine.able = wm_domain_open_jobs(d) == 0;
     rt_unlock(&d->lock);
-    err = send_hello(d, fd, &mine);
-    if (!err)
-        err = recv_hello(d, fd, &other, &w);
-    wm_port_waited(&w);
+    err = wm_port_swap(d, fd, &mine, sizeof mine, NULL, 0);
+    if (err)
+        return wm_err(MPI_ERR_OTHER, "argument fd: the socket failed: %s", strerror(errno));
+    err = recv_hello(d, fd, &other);
     if (err)
         return err;
     int order = memcmp(mine.random, other.random, sizeof mine.random);

@@ -12,16 +12,14 @@
 #include "mpi/dynamic/port.h"
 #include "mpi/base/err.h"
 #include "mpi/dynamic/link.h"
-#include "mpi/p2p/domain.h"
 #include "mpi/p2p/progress.h"
+#include "mpi/p2p/wait.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
-#include "runtime/base/frames.h"
 #include "runtime/base/hmac.h"
-#include "runtime/base/lock.h"
 #include "runtime/base/log.h"
 #include "runtime/mem/activity.h"
 
@@ -31,6 +29,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,19 +44,22 @@
 #define ADDRESSES_MAX 16
 #define SWAP_NS 60000000000u       /* wm_port_swap() without a byte */
 #define TCP_CONNECT_NS 5000000000u /* to one address */
+#define LOOK_US 50000              /* time limits, and whether an accept is over */
+_Static_assert(PENDING_MAX + 1 <= WM_WAIT_FDS, "an accept waits for all of them");
 
-static const char magic[8] = "weftprt1";
+#define MAGIC_LEN 8
+static const char magic[MAGIC_LEN] = "weftprt1";
 
 struct challenge {
-    char magic[8];
+    char magic[MAGIC_LEN];
     uint8_t nonce[NONCE_LEN];
 };
 struct proof {
-    char magic[8];
+    char magic[MAGIC_LEN];
     uint8_t nonce[NONCE_LEN], mac[RT_SHA256_LEN];
 };
 struct answer {
-    char magic[8];
+    char magic[MAGIC_LEN];
     uint8_t mac[RT_SHA256_LEN];
 };
 
@@ -81,40 +83,35 @@ struct port {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct port *ports; /* under the mutex */
 
-/* Polls without success after which a wait is old, some milliseconds. */
-#define QUIET_OLD 200
+/* ---- waiting for a process of another job ---- */
 
-/* What for is known by the call: no process of this job. */
-static void publish(struct wm_port_wait *w)
+static void describe(const void *of, struct rt_wait_note *n)
 {
-    struct rt_wait_note *n = w->note = rt_activity_begin(w->begin_ns);
-    w->published = true;
-    if (!n)
-        return;
-    n->nstack = (uint32_t)rt_frames(n->stack, RT_ACTIVITY_STACK, n->call, sizeof n->call);
+    (void)of; /* what for is known by the call */
     n->item = (struct rt_wait_item){ .kind = RT_WAIT_OTHER, .world = RT_WAIT_FOREIGN };
-    rt_activity_publish(n);
 }
 
-void wm_port_waited(struct wm_port_wait *w)
+/* step() returns now and then without an event. */
+static struct wm_wait wait_for(const struct pollfd *f, int n)
 {
-    if (w->published)
-        rt_activity_end(w->note, rt_now_ns());
+    return (struct wm_wait){ .what = { describe, NULL }, .limit_us = LOOK_US, .fds = f, .nfds = n };
 }
 
-void wm_port_poll(struct wm_domain *d, struct pollfd *f, int n, struct wm_port_wait *w)
+static void step(struct wm_domain *d, struct wm_wait *w)
 {
     rt_lock(&d->lock);
-    int events = wm_progress(d);
+    if (wm_progress(d))
+        w->idle = (struct rt_idle){ 0 };
+    else
+        wm_domain_idle(d, w);
     rt_unlock(&d->lock);
-    w->begin_ns = w->begin_ns ? w->begin_ns : rt_now_ns();
-    w->quiet = events ? 0 : w->quiet + 1;
-    unsigned us = w->quiet < 20 ? 0 : w->quiet < QUIET_OLD ? 20 : 500;
-    struct timespec t = { 0, us * 1000 };
-    if (w->foreign && w->quiet >= QUIET_OLD && !w->published)
-        publish(w);
-    if (ppoll(f, (nfds_t)n, &t, NULL) > 0)
-        w->quiet = 0;
+}
+
+static void waited(struct wm_domain *d, struct wm_wait *w)
+{
+    rt_lock(&d->lock);
+    wm_domain_left(d, w);
+    rt_unlock(&d->lock);
 }
 
 /* ---- names ---- */
@@ -344,33 +341,71 @@ static void release(struct port *p)
 
 static bool would_block(void) { return errno == EAGAIN || errno == EINTR; }
 
+struct part {
+    char *at;
+    size_t n;
+};
+
+/* Moves what can move now.  1: some bytes; 0; -RT_EPEER. */
+static int move(int fd, struct part *p, bool out)
+{
+    if (!p->n)
+        return 0;
+    ssize_t n = out ? send(fd, p->at, p->n, MSG_NOSIGNAL | MSG_DONTWAIT)
+                    : recv(fd, p->at, p->n, MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && !would_block()))
+        return -RT_EPEER;
+    p->at += n > 0 ? n : 0;
+    p->n -= n > 0 ? (size_t)n : 0;
+    return n > 0;
+}
+
 int wm_port_swap(struct wm_domain *d, int fd, const void *out, size_t n_out, void *in, size_t n_in)
 {
-    const char *from = out;
-    char *to = in;
-    struct wm_port_wait w = { 0 };
+    struct part to = { (char *)(uintptr_t)out, n_out }, from = { in, n_in };
+    struct pollfd f = { .fd = fd };
+    struct wm_wait w = wait_for(&f, 1);
     uint64_t last = rt_now_ns();
-    while (n_out || n_in) {
-        ssize_t sent = n_out ? send(fd, from, n_out, MSG_NOSIGNAL | MSG_DONTWAIT) : 0;
-        ssize_t got = n_in ? recv(fd, to, n_in, MSG_DONTWAIT) : 0;
-        if ((n_in && got == 0) || (sent < 0 && !would_block()))
-            return -RT_EPEER;
-        if (n_in && got < 0 && !would_block())
-            return -RT_EPEER;
-        n_out -= sent > 0 ? (size_t)sent : 0;
-        from += sent > 0 ? sent : 0;
-        n_in -= got > 0 ? (size_t)got : 0;
-        to += got > 0 ? got : 0;
-        if (sent > 0 || got > 0) {
+    int err = 0;
+    while (!err && (to.n || from.n)) {
+        int sent = move(fd, &to, true), got = sent < 0 ? sent : move(fd, &from, false);
+        if (got < 0) {
+            err = got;
+        } else if (sent || got) {
             last = rt_now_ns();
-            continue;
+        } else if (rt_now_ns() - last > SWAP_NS) {
+            err = -RT_ETIMEOUT;
+        } else {
+            f.events = (short)((to.n ? POLLOUT : 0) | (from.n ? POLLIN : 0));
+            step(d, &w);
         }
-        if (rt_now_ns() - last > SWAP_NS)
-            return -RT_ETIMEOUT;
-        short events = (short)((n_out ? POLLOUT : 0) | (n_in ? POLLIN : 0));
-        wm_port_poll(d, &(struct pollfd){ .fd = fd, .events = events }, 1, &w);
     }
-    return 0;
+    waited(d, &w);
+    return err;
+}
+
+int wm_port_record(struct wm_domain *d, int fd, const char *head, void *buf, size_t len,
+                   uint64_t until)
+{
+    struct pollfd f = { .fd = fd, .events = POLLIN };
+    struct wm_wait w = wait_for(&f, 1);
+    int err = 0;
+    for (size_t have = 0; !err && have < len;) {
+        ssize_t n = recv(fd, (char *)buf + have, len - have, MSG_DONTWAIT);
+        have += n > 0 ? (size_t)n : 0;
+        if (n == 0)
+            err = -RT_EPEER;
+        else if (n < 0 && !would_block())
+            err = -RT_ESYS;
+        else if (memcmp(buf, head, have < MAGIC_LEN ? have : MAGIC_LEN))
+            err = -RT_EINVAL;
+        else if (n < 0 && until && rt_now_ns() > until)
+            err = -RT_ETIMEOUT;
+        else if (n < 0)
+            step(d, &w);
+    }
+    waited(d, &w);
+    return err;
 }
 
 /* ---- accept ---- */
@@ -467,7 +502,7 @@ int wm_port_accept(struct wm_domain *d, const struct wm_dial *how, int *fd)
 {
     uint64_t until = how->limit_s ? rt_now_ns() + (uint64_t)how->limit_s * 1000000000u : 0;
     struct pollfd f[PENDING_MAX + 1];
-    struct wm_port_wait w = { .foreign = true };
+    struct wm_wait w = wait_for(f, 0);
     struct port *p = NULL;
     int err = acquire(how->name, &p);
     if (err)
@@ -481,13 +516,14 @@ int wm_port_accept(struct wm_domain *d, const struct wm_dial *how, int *fd)
         if (*fd >= 0)
             break;
         err = past(p, how, until);
+        w.nfds = p->npending + 1;
         f[0] = (struct pollfd){ .fd = p->fd, .events = POLLIN };
         for (int i = 0; i < p->npending; i++)
             f[i + 1] = (struct pollfd){ .fd = p->pending[i].fd, .events = POLLIN };
         if (!err)
-            wm_port_poll(d, f, p->npending + 1, &w);
+            step(d, &w);
     } while (!err);
-    wm_port_waited(&w);
+    waited(d, &w);
     release(p);
     return err;
 }
@@ -498,57 +534,29 @@ int wm_port_accept(struct wm_domain *d, const struct wm_dial *how, int *fd)
 static int tcp_to(struct wm_domain *d, const struct sockaddr_storage *a, socklen_t len)
 {
     int on = 1, err = 0, fd = socket(a->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    struct wm_port_wait w = { 0 };
+    struct pollfd f = { .fd = fd, .events = POLLOUT };
+    struct wm_wait w = wait_for(&f, 1);
     uint64_t until = rt_now_ns() + TCP_CONNECT_NS;
     if (fd < 0)
         return -1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (connect(fd, (const struct sockaddr *)(const void *)a, len) == 0)
         return fd;
-    struct pollfd f = { .fd = fd, .events = POLLOUT };
     err = errno;
     while (err == EINPROGRESS) {
-        wm_port_poll(d, &f, 1, &w);
+        step(d, &w);
         socklen_t n = sizeof err;
-        if (f.revents)
+        if (poll(&f, 1, 0) > 0)
             getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &n);
         else if (rt_now_ns() > until)
             err = ETIMEDOUT;
     }
+    waited(d, &w);
     if (!err)
         return fd;
     close(fd);
     errno = err;
     return -1;
-}
-
-static int await_record(struct wm_domain *d, int fd, void *buf, size_t len, uint64_t until,
-                        struct wm_port_wait *w)
-{
-    for (size_t have = 0; have < len;) {
-        ssize_t n = recv(fd, (char *)buf + have, len - have, MSG_DONTWAIT);
-        if (n == 0 || (n < 0 && !would_block()))
-            return -RT_EPEER;
-        if (n < 0 && until && rt_now_ns() > until)
-            return -RT_ETIMEOUT;
-        if (n < 0)
-            wm_port_poll(d, &(struct pollfd){ .fd = fd, .events = POLLIN }, 1, w);
-        else
-            have += (size_t)n;
-        if (memcmp(buf, magic, have < sizeof magic ? have : sizeof magic))
-            return -RT_EINVAL;
-    }
-    return 0;
-}
-
-/* Waits for `len` bytes that begin with the magic.  0; -RT_EPEER: closed; -RT_EINVAL: another
- * program; -RT_ETIMEOUT. */
-static int record(struct wm_domain *d, int fd, void *buf, size_t len, uint64_t until)
-{
-    struct wm_port_wait w = { .foreign = true };
-    int err = await_record(d, fd, buf, len, until, &w);
-    wm_port_waited(&w);
-    return err;
 }
 
 /* Proves itself and waits for the accept. */
@@ -559,7 +567,7 @@ static int present(struct wm_domain *d, int fd, const uint8_t *secret, uint64_t 
     struct answer a;
     uint8_t mac[RT_SHA256_LEN];
     memcpy(p.magic, magic, sizeof magic);
-    int err = record(d, fd, &c, sizeof c, until);
+    int err = wm_port_record(d, fd, magic, &c, sizeof c, until);
     if (!err)
         err = rt_random(p.nonce, sizeof p.nonce);
     if (err)
@@ -567,7 +575,7 @@ static int present(struct wm_domain *d, int fd, const uint8_t *secret, uint64_t 
     sign(secret, "connector", &c, p.nonce, p.mac);
     if (send(fd, &p, sizeof p, MSG_NOSIGNAL) != sizeof p)
         return -RT_EPEER;
-    err = record(d, fd, &a, sizeof a, until);
+    err = wm_port_record(d, fd, magic, &a, sizeof a, until);
     sign(secret, "acceptor", &c, p.nonce, mac);
     return err ? err : rt_hmac_equal(mac, a.mac) ? 0 : -RT_EINVAL;
 }
@@ -588,9 +596,9 @@ static int refused(const char *list, int limit_s, int err, int rc)
                       "(WEFT_CONNECT_S)",
                       list, limit_s);
     return wm_err(MPI_ERR_PORT, "the port at %.200s cannot be reached, or is closed: %s", list,
-                  rc == -RT_EINVAL  ? "another program, or another port, is there"
-                  : rc == -RT_EPEER ? "the other side has closed the connection"
-                                    : strerror(err));
+                  rc == -RT_EINVAL ? "another program, or another port, is there"
+                  : rc             ? "the other side has closed the connection"
+                                   : strerror(err));
 }
 
 int wm_port_connect(struct wm_domain *d, const struct wm_dial *how, int *fd)

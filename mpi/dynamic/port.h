@@ -4,27 +4,12 @@
 #ifndef WM_DYNAMIC_PORT_H
 #define WM_DYNAMIC_PORT_H
 
-#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "mpi/base/mpi_int.h"
 
 struct wm_domain;
-struct wm_dial;      /* link.h: how->name, stop, limit_s */
-struct rt_wait_note; /* runtime/mem/activity.h */
-
-/* A wait for another process: zero at first. */
-struct wm_port_wait {
-    bool foreign;   /* published when it lasts: it ends with wm_port_waited() */
-    unsigned quiet; /* grows while nothing happens */
-    uint64_t begin_ns;
-    struct rt_wait_note *note;
-    bool published;
-};
-/* Waits for events of n descriptors for a short time, and makes progress.  Without the domain's
- * lock. */
-void wm_port_poll(struct wm_domain *d, struct pollfd *f, int n, struct wm_port_wait *w);
-void wm_port_waited(struct wm_port_wait *w);
+struct wm_dial; /* link.h: how->name, stop, limit_s */
 
 /* Makes a port; its name (MPI_MAX_PORT_NAME bytes) holds addresses and a secret.  Closing it
  * ends the connections that wait there.  Return MPI_SUCCESS or what wm_err() returned. */
@@ -37,5 +22,10 @@ int wm_port_connect(struct wm_domain *d, const struct wm_dial *how, int *fd);
 /* Sends n_out bytes and receives n_in bytes at the same time.  0, -RT_EPEER, -RT_ETIMEOUT: nothing
  * moved for a minute. */
 int wm_port_swap(struct wm_domain *d, int fd, const void *out, size_t n_out, void *in, size_t n_in);
+/* Waits for `len` bytes that begin with the 8 bytes of `head`, and reads no further.  0;
+ * -RT_EPEER: closed; -RT_ESYS: failed, with errno; -RT_EINVAL: other data; -RT_ETIMEOUT: not by the
+ * time `until`, if it is not 0. */
+int wm_port_record(struct wm_domain *d, int fd, const char *head, void *buf, size_t len,
+                   uint64_t until);
 
 #endif
