@@ -6,7 +6,6 @@
 #include "mpi/core/comm.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/init.h"
-#include "mpi/dynamic/dynamic.h"
 #include "mpi/dynamic/link.h"
 #include "mpi/dynamic/port.h"
 #include "mpi/p2p/domain.h"
@@ -45,7 +44,8 @@ int wm_dyn_accept(const char *name, int root, struct wm_comm *comm, int (*stop)(
     return wm_link(comm, root, &how, out);
 }
 
-int wm_dyn_connect(const char *name, int root, struct wm_comm *comm, struct wm_comm **out)
+/* The other side.  Waits for the accept at most cfg.connect_s. */
+static int connect_to(const char *name, int root, struct wm_comm *comm, struct wm_comm **out)
 {
     struct wm_dial how = { .dial = dial_connect, .name = name };
     return wm_link(comm, root, &how, out);
@@ -72,7 +72,7 @@ int wm_api_comm_connect(const char *port_name, struct wm_info *info, int root, s
 {
     (void)info; /* no key is known */
     int err = check_comm(comm);
-    return err ? err : wm_dyn_connect(port_name, root, comm, newcomm);
+    return err ? err : connect_to(port_name, root, comm, newcomm);
 }
 
 /* ---- the parent ---- */
@@ -92,7 +92,7 @@ static int meet_parent(void)
     char *port = rt_boot_take_parent();
     if (!port)
         return MPI_SUCCESS;
-    int err = wm_dyn_connect(port, 0, wm_comm_world, &c);
+    int err = connect_to(port, 0, wm_comm_world, &c);
     free(port);
     if (err)
         return err;

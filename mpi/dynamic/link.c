@@ -94,6 +94,11 @@ static int far_failed(void)
     return wm_err(MPI_ERR_PORT, "the other side failed; its own message says why");
 }
 
+static int lost_root(int err)
+{
+    return wm_err_rt(err, "receiving from the root, which connects to the other side");
+}
+
 /* ---- 1: the cards of the group ---- */
 
 struct longest {
@@ -251,7 +256,7 @@ static int spread(struct meeting *m, struct result *r, int32_t *far)
     struct cards *theirs = &m->theirs;
     int err = wm_exch_bcast(x, r, sizeof *r);
     if (err)
-        return wm_err_rt(err, "receiving from the root, which connects to the other side");
+        return lost_root(err);
     if (r->err)
         return x->me == x->leader ? r->err
                                   : wm_err(r->err, "the root failed; its own message says why");
@@ -261,15 +266,11 @@ static int spread(struct meeting *m, struct result *r, int32_t *far)
         RT_BUG("out of memory: the cards of %u processes", r->n);
     err = wm_exch_bcast(x, theirs->at, (int64_t)r->n * r->stride);
     struct verdict v = { 0 };
-    int kept = err ? wm_err_rt(err, "receiving from the root, which connects to the other side")
-                   : keep(theirs, &v.far);
+    int kept = err ? lost_root(err) : keep(theirs, &v.far);
     v.failed = kept != MPI_SUCCESS;
     err = wm_exch_combine(x, &v, sizeof v, merge_verdicts);
     *far = v.far;
-    return kept       ? kept
-           : err      ? wm_err_rt(err, "receiving from the root, which connects to the other side")
-           : v.failed ? elsewhere()
-                      : MPI_SUCCESS;
+    return kept ? kept : err ? lost_root(err) : v.failed ? elsewhere() : MPI_SUCCESS;
 }
 
 /* ---- 4: both groups are ready ---- */
@@ -291,7 +292,7 @@ static int agree(struct meeting *m, int err, int32_t *far)
     rt_unlock(&m->comm->dom->lock);
     *far = mine.far;
     if (xerr)
-        return wm_err_rt(xerr, "receiving from the root, which connects to the other side");
+        return lost_root(xerr);
     if (err || !mine.failed || is_root(m))
         return err ? err : mine.failed;
     return wm_err(mine.failed, "the root failed; its own message says why");

@@ -6,7 +6,6 @@
  * memory of that job's processes, and forgets the memory of those that have ended.  Any thread;
  * takes the domain's lock, unless a function says otherwise. */
 #include "mpi/core/comm.h"
-#include "mpi/dynamic/dynamic.h"
 #include "mpi/p2p/domain.h"
 #include "mpi/dynamic/link.h"
 #include "runtime/boot/jobs.h"

@@ -8,7 +8,7 @@
 #include "mpi/base/comm.h"
 #include "mpi/coll/exch.h"
 #include "mpi/core/info.h"
-#include "mpi/dynamic/dynamic.h"
+#include "mpi/dynamic/link.h"
 #include "mpi/dynamic/port.h"
 #include "mpi/p2p/domain.h"
 #include "runtime/base/clock.h"
