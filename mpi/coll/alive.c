@@ -100,15 +100,15 @@ int wm_alive_until(struct wm_comm *c, bool (*ready)(void *arg), void *arg, struc
     return ready(arg) || wm_domain_until_or(c->dom, ready, arg, what, by) ? 0 : -RT_EPEER;
 }
 
-int wm_alive_wait(struct wm_comm *c, const struct rt_req *r)
+static int wait_request(struct wm_comm *c, const struct rt_req *r)
 {
-    return wm_alive_until(c, wm_wait_done, (void *)(uintptr_t)&r->done,
+    return wm_alive_until(c, wm_wait_done, WM_WAIT_DONE(r),
                           (struct wm_what){ wm_describe_request, r });
 }
 
 int wm_alive_receive(struct wm_comm *c, struct rt_req *r)
 {
-    if (!wm_alive_wait(c, r))
+    if (!wait_request(c, r))
         return 0;
     r->ops->cancel(r);
     wm_domain_wait(c->dom, r); /* returns at once: the messages of exch.c are short */
@@ -122,7 +122,7 @@ int wm_alive_numbers(struct wm_comm *c, struct coll_args *a, struct wm_numbers *
     a->rbuf = memcpy(k->v, v, (size_t)n * sizeof *v);
     a->rcount = n;
     int err = wm_coll_begin(c, &c->team, a, &k->task);
-    if (!err && wm_alive_wait(c, &k->task.req))
+    if (!err && wait_request(c, &k->task.req))
         return -RT_EPEER; /* the task stays */
     err = err ? err : k->task.req.err;
     if (err == -RT_EREMOTE) /* numbers lie in host memory, so the sender has lost a process */

@@ -20,9 +20,8 @@ void wm_alive_report(struct wm_comm *c);
 /* The same, and ends the waits of the others on `c`, the communicator of a file, also if no death
  * is known. */
 void wm_alive_notify(struct wm_comm *c);
-/* Waits until the request is done.  0, or -RT_EPEER: a process of `c` has died before. */
-int wm_alive_wait(struct wm_comm *c, const struct rt_req *r);
-/* The same until ready(arg), which any thread may call. */
+/* Waits until ready(arg), which any thread may call.  0, or -RT_EPEER: a process of `c` has died
+ * before. */
 int wm_alive_until(struct wm_comm *c, bool (*ready)(void *arg), void *arg, struct wm_what what);
 /* Waits for a receive and cancels it if a process of `c` dies.  0, or -RT_EPEER: cancelled. */
 int wm_alive_receive(struct wm_comm *c, struct rt_req *r);

@@ -8,7 +8,6 @@
 #include "mpi/coll/exch.h"
 #include "mpi/coll/device.h"
 #include "mpi/coll/team.h"
-#include "mpi/coll/team_dev.h"
 #include "mpi/base/comm.h"
 #include "mpi/p2p/malformed.h"
 #include "mpi/p2p/p2p.h"
@@ -95,27 +94,36 @@ static void *team_shm_at(struct coll_team *t, int rank, size_t off, size_t nbyte
     return block_at(t, rank, rt_node.base, rt_node.nbytes, off, nbytes);
 }
 
-static void team_shm_wake(struct coll_team *t, int rank)
-{
-    const struct wm_comm *c = t->arg;
-    rt_bell_ring(rt_boot_local(wm_group_proc(c->group, rank).rank));
-}
-
 static int local_rank(const struct coll_team *t, int rank)
 {
     const struct wm_comm *c = t->arg;
     return rt_boot_local(wm_group_proc(c->group, rank).rank);
 }
 
+static void team_shm_wake(struct coll_team *t, int rank) { rt_bell_ring(local_rank(t, rank)); }
+
+/* Another job's process; NULL: of this job. */
+static struct rt_other *other_of(const struct coll_team *t, int rank)
+{
+    const struct wm_comm *c = t->arg;
+    return rt_others_find(wm_group_proc(c->group, rank));
+}
+
+static struct rt_bell *bell_of(const struct coll_team *t, int rank)
+{
+    const struct rt_other *o = other_of(t, rank);
+    return o ? o->bell : &rt_node.bells[local_rank(t, rank)];
+}
+
 static int team_peer_read(struct coll_team *t, int rank, void *to, uint64_t from, size_t nbytes)
 {
-    return rt_peer_read(&rt_node.bells[local_rank(t, rank)], to, from, nbytes);
+    return rt_peer_read(bell_of(t, rank), to, from, nbytes);
 }
 
 static int team_peer_write(struct coll_team *t, int rank, uint64_t to, const void *from,
                            size_t nbytes)
 {
-    return rt_peer_write(&rt_node.bells[local_rank(t, rank)], to, from, nbytes);
+    return rt_peer_write(bell_of(t, rank), to, from, nbytes);
 }
 
 struct place {
@@ -153,14 +161,20 @@ static int team_nodes(struct coll_team *t, int *out)
     return err < 0 ? err : 0;
 }
 
-static bool team_gone(struct coll_team *t, int rank) { return rt_node_gone(local_rank(t, rank)); }
+static bool team_gone(struct coll_team *t, int rank)
+{
+    const struct rt_other *o = other_of(t, rank);
+    return o ? rt_others_gone(o) : rt_node_gone(local_rank(t, rank));
+}
 
 static enum coll_ended team_ended(struct coll_team *t, int rank)
 {
-    int r = local_rank(t, rank);
-    return !rt_node_has_ended(r) ? COLL_LIVES
-           : rt_node_has_died(r) ? COLL_ENDED_DIED
-                                 : COLL_ENDED_LEFT;
+    const struct rt_other *o = other_of(t, rank);
+    int r = o ? -1 : local_rank(t, rank);
+    if (o ? !o->ended : !rt_node_has_ended(r))
+        return COLL_LIVES;
+    return (o ? rt_others_is_leaving(o) : rt_node_is_leaving(r)) ? COLL_ENDED_LEFT
+                                                                 : COLL_ENDED_DIED;
 }
 
 /* What does not depend on where the shared memory is. */
@@ -170,7 +184,8 @@ static enum coll_ended team_ended(struct coll_team *t, int rank)
     .dev_release = wm_team_dev_release, .dev_attach = wm_team_dev_attach, \
     .dev_detach = wm_team_dev_detach, .dev_unpin = wm_team_dev_unpin, \
     .dev_repin = wm_team_dev_repin, .device = wm_coll_device, .nodes = team_nodes, \
-    .stage = wm_coll_stage
+    .stage = wm_coll_stage, .peer_read = team_peer_read, .peer_write = team_peer_write, \
+    .gone = team_gone, .ended = team_ended
 
 /* Whether the launcher has started a process on this host. */
 static bool started_here(struct rt_proc p)
@@ -205,10 +220,6 @@ static const struct coll_team_ops team_ops = {
     .shm_free = team_shm_free,
     .shm_at = team_shm_at,
     .shm_wake = team_shm_wake,
-    .peer_read = team_peer_read,
-    .peer_write = team_peer_write,
-    .gone = team_gone,
-    .ended = team_ended,
 };
 
 /* ---- processes of several jobs ---- */
@@ -220,13 +231,6 @@ static const struct coll_team_ops team_ops = {
 static size_t owned(size_t off, int rank)
 {
     return off == SIZE_MAX ? off : off | ((size_t)rank + 1) << OWNER_SHIFT;
-}
-
-/* Another job's process; NULL: of this job. */
-static struct rt_other *other_of(const struct coll_team *t, int rank)
-{
-    const struct wm_comm *c = t->arg;
-    return rt_others_find(wm_group_proc(c->group, rank));
 }
 
 static size_t jobs_shm_alloc(struct coll_team *t, size_t nbytes)
@@ -249,38 +253,7 @@ static void *jobs_shm_at(struct coll_team *t, int rank, size_t off, size_t nbyte
              : block_at(t, rank, rt_node.base, rt_node.nbytes, off & OFF_MASK, nbytes);
 }
 
-static struct rt_bell *jobs_bell(struct coll_team *t, int rank)
-{
-    const struct rt_other *o = other_of(t, rank);
-    return o ? o->bell : &rt_node.bells[local_rank(t, rank)];
-}
-
-static void jobs_shm_wake(struct coll_team *t, int rank) { rt_bell_ring_at(jobs_bell(t, rank)); }
-
-static int jobs_peer_read(struct coll_team *t, int rank, void *to, uint64_t from, size_t nbytes)
-{
-    return rt_peer_read(jobs_bell(t, rank), to, from, nbytes);
-}
-
-static int jobs_peer_write(struct coll_team *t, int rank, uint64_t to, const void *from,
-                           size_t nbytes)
-{
-    return rt_peer_write(jobs_bell(t, rank), to, from, nbytes);
-}
-
-static enum coll_ended jobs_ended(struct coll_team *t, int rank)
-{
-    const struct rt_other *o = other_of(t, rank);
-    if (!o)
-        return team_ended(t, rank);
-    return !o->ended ? COLL_LIVES : rt_others_is_leaving(o) ? COLL_ENDED_LEFT : COLL_ENDED_DIED;
-}
-
-static bool jobs_gone(struct coll_team *t, int rank)
-{
-    const struct rt_other *o = other_of(t, rank);
-    return o ? rt_others_gone(o) : team_gone(t, rank);
-}
+static void jobs_shm_wake(struct coll_team *t, int rank) { rt_bell_ring_at(bell_of(t, rank)); }
 
 static const struct coll_team_ops jobs_ops = {
     COMMON_OPS,
@@ -288,10 +261,6 @@ static const struct coll_team_ops jobs_ops = {
     .shm_free = jobs_shm_free,
     .shm_at = jobs_shm_at,
     .shm_wake = jobs_shm_wake,
-    .peer_read = jobs_peer_read,
-    .peer_write = jobs_peer_write,
-    .gone = jobs_gone,
-    .ended = jobs_ended,
     .one_owner = true,
 };
 

@@ -3,7 +3,7 @@
  * the other ranks' ranges, mapped in this process.  Both belong to the transport for device memory,
  * as for messages (mpi/p2p/device.c); that transport also checks whether an allocation is still
  * valid.  Under the domain's lock. */
-#include "mpi/coll/team_dev.h"
+#include "mpi/coll/device.h"
 #include <stdlib.h>
 #include <string.h>
 #include "mpi/base/comm.h"
