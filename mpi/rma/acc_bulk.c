@@ -6,13 +6,11 @@
  * same elements; the kernel is started from the window's task, and so never beside an operation
  * that a message has started.  The origin sends no further accumulate to the target before this one
  * is complete, which keeps their order. */
-#include "mpi/rma/acc_bulk.h"
+#include "mpi/rma/acc.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"
-#include "mpi/rma/acc.h"
-#include "mpi/rma/element.h"
 #include "mpi/rma/map.h"
 #include "mpi/rma/message.h"
 #include "mpi/rma/origin.h"

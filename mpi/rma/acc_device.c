@@ -3,7 +3,6 @@
  * reads, so the target's elements do not leave the device unless the origin fetches them. */
 #include "mpi/rma/acc_device.h"
 #include "mpi/p2p/pack_any.h"
-#include "mpi/rma/element.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/gpu.h"
 #include "runtime/gpu/kernel.h"

@@ -13,10 +13,8 @@
  *
  * Accumulates of one origin on a target keep their order: one by a device starts when the target
  * has acknowledged all messages, and the next accumulate waits until the device has finished. */
-#include "mpi/rma/acc_origin.h"
+#include "mpi/rma/acc.h"
 #include "mpi/rma/map.h"
-#include "mpi/rma/op.h"
-#include "mpi/rma/target.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/kernel.h"
 #include "runtime/reduce/gpu_codes.h"

@@ -3,18 +3,14 @@
  * message.  Longer puts and gets go as ordinary messages on the window's communicator, so the
  * engine's rendezvous moves them; longer accumulates are cut.  The target executes messages in the
  * order in which they were sent, which is the order of accumulates that the standard requires. */
-#include "mpi/rma/am.h"
+#include "mpi/rma/message.h"
 #include "mpi/p2p/control.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"
 #include "mpi/rma/acc_device.h"
-#include "mpi/rma/format.h"
 #include "mpi/rma/map.h"
-#include "mpi/rma/message.h"
-#include "mpi/rma/op.h"
-#include "mpi/rma/target.h"
 #include "mpi/rma/type.h"
 #include "runtime/base/err.h"
 #include <stdlib.h>

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Answers of targets, the origin's side of messages that come: data, the end of an operation,
  * locks, posts, acknowledgements. */
-#include "mpi/rma/answer.h"
+#include "mpi/rma/message.h"
 #include "mpi/rma/acc_device.h"
-#include "mpi/rma/am.h"
-#include "mpi/rma/format.h"
 #include "mpi/rma/map.h"
 #include "mpi/rma/net.h"
-#include "mpi/rma/op.h"
 #include "mpi/rma/queue.h"
-#include "mpi/rma/target.h"
 #include <string.h>
 
 static struct wm_rma_op *op_of(const struct wm_rma *r, uint32_t id)

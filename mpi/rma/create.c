@@ -87,12 +87,17 @@ static int64_t place(const struct wm_rma *r, struct wm_rma_host *h, const struct
     return round_up(at ? at : 1, 4096);
 }
 
+static struct wm_exch members(const struct wm_rma *r, const struct wm_rma_host *h)
+{
+    return (struct wm_exch){
+        .comm = r->comm, .ranks = h->ranks, .n = r->shared.nmembers, .me = h->me, .tag = WM_TAG_COMM
+    };
+}
+
 static int exchange_sizes(struct wm_rma *r, struct wm_rma_host *h, const struct wm_rma_plan *p)
 {
     struct wm_rma_share mine = { p->allocates ? p->nbytes : 0, p->align, r->shared.nnotes };
-    struct wm_exch x = {
-        .comm = r->comm, .ranks = h->ranks, .n = r->shared.nmembers, .me = h->me, .tag = WM_TAG_COMM
-    };
+    struct wm_exch x = members(r, h);
     return wm_exch_allgather(&x, &mine, sizeof mine, h->share);
 }
 
@@ -107,9 +112,7 @@ static void worst(void *inout, const void *in)
  * open is replaced by a file. */
 static int open_file(struct wm_rma *r, struct wm_rma_host *h, size_t nbytes)
 {
-    struct wm_exch x = {
-        .comm = r->comm, .ranks = h->ranks, .n = r->shared.nmembers, .me = h->me, .tag = WM_TAG_COMM
-    };
+    struct wm_exch x = members(r, h);
     uint32_t ctx = r->comm->ctx;
     size_t align = (size_t)h->align;
     if (r->shared.nmembers == 1)
@@ -441,7 +444,7 @@ int wm_rma_create(struct wm_comm *comm, const struct wm_rma_plan *p, int failed,
 /* Nothing uses the window any more.  After the barrier the origins have their data, but the engine
  * may still use layouts of the window, and the window may still be a task of the domain, if its
  * last operation was sent when an answer came. */
-static bool has_served(struct wm_rma *r, struct wm_rma_target *t)
+static bool has_served(const struct wm_rma *r, const struct wm_rma_target *t)
 {
     (void)t;
     return !r->service.nserving && !r->task.pumping;

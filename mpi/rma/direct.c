@@ -81,7 +81,8 @@ static int copy_cma(const struct wm_rma_target *t, const struct wm_rma_args *a, 
     return copy_packed(t, a, there);
 }
 
-int wm_rma_copy(const struct wm_rma_target *t, const struct wm_rma_args *a)
+/* A put or get.  0 or -RT_E... */
+static int copy(const struct wm_rma_target *t, const struct wm_rma_args *a)
 {
     const struct rt_layout *ol = &a->origin.type->layout, *tl = &a->target.type->layout;
     char *there = target_of(t, a);
@@ -136,7 +137,7 @@ static int accumulate(struct wm_rma_acc *c, const struct wm_rma_args *a)
 int wm_rma_execute(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rma_args *a)
 {
     if (rt_likely(a->what == WM_RMA_DO_PUT || a->what == WM_RMA_DO_GET)) {
-        int err = rt_likely(a->nbytes) ? wm_rma_copy(t, a) : 0;
+        int err = rt_likely(a->nbytes) ? copy(t, a) : 0;
         if (rt_unlikely(a->note) && !err)
             wm_rma_notify_target(r, t, a->note);
         return err;

@@ -5,8 +5,6 @@
 
 #include "mpi/rma/op.h"
 
-/* A put or get.  0 or -RT_E... */
-int wm_rma_copy(const struct wm_rma_target *t, const struct wm_rma_args *a);
 /* Any operation.  0 or -RT_E... */
 int wm_rma_execute(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rma_args *a);
 

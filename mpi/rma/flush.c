@@ -14,25 +14,25 @@
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 
-static bool at_origin(struct wm_rma *r, struct wm_rma_target *t)
+static bool at_origin(const struct wm_rma *r, const struct wm_rma_target *t)
 {
     (void)r;
     return !t->nlocal;
 }
 
-static bool at_target(struct wm_rma *r, struct wm_rma_target *t)
+static bool at_target(const struct wm_rma *r, const struct wm_rma_target *t)
 {
     (void)r;
     return rt_list_empty(&t->queue) && rt_list_empty(&t->flight) && t->msg.acked == t->msg.sent;
 }
 
-static bool is_sent(struct wm_rma *r, struct wm_rma_target *t)
+static bool is_sent(const struct wm_rma *r, const struct wm_rma_target *t)
 {
     (void)r;
     return rt_list_empty(&t->queue);
 }
 
-static bool is_executed(struct wm_rma *r, struct wm_rma_target *t)
+static bool is_executed(const struct wm_rma *r, const struct wm_rma_target *t)
 {
     (void)r;
     return rt_list_empty(&t->queue) && rt_list_empty(&t->flight);

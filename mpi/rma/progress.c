@@ -56,8 +56,9 @@ uint32_t wm_rma_ncompleted(const struct wm_rma *r)
 }
 
 struct wait {
-    const struct wm_rma *r;
-    const struct wm_rma_target *t; /* the one that is waited for; NULL: not one */
+    struct wm_rma *r;
+    struct wm_rma_target *t; /* the one that is waited for; NULL: not one */
+    wm_rma_cond *cond;       /* of wm_rma_wait() */
 };
 
 static void describe(const void *of, struct rt_wait_note *n)
@@ -86,39 +87,30 @@ static void describe(const void *of, struct rt_wait_note *n)
     }
 }
 
-static int until(struct wm_rma *r, const struct wm_rma_target *t, bool (*cond)(void *arg),
-                 void *arg)
+static int until(struct wait *w, bool (*cond)(void *arg), void *arg)
 {
-    struct wait w = { r, t };
-    if (cond(arg))
+    if (cond(arg) || wm_domain_until_or(w->r->dom, cond, arg, (struct wm_what){ describe, w },
+                                        (struct wm_interrupt){ has_lost, w->r }))
         return MPI_SUCCESS;
-    if (wm_domain_until_or(r->dom, cond, arg, (struct wm_what){ describe, &w },
-                           (struct wm_interrupt){ has_lost, r }))
-        return MPI_SUCCESS;
-    return wm_rma_dead(r);
+    return wm_rma_dead(w->r);
 }
 
 int wm_rma_until(struct wm_rma *r, bool (*cond)(void *arg), void *arg)
 {
-    return until(r, NULL, cond, arg);
+    struct wait w = { .r = r };
+    return until(&w, cond, arg);
 }
 
-struct target_wait {
-    struct wm_rma *r;
-    struct wm_rma_target *t;
-    wm_rma_cond *cond;
-};
-
-static bool target_met(void *arg)
+static bool is_met(void *wait)
 {
-    const struct target_wait *w = arg;
+    const struct wait *w = wait;
     return w->cond(w->r, w->t);
 }
 
 int wm_rma_wait(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond)
 {
-    struct target_wait w = { r, t, cond };
-    return until(r, t, target_met, &w);
+    struct wait w = { r, t, cond };
+    return until(&w, is_met, &w);
 }
 
 int wm_rma_wait_near(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond)
@@ -136,10 +128,8 @@ int wm_rma_wait_near(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *con
     return wm_rma_wait(r, t, cond);
 }
 
-static bool is_ready(struct wm_rma *r, struct wm_rma_target *t) { return wm_rma_ready(r, t); }
-
 int wm_rma_await_ready(struct wm_rma *r, struct wm_rma_target *t)
 {
-    return t->by_ctl && r->epoch.access == WM_ACCESS_START ? wm_rma_wait_near(r, t, is_ready)
-                                                           : wm_rma_wait(r, t, is_ready);
+    return t->by_ctl && r->epoch.access == WM_ACCESS_START ? wm_rma_wait_near(r, t, wm_rma_ready)
+                                                           : wm_rma_wait(r, t, wm_rma_ready);
 }

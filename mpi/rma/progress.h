@@ -12,7 +12,7 @@ void wm_rma_pump_need(struct wm_rma *r); /* something waits: makes the window a 
 void wm_rma_poll(struct wm_rma *r);
 /* Waits until cond(r, t); MPI_SUCCESS or what wm_err() returned, if a process that takes part has
  * gone. */
-typedef bool wm_rma_cond(struct wm_rma *r, struct wm_rma_target *t);
+typedef bool wm_rma_cond(const struct wm_rma *r, const struct wm_rma_target *t);
 int wm_rma_wait(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond);
 /* The same where a process of this host makes the condition true by a store. */
 int wm_rma_wait_near(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond);

@@ -3,12 +3,11 @@
  * its lock is not held, or its connection is busy.  They start here, each by the path of its
  * target: a device, the transport, messages or memory. */
 #include "mpi/rma/queue.h"
-#include "mpi/rma/acc_origin.h"
-#include "mpi/rma/am.h"
+#include "mpi/rma/acc.h"
+#include "mpi/rma/message.h"
 #include "mpi/rma/direct.h"
 #include "mpi/rma/epoch.h"
 #include "mpi/rma/map.h"
-#include "mpi/rma/message.h"
 #include "mpi/rma/net.h"
 #include "mpi/rma/op.h"
 #include "mpi/rma/progress.h"

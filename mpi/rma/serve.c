@@ -2,7 +2,7 @@
 /* The target's side of messages: operations, locks and completions of origins that do not reach
  * this process's memory or control blocks.  Called from the transports' upcall, so nothing here
  * waits for another process; a stripe is held for microseconds. */
-#include "mpi/rma/serve.h"
+#include "mpi/rma/message.h"
 #include "mpi/p2p/control.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/malformed.h"
@@ -10,13 +10,10 @@
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"
 #include "mpi/rma/acc.h"
-#include "mpi/rma/acc_bulk.h"
 #include "mpi/rma/acc_device.h"
 #include "mpi/rma/element.h"
-#include "mpi/rma/format.h"
 #include "mpi/rma/lock.h"
 #include "mpi/rma/map.h"
-#include "mpi/rma/message.h"
 #include "mpi/rma/net.h"
 #include "mpi/rma/notify.h"
 #include "mpi/rma/origin.h"

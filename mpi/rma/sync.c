@@ -29,13 +29,23 @@ static int bad_assert(int assert, int allowed)
                   (unsigned)allowed);
 }
 
-/* ---- fence ---- */
-
-static bool has_met(struct wm_rma *r, struct wm_rma_target *t)
+/* The end of an access epoch. */
+static void leave_access(struct wm_rma *r, enum wm_rma_access next)
 {
-    (void)t;
-    return rt_load_acquire(&r->barrier.req.done);
+    if (rt_unlikely(cfg.check))
+        wm_rma_checked_end(r, NULL);
+    wm_rma_quick_close_all(r);
+    r->epoch.access = next;
 }
+
+/* Waits until operations on a target may be carried out, and for those operations. */
+static int flush_ready(struct wm_rma *r, struct wm_rma_target *t, enum wm_rma_until until)
+{
+    int err = wm_rma_await_ready(r, t);
+    return err ? err : wm_rma_flush(r, t, until);
+}
+
+/* ---- fence ---- */
 
 /* If a process has gone, the barrier stays among the domain's tasks, so the window is not freed. */
 int wm_rma_barrier(struct wm_rma *r)
@@ -45,7 +55,7 @@ int wm_rma_barrier(struct wm_rma *r)
         return wm_rma_dead(r);
     wm_flow_before_coll(r->dom);
     int err = wm_coll_begin(r->comm, &r->comm->team, &a, &r->barrier);
-    if (!err && wm_rma_wait(r, NULL, has_met))
+    if (!err && wm_rma_until(r, wm_wait_done, WM_WAIT_DONE(&r->barrier.req)))
         return wm_rma_dead(r);
     err = err ? err : r->barrier.req.err;
     if (err == -RT_EREMOTE) /* a barrier has no data, so the sender has lost a process */
@@ -53,7 +63,7 @@ int wm_rma_barrier(struct wm_rma *r)
     return err < 0 ? wm_err_rt(err, "synchronising the processes of the window") : MPI_SUCCESS;
 }
 
-static bool pair_has_met(struct wm_rma *r, struct wm_rma_target *t)
+static bool pair_has_met(const struct wm_rma *r, const struct wm_rma_target *t)
 {
     (void)t;
     uint32_t n = rt_load_acquire(&wm_rma_ctl_at(r, r->shared.pair)->nfences);
@@ -96,10 +106,7 @@ int wm_api_win_fence(int assert, struct wm_win *win)
         /* With MPI_MODE_NOPRECEDE too: peers may store into this process's memory at once. */
         int e = meet(r);
         err = err ? err : e;
-        if (rt_unlikely(cfg.check))
-            wm_rma_checked_end(r, NULL);
-        wm_rma_quick_close_all(r);
-        r->epoch.access = assert &MPI_MODE_NOSUCCEED ? WM_ACCESS_NONE : WM_ACCESS_OPEN;
+        leave_access(r, assert &MPI_MODE_NOSUCCEED ? WM_ACCESS_NONE : WM_ACCESS_OPEN);
     }
     rt_unlock(&r->dom->lock);
     return err;
@@ -182,8 +189,7 @@ int wm_api_win_start(struct wm_group *group, int assert, struct wm_win *win)
  * sent. */
 static int complete_one(struct wm_rma *r, struct wm_rma_target *t)
 {
-    int err = wm_rma_await_ready(r, t);
-    int e = err ? err : wm_rma_flush(r, t, t->by_ctl ? WM_UNTIL_TARGET : WM_UNTIL_EXECUTED);
+    int err = flush_ready(r, t, t->by_ctl ? WM_UNTIL_TARGET : WM_UNTIL_EXECUTED);
     t->epoch.in_start = false;
     t->epoch.post_seen = false;
     if (t->by_ctl) {
@@ -196,7 +202,7 @@ static int complete_one(struct wm_rma *r, struct wm_rma_target *t)
         wm_rma_activate(r, t);
         wm_rma_send(r, t->msg.peer, WM_RMA_COMPLETE, 0, 0);
     }
-    return e;
+    return err;
 }
 
 int wm_api_win_complete(struct wm_win *win)
@@ -212,10 +218,7 @@ int wm_api_win_complete(struct wm_win *win)
         ranks_free(r->epoch.started, r->epoch.few);
         r->epoch.started = NULL;
         r->epoch.nstarted = 0;
-        if (rt_unlikely(cfg.check))
-            wm_rma_checked_end(r, NULL);
-        wm_rma_quick_close_all(r);
-        r->epoch.access = WM_ACCESS_NONE;
+        leave_access(r, WM_ACCESS_NONE);
     }
     rt_unlock(&r->dom->lock);
     return err;
@@ -279,7 +282,7 @@ int wm_api_win_post(struct wm_group *group, int assert, struct wm_win *win)
     return err;
 }
 
-static bool all_completed(struct wm_rma *r, struct wm_rma_target *t)
+static bool all_completed(const struct wm_rma *r, const struct wm_rma_target *t)
 {
     (void)t;
     return wm_rma_ncompleted(r) >= (uint32_t)r->epoch.nexposed;
@@ -430,25 +433,19 @@ static bool unask(struct wm_rma *r, struct wm_rma_target *t)
 
 static int unlock_by_message(struct wm_rma *r, struct wm_rma_target *t)
 {
-    int err = wm_rma_await_ready(r, t);
-    int e = err ? err : wm_rma_flush(r, t, WM_UNTIL_EXECUTED);
-    err = err ? err : e;
-    if (unask(r, t)) {
-        e = wm_rma_flush(r, t, WM_UNTIL_TARGET);
-        err = err ? err : e;
-    }
-    return err;
+    int err = flush_ready(r, t, WM_UNTIL_EXECUTED);
+    int e = unask(r, t) ? wm_rma_flush(r, t, WM_UNTIL_TARGET) : MPI_SUCCESS;
+    return err ? err : e;
 }
 
 static int unlock_by_ctl(struct wm_rma *r, struct wm_rma_target *t)
 {
-    int err = wm_rma_await_ready(r, t);
-    int e = err ? err : wm_rma_flush(r, t, WM_UNTIL_TARGET);
+    int err = flush_ready(r, t, WM_UNTIL_TARGET);
     if (t->epoch.want.state == WM_WANT_HELD)
         wm_rma_release(r, &t->epoch.want);
     else
         rt_fence(); /* stores to the target's memory before what follows */
-    return err ? err : e;
+    return err;
 }
 
 int wm_api_win_unlock(int rank, struct wm_win *win)
@@ -472,7 +469,7 @@ int wm_api_win_unlock(int rank, struct wm_win *win)
     return err;
 }
 
-static bool has_all(struct wm_rma *r, struct wm_rma_target *t)
+static bool has_all(const struct wm_rma *r, const struct wm_rma_target *t)
 {
     (void)t;
     return r->shared.all.state == WM_WANT_HELD;
@@ -552,10 +549,7 @@ int wm_api_win_unlock_all(struct wm_win *win)
             wm_rma_release(r, &r->shared.all);
         else
             rt_fence(); /* stores to the targets' memory before what follows */
-        if (rt_unlikely(cfg.check))
-            wm_rma_checked_end(r, NULL);
-        wm_rma_quick_close_all(r);
-        r->epoch.access = WM_ACCESS_NONE;
+        leave_access(r, WM_ACCESS_NONE);
         wm_rma_poll(r);
     }
     rt_unlock(&r->dom->lock);
