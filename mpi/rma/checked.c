@@ -48,6 +48,9 @@ void wm_rma_checked_end(const struct wm_rma *r, const struct wm_rma_target *t)
     check_use_end(r, t, true);
 }
 
+/* By MPI-5.0 section 12.5.1 a fence begins an epoch if communication calls follow it and another
+ * fence ends the epoch; a lock within the epoch is an error.  A fence that ends an epoch may have
+ * no other purpose, so operations under a lock are reported only after a fence that ends none. */
 int wm_rma_checked_fence(struct wm_rma *r, int assert)
 {
     char name[80];
@@ -57,12 +60,14 @@ int wm_rma_checked_fence(struct wm_rma *r, int assert)
                       "argument 1 (assert) has MPI_MODE_NOPRECEDE, but this process has called "
                       "communication procedures since the last MPI_Win_fence");
     r->epoch.mixed = false;
-    r->epoch.fenced = !(assert &MPI_MODE_NOSUCCEED);
+    bool succeeds = !(assert &MPI_MODE_NOSUCCEED);
+    r->epoch.fenced = succeeds && !r->epoch.begun;
+    r->epoch.begun = succeeds;
     if (precedes && mixed)
         log_warn(MPI,
                  "WEFT_CHECK: operations under MPI_Win_lock or MPI_Win_lock_all on %s lie between "
-                 "two MPI_Win_fence, to whose epoch they belong; give MPI_MODE_NOSUCCEED to the "
-                 "first fence or MPI_MODE_NOPRECEDE to the second",
+                 "two MPI_Win_fence, to whose epoch they belong (MPI-5.0 section 12.5.1); give "
+                 "MPI_MODE_NOSUCCEED to the first fence or MPI_MODE_NOPRECEDE to the second",
                  name_of(r->win, name, sizeof name));
     return MPI_SUCCESS;
 }

@@ -47,7 +47,8 @@ struct wm_rma_epoch {
     uint8_t access; /* enum wm_rma_access */
     bool exposed;   /* between MPI_Win_post and MPI_Win_wait */
     bool nocheck;   /* MPI_Win_lock_all or MPI_Win_start with MPI_MODE_NOCHECK */
-    bool fenced;    /* WEFT_CHECK: the last fence had no MPI_MODE_NOSUCCEED */
+    bool begun;     /* WEFT_CHECK: the last fence had no MPI_MODE_NOSUCCEED */
+    bool fenced;    /* WEFT_CHECK: and it can have ended no epoch */
     bool mixed;     /* WEFT_CHECK: and operations under a lock have followed it */
     int nlocks;     /* targets locked by MPI_Win_lock */
     int nasked;     /* targets asked for a lock by messages */

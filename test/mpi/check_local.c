@@ -347,6 +347,13 @@ static void right_windows(void)
     }
     MPI_Win_unlock(!rank, w);
     MPI_Win_fence(MPI_MODE_NOPRECEDE, w);
+    if (rank == 0)
+        MPI_Put(buf, 10, MPI_INT, 1, 0, 10, MPI_INT, w);
+    MPI_Win_fence(0, w); /* ends an epoch: here, or at the other process */
+    MPI_Win_lock(MPI_LOCK_SHARED, !rank, 0, w);
+    MPI_Put(buf, 10, MPI_INT, !rank, 30 + 10 * rank, 10, MPI_INT, w);
+    MPI_Win_unlock(!rank, w);
+    MPI_Barrier(world);
     MPI_Win_fence(0, w);
     MPI_Win_free(&w);
 }
