@@ -148,6 +148,7 @@ struct launch_display {
 enum launch_hang_action { LAUNCH_HANG_REPORT, LAUNCH_HANG_STACKS, LAUNCH_HANG_ABORT };
 struct launch_hang_opts {
     enum launch_hang_action action; /* --hang-action */
+    bool sooner;                    /* WEFT_CHECK reports a deadlock before hang_s is over */
     bool stacks;                    /* --get-stack-traces: at the end of --timeout */
     const char *json;               /* --json: file for the last picture; NULL: none */
 };

@@ -216,6 +216,7 @@ static void describe_process(struct explain_rank *r, struct text *t,
     struct explain_process now;
     explain_process_read(r->pid, 0, &now);
     r->state = state_of(&now, t->detail, sizeof t->detail);
+    r->runs = before->nrunning || now.nrunning;
     r->cpu = explain_process_share(before, &now);
     if (main_waits(r) && r->state != EXPLAIN_STOPPED && r->state != EXPLAIN_ENDED)
         r->state = EXPLAIN_IN_MPI;

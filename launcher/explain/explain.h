@@ -40,6 +40,7 @@ struct explain_rank {
     enum explain_state state;
     const char *detail;
     int status;
+    bool runs;             /* a thread of it is on a core, or ready to run */
     double cpu;            /* share of a core that `state` uses, 0 to 1; < 0: unknown */
     const char *place;     /* of the innermost frame of the program that has a source line */
     const char *function;  /* the same frame */

@@ -138,7 +138,7 @@ static void print_rank_line(FILE *f, const struct explain_job *job, const struct
 static void print_head(FILE *f, const struct explain_job *job, const struct explain_verdict *v)
 {
     if (job->seconds >= 0)
-        fprintf(f, "no progress for %.0f s: ", job->seconds);
+        fprintf(f, "no progress for %.*f s: ", job->seconds < 1, job->seconds);
     fprintf(f, "%d of %d rank%s wait%s", v->nwait, job->total, job->total == 1 ? "" : "s",
             v->nwait == 1 ? "s" : "");
     if (v->nroots && v->nwait)

@@ -2,7 +2,8 @@
 /* The ranks publish waits that are older than a millisecond (runtime/mem/activity.h).  A few times
  * in hang_s this process reads their pages, or asks the agents that do so (head_look.c), which
  * costs the ranks nothing.  While a rank waits and nothing has changed for hang_s, on no host, it
- * prints a picture, and again at 4, 16 and 64 times hang_s. */
+ * prints a picture, and again at 4, 16 and 64 times hang_s.  With WEFT_CHECK it prints a deadlock
+ * sooner. */
 #include "launcher/mpirun/hang.h"
 #include "launcher/explain/collect.h"
 #include "launcher/mpirun/head.h"
@@ -20,13 +21,18 @@
  * only if they last that much longer. */
 #define REPORT_FACTOR 4
 #define REPORTS 4
+/* WEFT_CHECK: age of a standstill that is reported if it is a deadlock of this host for sure: all
+ * ranks sleep, so each has seen all that the others have sent.  No later than a rank notices that a
+ * process for which it waits has ended.  Tried again at twice the age, until hang_s. */
+#define DEADLOCK_NS 50000000u
 
 /* Why a picture is made. */
 enum reason {
     NO_REASON,
     NO_PROGRESS,
-    USER, /* has asked */
-    END   /* of --timeout */
+    DEADLOCK, /* only if there is one */
+    USER,     /* has asked */
+    END       /* of --timeout */
 };
 
 struct launch_hang {
@@ -38,8 +44,9 @@ struct launch_hang {
     bool ended;                  /* the picture at the end has been printed */
     uint64_t movement, moved_ns; /* and when it was first seen */
     uint64_t look_at_ns, report_at_ns;
-    int nreports; /* of this standstill */
-    int nlate;    /* reports of late ranks, in a job that continued */
+    int nreports;    /* of this standstill */
+    uint64_t try_ns; /* age of this standstill at which DEADLOCK is due */
+    int nlate;       /* reports of late ranks, in a job that continued */
 };
 
 static uint64_t limit_ns(void) { return (uint64_t)cfg.hang_s * 1000000000u; }
@@ -50,9 +57,13 @@ static bool is_watched(const struct launch_job *job)
     return cfg.hang_s && !job->opts->display.quiet && job->nrunning && !job->ending;
 }
 
-static uint64_t look_every_ns(void)
+static bool is_sooner(const struct launch_job *job) { return job->opts->hang.sooner && !job->head; }
+
+static uint64_t look_every_ns(const struct launch_job *job)
 {
     uint64_t every = limit_ns() / LOOKS;
+    if (is_sooner(job))
+        return DEADLOCK_NS;
     return every > FIRST_LOOK_MS * 1000000u ? every : FIRST_LOOK_MS * 1000000u;
 }
 
@@ -83,6 +94,24 @@ static struct launch_hang *get(struct launch_job *job)
 
 /* ---- a picture ---- */
 
+static bool is_standstill(const struct launch_hang *h)
+{
+    return h->reason == NO_PROGRESS || h->reason == DEADLOCK;
+}
+
+static bool is_deadlock(enum explain_kind kind)
+{
+    return kind != EXPLAIN_LATE && kind != EXPLAIN_UNKNOWN;
+}
+
+static bool any_runs(const struct explain_job *picture)
+{
+    bool any = false;
+    for (int i = 0; i < picture->nranks; i++)
+        any = any || picture->ranks[i].runs;
+    return any;
+}
+
 static void write_json(struct launch_job *job, const struct explain_job *picture,
                        const struct explain_verdict *v)
 {
@@ -99,18 +128,22 @@ static enum explain_kind print(struct launch_job *job, struct explain_job *pictu
 {
     struct launch_hang *h = job->hang;
     struct explain_verdict v;
-    picture->seconds = h->reason == NO_PROGRESS ? (double)(rt_now_ns() - h->moved_ns) / 1e9 : -1;
+    picture->seconds = is_standstill(h) ? (double)(rt_now_ns() - h->moved_ns) / 1e9 : -1;
     if (explain_judge(picture, &v) < 0)
         return EXPLAIN_UNKNOWN;
-    fflush(stdout);
-    explain_print(picture, &v, stderr);
-    if (*missing)
-        fprintf(stderr, "  (%s)\n", missing);
-    if (*lacks)
-        fprintf(stderr, "  (%s)\n", lacks);
-    if (job->opts->hang.json)
-        write_json(job, picture, &v);
     enum explain_kind kind = v.kind;
+    if (h->reason == DEADLOCK && (!is_deadlock(kind) || any_runs(picture))) {
+        kind = EXPLAIN_UNKNOWN;
+    } else {
+        fflush(stdout);
+        explain_print(picture, &v, stderr);
+        if (*missing)
+            fprintf(stderr, "  (%s)\n", missing);
+        if (*lacks)
+            fprintf(stderr, "  (%s)\n", lacks);
+        if (job->opts->hang.json)
+            write_json(job, picture, &v);
+    }
     explain_verdict_fini(&v);
     return kind;
 }
@@ -161,7 +194,7 @@ static enum explain_kind explain_far(struct launch_job *job, bool stacks)
 static bool wants_stacks(const struct launch_job *job)
 {
     const struct launch_hang_opts *o = &job->opts->hang;
-    return job->hang->reason == NO_PROGRESS ? o->action == LAUNCH_HANG_STACKS : o->stacks;
+    return is_standstill(job->hang) ? o->action == LAUNCH_HANG_STACKS : o->stacks;
 }
 
 static void begin(struct launch_job *job, enum explain_look kind)
@@ -173,11 +206,11 @@ static void begin(struct launch_job *job, enum explain_look kind)
         explain_known_of(job, h->known);
         explain_pages_read(h->pages, h->known);
     }
-    h->look_at_ns = rt_now_ns() + look_every_ns();
+    h->look_at_ns = rt_now_ns() + look_every_ns(job);
 }
 
 /* The movement of all ranks is known: whether it is time for a picture. */
-static bool is_due(struct launch_job *job)
+static enum reason is_due(struct launch_job *job)
 {
     struct launch_hang *h = job->hang;
     uint64_t now = rt_now_ns(), age, movement;
@@ -192,20 +225,29 @@ static bool is_due(struct launch_job *job)
         h->movement = movement;
         h->moved_ns = now;
         h->nreports = 0;
+        h->try_ns = DEADLOCK_NS;
         h->report_at_ns = now + limit_ns();
         for (int i = 0; i < h->nlate && i < REPORTS; i++)
             h->report_at_ns += (h->report_at_ns - now) * (REPORT_FACTOR - 1);
     }
-    return is_watched(job) && age >= limit_ns() && now >= h->report_at_ns && h->nreports < REPORTS;
+    if (!is_watched(job) || h->nreports >= REPORTS)
+        return NO_REASON;
+    if (age >= limit_ns() && now >= h->report_at_ns)
+        return NO_PROGRESS;
+    if (!is_sooner(job) || h->nreports || age < h->try_ns || now - h->moved_ns < h->try_ns)
+        return NO_REASON;
+    h->try_ns *= 2;
+    return DEADLOCK;
 }
 
 /* A report has been printed. */
 static void reported(struct launch_job *job, enum explain_kind kind)
 {
     struct launch_hang *h = job->hang;
+    if (h->reason == DEADLOCK && !is_deadlock(kind))
+        return;
     h->nlate += kind == EXPLAIN_LATE;
-    if (job->opts->hang.action == LAUNCH_HANG_ABORT && kind != EXPLAIN_LATE &&
-        kind != EXPLAIN_UNKNOWN) {
+    if (job->opts->hang.action == LAUNCH_HANG_ABORT && is_deadlock(kind)) {
         launch_report(job,
                       "ending the %d ranks of this deadlock (--hang-action abort); exit code %d",
                       job->nrunning, LAUNCH_EXIT_TIMEOUT);
@@ -222,21 +264,21 @@ static void go_on(struct launch_job *job)
     struct launch_hang *h = job->hang;
     h->looking = false;
     if (h->look == LOOK_MOVEMENT) {
-        bool due = is_due(job);
-        h->reason = h->asked ? h->asked : due ? NO_PROGRESS : NO_REASON;
+        enum reason due = is_due(job);
+        h->reason = h->asked ? h->asked : due;
         h->asked = NO_REASON;
         if (h->reason)
             begin(job, wants_stacks(job) ? LOOK_STACKS : LOOK_PICTURE);
         return;
     }
     bool stacks = h->look == LOOK_STACKS;
-    if (h->reason != NO_PROGRESS || is_watched(job)) {
+    if (!is_standstill(h) || is_watched(job)) {
         enum explain_kind kind = job->head ? explain_far(job, stacks) : explain_here(job, stacks);
-        if (h->reason == NO_PROGRESS)
+        if (is_standstill(h))
             reported(job, kind);
     }
     h->ended |= h->reason == END;
-    h->look_at_ns = rt_now_ns() + look_every_ns();
+    h->look_at_ns = rt_now_ns() + look_every_ns(job);
 }
 
 static void end_looks(struct launch_job *job)
@@ -253,7 +295,7 @@ uint64_t launch_hang_at_ns(const struct launch_job *job)
         return head_look_until_ns(job->head);
     if (!is_watched(job))
         return 0;
-    return h && h->look_at_ns ? h->look_at_ns : job->began_ns + look_every_ns();
+    return h && h->look_at_ns ? h->look_at_ns : job->began_ns + look_every_ns(job);
 }
 
 void launch_hang_step(struct launch_job *job)

@@ -219,15 +219,17 @@ static bool choose_hosts(struct launch_job *job, struct launch_host *here)
 
 /* WEFT_CHECK makes programs hang that rely on buffering, so such a hang is explained sooner. */
 #define CHECK_HANG_S 2
-static void look_sooner(void)
+static void look_sooner(struct launch_opts *opts)
 {
     enum rt_cfg_source source;
     char value[32];
     for (int i = 0; cfg.check && i < rt_cfg_count(); i++)
         if (!strcmp(rt_cfg_row(i)->name, "hang_s")) {
             rt_cfg_value(i, value, sizeof value, &source);
-            if (source == RT_CFG_DEFAULT)
-                cfg.hang_s = CHECK_HANG_S;
+            if (source != RT_CFG_DEFAULT)
+                return;
+            cfg.hang_s = CHECK_HANG_S;
+            opts->hang.sooner = opts->hang.action != LAUNCH_HANG_STACKS;
         }
 }
 
@@ -252,7 +254,7 @@ static int run_main(int argc, char **argv)
         launch_list_fini(&env);
         return code;
     }
-    look_sooner();
+    look_sooner(&opts);
     if (opts.spawned.nspace)
         snprintf(job.nspace, sizeof job.nspace, "%s", opts.spawned.nspace);
     if (family_init(&job) < 0)

@@ -26,9 +26,9 @@
 #define TAG_END (WM_TAG_CHECK + 1)
 #define TEXT 512
 
-/* How long a failed call waits for rank 0 to report a disagreement: far longer than a note
- * takes. */
+/* How long an abort waits for rank 0 to report a disagreement: far longer than a note takes. */
 #define PATIENCE_NS 2000000000u
+static _Thread_local bool failed; /* the last collective call of this thread */
 
 static struct {
     struct rt_list all; /* struct wm_check of the communicators in which this process is rank 0 */
@@ -278,6 +278,7 @@ static void submit(struct wm_comm *c, struct check_note *a)
 void wm_check_call(const struct wm_call *call)
 {
     struct wm_comm *c = members(call->comm);
+    failed = false;
     if (!c || call->args.kind > COLL_EXSCAN)
         return;
     rt_lock(&c->dom->lock);
@@ -329,21 +330,24 @@ void wm_check_freed(struct wm_comm *comm)
         submit_named(c, "MPI_Comm_free", true);
 }
 
-void wm_check_failed(struct wm_comm *comm)
+void wm_check_failed(const struct wm_comm *c)
 {
-    struct wm_comm *c = members(comm);
+    failed = c->check || (c->local && c->local->check);
+}
+
+void wm_check_before_abort(void)
+{
+    struct wm_domain *d = wm_main_domain;
     struct rt_idle idle = { 0 };
-    if (!c || !c->check)
+    if (!failed)
         return;
     uint64_t begin = rt_now_ns();
-    rt_lock(&c->dom->lock);
     while (rt_now_ns() - begin < PATIENCE_NS) {
-        wm_progress(c->dom);
-        rt_unlock(&c->dom->lock);
+        rt_lock(&d->lock);
+        wm_progress(d);
+        rt_unlock(&d->lock);
         rt_idle_pause(&idle, 1);
-        rt_lock(&c->dom->lock);
     }
-    rt_unlock(&c->dom->lock);
 }
 
 void wm_check_drop(struct wm_comm *c)

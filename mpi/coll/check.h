@@ -23,9 +23,11 @@ void wm_check_call(const struct wm_call *call);
 void wm_check_named(struct wm_comm *c, const char *name); /* a call that is compared by name only */
 /* The same for an object with a communicator of its own: `kind` "window" or "file". */
 void wm_check_object(struct wm_comm *c, const char *kind, const char *name, const char *call);
-/* A collective call has failed, perhaps because of a disagreement: gives rank 0 time to report it.
- * Without the lock. */
-void wm_check_failed(struct wm_comm *c);
+/* A collective call of this thread has failed, perhaps because of a disagreement. */
+void wm_check_failed(const struct wm_comm *c);
+/* The error has been reported, and the job is about to be aborted: gives rank 0 time to report the
+ * disagreement.  Without the lock. */
+void wm_check_before_abort(void);
 /* The library itself frees a communicator, because its creation failed in this process, perhaps not
  * in others; no effect if the user has freed it.  Under the lock. */
 void wm_check_freed(struct wm_comm *c);

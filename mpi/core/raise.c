@@ -5,6 +5,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/base/comm.h"
 #include "mpi/base/session.h"
+#include "mpi/coll/check.h"
 #include "mpi/core/errcode.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/file.h"
@@ -77,6 +78,8 @@ static void fatal_inside(int errcode, const char *call, const char *where, const
     const char *name = wm_err_class_name(wm_err_class_of(errcode));
     snprintf(msg, sizeof msg, "%s: %s", call, name ? name : "error");
     wm_err_backtrace();
+    if (cfg.check)
+        wm_check_before_abort();
     rt_boot_abort(errcode, msg);
 }
 

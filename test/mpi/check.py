@@ -66,6 +66,18 @@ def number_of_the_call():
     job(3, "many", program=wrong, env=ON, limit=10).expect(1, "MPI_Allgather, collective call 17 ")
 
 
+def error_first():
+    """An error that a rank finds is not held back for rank 0, which is outside MPI, to report the disagreement; an abort is."""
+    env = dict(ON, WEFT_COLL="bcast:binomial")
+    differ = "rank 2 has data of 4 bytes, rank [01] of 16"
+    job(3, "dies", program=wrong, env=env, limit=10).expect(1, "MPI error: rank 2 .*MPI_Bcast", differ)
+    for attempt in range(3):        # rank 0 waits for 1.5 s; a busy machine may take longer
+        j = job(3, "returns", program=wrong, env=env, limit=10).expect(1, differ)
+        if "has returned" in j.text:
+            return
+    raise AssertionError("no 'has returned' in the output:\n" + j.text)
+
+
 def right():
     """Equal data in different words is no mistake."""
     for n in (1, 2, 3):
@@ -91,4 +103,4 @@ def off():
     assert j.text == "", j.text
 
 
-main([each_mistake, over_messages, number_of_the_call, right, left_over, off])
+main([each_mistake, over_messages, number_of_the_call, error_first, right, left_over, off])

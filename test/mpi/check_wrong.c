@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int rank, size, buf[4096], out[4096];
 static int ints[8], at[8];
@@ -222,6 +223,41 @@ static void right(void)
     MPI_Comm_free(&d);
 }
 
+/* Rank 2 has an error while rank 0 is outside MPI, until `flag` is set or for some time. */
+static void fail_early(const volatile int *flag, double seconds)
+{
+    MPI_Bcast(buf, WRONG ? 1 : 4, MPI_INT, 0, comm);
+    if (rank)
+        return;
+    for (double begin = MPI_Wtime(); MPI_Wtime() - begin < seconds && !*flag;)
+        usleep(1000);
+    if (*flag)
+        printf("the call of rank 2 has returned\n");
+    fflush(stdout);
+}
+
+static void dies(void)
+{
+    int never = 0;
+    fail_early(&never, 0.5);
+}
+
+static void returns(void)
+{
+    int *own, *flag, unit;
+    MPI_Aint len;
+    MPI_Win w;
+    MPI_Win_allocate_shared(sizeof(int), sizeof(int), MPI_INFO_NULL, comm, &own, &w);
+    MPI_Win_shared_query(w, 0, &len, &unit, &flag);
+    *own = 0;
+    MPI_Barrier(comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    fail_early(flag, 1.5);
+    if (WRONG)
+        *flag = 1;
+    MPI_Win_free(&w);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -251,6 +287,8 @@ static const struct {
     { "many", many },
     { "pending", pending },
     { "leak", leak },
+    { "dies", dies },
+    { "returns", returns },
     { "right", right },
 };
 
