@@ -48,6 +48,27 @@ void wm_check_made(const void *obj)
     pthread_mutex_unlock(&mutex);
 }
 
+void wm_check_unmade(const void *obj)
+{
+    pthread_mutex_lock(&mutex);
+    struct made **p = bucket_of(obj);
+    while (*p && (*p)->obj != obj)
+        p = &(*p)->next;
+    struct made *m = *p;
+    if (m)
+        *p = m->next;
+    pthread_mutex_unlock(&mutex);
+    free(m);
+}
+
+bool wm_check_is_made(const void *obj)
+{
+    pthread_mutex_lock(&mutex);
+    bool is = find(obj) != NULL;
+    pthread_mutex_unlock(&mutex);
+    return is;
+}
+
 const char *wm_check_made_by(const void *obj, char *buf, size_t len)
 {
     char place[160];

@@ -4,6 +4,7 @@
  * standard demands. */
 #include "mpi/core/info.h"
 #include "mpi/api/bodies.h"
+#include "mpi/check/made.h"
 #include "mpi/core/session.h"
 #include "mpi/core/state.h"
 #include "runtime/base/cfg.h"
@@ -51,6 +52,8 @@ void wm_info_destroy(struct wm_info *i)
     if (!i || i == &env_info)
         return;
     clear(i);
+    if (rt_unlikely(cfg.check))
+        wm_check_unmade(i);
     rt_slab_free(&wm_info_slab, i);
 }
 

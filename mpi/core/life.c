@@ -15,6 +15,7 @@
 #include "mpi/core/comm.h"
 #include "mpi/core/ctx.h"
 #include "mpi/core/file.h"
+#include "mpi/core/info.h"
 #include "mpi/core/session_comm.h"
 #include "mpi/core/win.h"
 #include "mpi/datatype/f90.h"
@@ -217,6 +218,7 @@ static bool comm_left(const void *obj) { return !((const struct wm_comm *)obj)->
 static bool type_left(const void *obj) { return ((const struct wm_type *)obj)->handles > 0; }
 static bool op_left(const void *obj) { return !((const struct wm_op *)obj)->freed; }
 static bool session_left(const void *obj) { return !((const struct wm_session *)obj)->closed; }
+static bool info_left(const void *obj) { return wm_check_is_made(obj); }
 
 struct holders {
     const struct wm_group *group;
@@ -252,38 +254,50 @@ static void count_left(void *obj, void *arg)
         k->first = obj;
 }
 
-static void report_leak(struct rt_slab *s, bool (*is_users)(const void *obj), const char *call)
+/* `when`: "in MPI_Finalize". */
+static void report_leak(struct rt_slab *s, bool (*is_users)(const void *obj), const char *when)
 {
     char by[200];
     struct left k = { .is_users = is_users };
     rt_slab_each(s, count_left, &k);
     if (k.n && cfg.check)
-        log_warn(MPI, "WEFT_CHECK: %u %s object%s not freed in %s%s", k.n, s->name,
-                 k.n == 1 ? " is" : "s are", call, wm_check_made_by(k.first, by, sizeof by));
+        log_warn(MPI, "WEFT_CHECK: %u %s object%s not freed %s%s", k.n, s->name,
+                 k.n == 1 ? " is" : "s are", when, wm_check_made_by(k.first, by, sizeof by));
     else if (k.n)
-        log_warn(MPI, "%u %s object%s still alive in %s", k.n, s->name, k.n == 1 ? " is" : "s are",
-                 call);
+        log_warn(MPI, "%u %s object%s still alive %s", k.n, s->name, k.n == 1 ? " is" : "s are",
+                 when);
 }
 
 /* Called after the library has released its own objects.  Info objects and error handlers may be
- * freed later (MPI-5.0 section 11.4.1). */
+ * freed later (MPI-5.0 section 11.4.1); and while a session is open, the library does not rest. */
 static void report_leaks(const char *call)
 {
+    char when[64];
+    snprintf(when, sizeof when, "in %s", call);
     wm_type_fini();
     if (!cfg.check || cfg.check_leaks) { /* else WEFT_CHECK has reported these */
-        report_leak(&wm_comm_slab, comm_left, call);
-        report_leak(&wm_request_slab, NULL, call);
+        report_leak(&wm_comm_slab, comm_left, when);
+        report_leak(&wm_request_slab, NULL, when);
     }
-    report_leak(&wm_type_slab, type_left, call);
-    report_leak(&wm_op_slab, op_left, call);
-    report_leak(&wm_group_slab, group_left, call);
-    report_leak(&wm_session_slab, session_left, call);
-    report_leak(&wm_win_slab, NULL, call);
-    report_leak(&wm_file_slab, NULL, call);
+    report_leak(&wm_type_slab, type_left, when);
+    report_leak(&wm_op_slab, op_left, when);
+    report_leak(&wm_group_slab, group_left, when);
+    report_leak(&wm_win_slab, NULL, when);
+    report_leak(&wm_file_slab, NULL, when);
     unsigned n = wm_alloc_count();
     if (n)
         log_warn(MPI, "%u block%s of MPI_Alloc_mem still allocated in %s", n,
                  n == 1 ? " is" : "s are", call);
+}
+
+/* The exit handlers and destructors of the program have run.  mpirun reports a process that ends
+ * without MPI_Finalize. */
+__attribute__((destructor)) static void unloaded(void)
+{
+    if (!cfg.check || is_child || wm_state.phase == WM_INITIALIZED)
+        return;
+    report_leak(&wm_session_slab, session_left, "when the program ends");
+    report_leak(&wm_info_slab, info_left, "when the program ends");
 }
 
 static void rest(const char *call)

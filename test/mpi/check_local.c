@@ -293,6 +293,27 @@ static void leaks(void)
     window(buf, sizeof buf);
 }
 
+/* Of three info objects one is freed, and one after MPI_Finalize. */
+static MPI_Info late = MPI_INFO_NULL;
+static void info(void)
+{
+    MPI_Info i;
+    MPI_Info_create(&i);
+    MPI_Info_dup(i, &late);
+    MPI_Info_free(&i);
+    MPI_Comm_get_info(world, &i);
+}
+
+static void session(void)
+{
+    MPI_Session s;
+    for (int i = 0; i < 3; i++) {
+        MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &s);
+        if (i == 0)
+            MPI_Session_finalize(&s);
+    }
+}
+
 /* ---- nothing wrong ---- */
 
 static void right_messages(void)
@@ -384,6 +405,9 @@ static const struct {
     CASE(get_changed),    CASE(put_changed),   CASE(freed_memory),   CASE(dead_frame),
     CASE(no_memory),      CASE(fence_assert),  CASE(lock_in_fences), CASE(missing_fence),
     CASE(open_barrier),   CASE(missing_view),  CASE(missing_write),  CASE(leaks),
+
+    CASE(info),           CASE(session),
+
     CASE(right_messages), CASE(right_windows), CASE(right_files),
 };
 
@@ -397,5 +421,7 @@ int main(int argc, char **argv)
         if (argc > 1 && !strcmp(argv[1], cases[i].name))
             cases[i].run();
     MPI_Finalize();
+    if (late != MPI_INFO_NULL)
+        MPI_Info_free(&late);
     return 0;
 }
