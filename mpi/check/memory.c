@@ -111,16 +111,19 @@ void check_memory(const void *buf, int64_t count, const struct rt_layout *l, boo
 
 static bool in_dead_stack(uintptr_t base)
 {
+    static _Thread_local void *stack; /* of this thread: to find it, the C library reads a file */
+    static _Thread_local size_t nbytes;
     pthread_attr_t a;
-    void *stack;
-    size_t nbytes;
     uintptr_t low;
-    if (pthread_getattr_np(pthread_self(), &a))
+    if (!stack && !pthread_getattr_np(pthread_self(), &a)) {
+        if (pthread_attr_getstack(&a, &stack, &nbytes))
+            stack = NULL;
+        pthread_attr_destroy(&a);
+    }
+    if (!stack || base - (uintptr_t)stack >= nbytes)
         return false;
-    int err = pthread_attr_getstack(&a, &stack, &nbytes);
-    pthread_attr_destroy(&a);
     rt_frame_end(stack, &low);
-    return !err && low - (uintptr_t)stack < nbytes && base >= (uintptr_t)stack && base < low;
+    return low - (uintptr_t)stack < nbytes && base < low;
 }
 
 /* malloc() returns no memory that is in use: what it returns now was free. */

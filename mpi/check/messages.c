@@ -66,6 +66,7 @@ static void started(struct rt_req *r, bool blocking)
     struct check_use u = { .owner = q,
                            .at = { q->buf, q->count, q->layout },
                            .writes = q->kind != WM_PREQ_SEND,
+                           .lasts = !blocking,
                            .sealed = q->kind == WM_PREQ_SEND && !blocking };
     peer_text(q, u.what, sizeof u.what);
     check_left_watch(q->dom);

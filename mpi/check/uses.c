@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "mpi/check/memory.h"
 #include "runtime/base/list.h"
 
 struct use {
     struct rt_list link;
     struct check_use u;
-    struct check_place place;
     uint64_t sum;
 };
 
@@ -61,7 +61,7 @@ static bool range(const struct check_buf *b, uintptr_t *low, uintptr_t *high)
 static const char *text_of(const struct use *x, char *buf, size_t len)
 {
     char place[160];
-    snprintf(buf, len, "%s, %s", check_place_text(&x->place, place, sizeof place), x->u.what);
+    snprintf(buf, len, "%s, %s", check_place_text(&x->u.place, place, sizeof place), x->u.what);
     return buf;
 }
 
@@ -74,7 +74,8 @@ static void compare(const struct use *x, const struct rt_list *with)
         return;
     rt_list_each (i, with) {
         const struct use *y = rt_container(i, struct use, link);
-        if (range(&y->u.at, &l, &h) && l < high && low < h)
+        bool together = x->u.together && y->u.owner == x->u.owner;
+        if (!together && range(&y->u.at, &l, &h) && l < high && low < h)
             check_fail("rank %d: buffers of two unfinished operations overlap, %lld bytes from %p "
                        "on: %s (%s it); %s (%s it)",
                        rt_boot.rank, (long long)((h < high ? h : high) - (l > low ? l : low)),
@@ -91,13 +92,28 @@ void check_use_begin(const struct check_use *u)
         return;
     if (!(x = malloc(sizeof *x)))
         check_no_memory();
-    *x = (struct use){ .u = *u, .place = check_here() };
+    *x = (struct use){ .u = *u };
+    if (!u->place.inner)
+        x->u.place = check_here();
     compare(x, &writes);
     if (u->writes)
         compare(x, &reads);
     if (u->sealed)
         x->sum = checksum(&u->at);
     rt_list_append(u->writes ? &writes : &reads, &x->link);
+}
+
+/* Before the contents are read: the memory may not be mapped any more. */
+static void look_at_memory(const struct use *x)
+{
+    uintptr_t low, high;
+    char a[300];
+    const char *why = x->u.lasts && range(&x->u.at, &low, &high)
+                          ? check_memory_gone((const void *)low, high - low)
+                          : NULL;
+    if (why)
+        check_fail("rank %d: the buffer of %s, %s before the operation was complete", rt_boot.rank,
+                   text_of(x, a, sizeof a), why);
 }
 
 static void end(struct rt_list *list, const void *owner, const void *part, bool verify)
@@ -108,6 +124,8 @@ static void end(struct rt_list *list, const void *owner, const void *part, bool 
         struct use *x = rt_container(l, struct use, link);
         if (x->u.owner != owner || (part && x->u.part != part))
             continue;
+        if (verify)
+            look_at_memory(x);
         if (verify && x->u.sealed && checksum(&x->u.at) != x->sum)
             check_fail("rank %d: the buffer of %s, was modified before the operation was complete",
                        rt_boot.rank, text_of(x, a, sizeof a));
@@ -131,7 +149,7 @@ const char *check_use_from(const void *owner, char *buf, size_t len)
         rt_list_each (i, lists[k]) {
             const struct use *x = rt_container(i, struct use, link);
             if (x->u.owner == owner)
-                snprintf(buf, len, ", from %s", check_place_text(&x->place, place, sizeof place));
+                snprintf(buf, len, ", from %s", check_place_text(&x->u.place, place, sizeof place));
         }
     return buf;
 }

@@ -5,8 +5,8 @@
 #include "coll/begin.h"
 #include "coll/select.h"
 #include "coll/start/start.h"
-#include "mpi/check/memory.h"
 #include "mpi/coll/check.h"
+#include "mpi/coll/check_bufs.h"
 #include "mpi/coll/device.h"
 #include <stdio.h>
 #include <string.h>
@@ -83,6 +83,8 @@ static void hold(struct coll_req *q, const struct wm_call *call)
 static void req_release(struct rt_req *r)
 {
     struct coll_req *q = (struct coll_req *)r;
+    if (r->flags & RT_REQ_CHECKED)
+        check_bufs_end(r);
     if (r->flags & RT_REQ_PERSISTENT)
         coll_unprepare(&q->task);
     if (q->stype)
@@ -105,6 +107,8 @@ static void *req_owner(const struct rt_req *r) { return ((const struct coll_req 
 static void req_done(struct rt_req *r, void *arg)
 {
     (void)arg;
+    if ((r->flags & RT_REQ_PERSISTENT) && (r->flags & RT_REQ_CHECKED))
+        check_bufs_end(r);
     if (r->flags & RT_REQ_DETACHED)
         wm_req_release(r);
 }
@@ -121,9 +125,13 @@ static int req_start(struct rt_req *r)
     wm_flow_before_coll(q->comm->dom);
     r->done = 0;
     r->err = 0;
+    if (rt_unlikely(cfg.check))
+        check_bufs_begin(q->comm, &q->task.args, r);
     int err = coll_restart(&q->task);
     if (err < 0) {
         r->done = 1;
+        if (r->flags & RT_REQ_CHECKED)
+            check_bufs_end(r);
         return err;
     }
     r->flags |= RT_REQ_ACTIVE;
@@ -271,6 +279,8 @@ static int start_request(struct wm_call *call)
         call->args.found = NULL; /* the call is started later */
         coll_prepare(&call->comm->team, &call->args, &q->task);
     } else {
+        if (rt_unlikely(cfg.check))
+            check_bufs_begin(q->comm, &call->args, &q->task.req);
         err = coll_start(&call->comm->team, &call->args, &q->task);
         if (err >= 0) {
             count(call->comm->dom, &q->task);
@@ -338,25 +348,6 @@ static int check_call(const struct wm_call *call)
                   (long long)(s.n * s.l->size), s.at, (long long)(r.n * r.l->size), r.at);
 }
 
-/* WEFT_CHECK: the parts of both buffers that seen() finds. */
-static void check_buffers(const struct wm_call *call)
-{
-    const struct wm_comm *c = call->comm;
-    const struct coll_args *a = &call->args;
-    bool cut = coll_shape(a->kind, COLL_SEND) == COLL_SIDE_CUT;
-    int self = c->inter && !cut ? 0 : c->rank, n = cut ? c->size : c->remote->size;
-    for (int side = 0; side < 2 && !a->neighbors && !c->inter; side++) {
-        const void *buf = side == COLL_SEND ? a->sbuf : a->rbuf;
-        bool from = coll_is(a->kind, COLL_IS_FROM_ROOT), root = wm_call_root(c, a->root);
-        bool at_root = side == COLL_SEND ? from : coll_is(a->kind, COLL_IS_TO_ROOT);
-        if (!buf || buf == COLL_IN_PLACE || (at_root && !root))
-            continue;
-        struct coll_block b = seen(a, (enum coll_side)side, self, n);
-        if (b.l)
-            check_memory(b.at, b.n, b.l, side == COLL_RECV && !(from && root));
-    }
-}
-
 /* The shortcut for small reductions: the buffers do not overlap, so check_call() is not needed. */
 static inline bool apart(const struct coll_args *a)
 {
@@ -365,6 +356,15 @@ static inline bool apart(const struct coll_args *a)
         return false;
     uintptr_t len = (uintptr_t)(a->rcount * a->rtype->size);
     return dist >= len && 0 - dist >= len;
+}
+
+static __attribute__((noinline, cold)) int run_checked(struct wm_comm *c, const struct coll_args *a)
+{
+    struct rt_req r = { .done = 1 }; /* stands for the call */
+    check_bufs_begin(c, a, &r);
+    int err = wm_coll_run(c, a);
+    check_bufs_end(&r);
+    return err;
 }
 
 int wm_call_run(struct wm_call *call)
@@ -379,7 +379,7 @@ int wm_call_run(struct wm_call *call)
         return err;
     }
     if (rt_unlikely(cfg.check)) {
-        check_buffers(call);
+        check_bufs_look(call);
         wm_check_call(call);
     }
     rt_lock(&c->dom->lock);
@@ -390,7 +390,8 @@ int wm_call_run(struct wm_call *call)
         err = start_request(call);
     } else {
         if (err >= 0)
-            err = wm_coll_run(c, &call->args);
+            err = rt_unlikely(cfg.check) ? run_checked(c, &call->args)
+                                         : wm_coll_run(c, &call->args);
         rt_reserve_free(call->vectors);
     }
     rt_unlock(&c->dom->lock);

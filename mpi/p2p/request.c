@@ -89,12 +89,12 @@ void wm_preq_release(struct rt_req *r)
 {
     struct wm_preq *q = (struct wm_preq *)r;
     struct wm_domain *d = q->dom;
+    if (rt_unlikely(r->flags & (RT_REQ_DEVICE | RT_REQ_CHECKED)))
+        close_watched(q); /* before its datatype ends */
     if (rt_unlikely(q->type)) {
         wm_type_unref(q->type);
         q->type = NULL;
     }
-    if (rt_unlikely(r->flags & (RT_REQ_DEVICE | RT_REQ_CHECKED)))
-        close_watched(q);
     if (rt_unlikely(q->peer)) { /* it took part in a rendezvous, or waited for room */
         q->peer = NULL;
         q->fail = 0;

@@ -23,6 +23,7 @@ static void use(struct wm_rma *r, const struct wm_rma_args *a, const struct wm_r
                            .part = wm_rma_target(r, a->rank),
                            .at = { s->buf, s->count, &s->type->layout },
                            .writes = writes,
+                           .lasts = true,
                            .sealed = sealed };
     snprintf(u.what, sizeof u.what, "%s rank %d of %s", a->what == WM_RMA_DO_GET ? "from" : "to",
              a->rank, name_of(r->win, win, sizeof win));

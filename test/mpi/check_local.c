@@ -114,6 +114,78 @@ static void overlap(void)
     MPI_Waitall(2, r, MPI_STATUSES_IGNORE);
 }
 
+static void freed_buffer(void)
+{
+    MPI_Request r;
+    int *p = calloc(100, sizeof *p);
+    if (rank == 0) {
+        MPI_Isend(p, 100, MPI_INT, 1, 5, world, &r);
+        free(p);
+        MPI_Wait(&r, MPI_STATUS_IGNORE);
+    } else {
+        MPI_Recv(buf, 100, MPI_INT, 0, 5, world, MPI_STATUS_IGNORE);
+    }
+}
+
+static __attribute__((noinline)) void start_in_frame(MPI_Request *r)
+{
+    int here[64] = { 0 };
+    MPI_Iallreduce(here, buf, 64, MPI_INT, MPI_SUM, world, r);
+}
+
+static void coll_frame(void)
+{
+    MPI_Request r;
+    start_in_frame(&r);
+    MPI_Wait(&r, MPI_STATUS_IGNORE);
+}
+
+static void coll_changed(void)
+{
+    MPI_Request r;
+    MPI_Iallreduce(buf, more, 10, MPI_INT, MPI_SUM, world, &r);
+    buf[3]++;
+    MPI_Wait(&r, MPI_STATUS_IGNORE);
+}
+
+static void coll_vector(void)
+{
+    int counts[] = { 3, 4 }, displs[] = { 0, 20 };
+    MPI_Request r;
+    MPI_Ialltoallv(buf, counts, displs, MPI_INT, more, (int[]){ counts[rank], counts[rank] },
+                   displs, MPI_INT, world, &r);
+    buf[10]++; /* not sent */
+    buf[23]++;
+    MPI_Wait(&r, MPI_STATUS_IGNORE);
+}
+
+static void coll_overlap(void)
+{
+    MPI_Request r[2];
+    MPI_Irecv(more + 5, 10, MPI_INT, !rank, 0, world, &r[0]);
+    MPI_Iallgather(buf, 10, MPI_INT, more, 10, MPI_INT, world, &r[1]);
+    MPI_Waitall(2, r, MPI_STATUSES_IGNORE);
+}
+
+/* Rank 1 starts when rank 0 has changed the buffer. */
+static void coll_persistent(void)
+{
+    MPI_Comm own;
+    MPI_Request r;
+    MPI_Comm_dup(world, &own);
+    MPI_Allreduce_init(buf, more, 10, MPI_INT, MPI_SUM, own, MPI_INFO_NULL, &r);
+    for (int i = 0; i < 3; i++) {
+        if (rank)
+            MPI_Barrier(world);
+        MPI_Start(&r);
+        buf[3] += i == 2 && !rank;
+        if (!rank)
+            MPI_Barrier(world);
+        MPI_Wait(&r, MPI_STATUS_IGNORE);
+        buf[3] = i;
+    }
+}
+
 static void entries(void)
 {
     MPI_Datatype t;
@@ -316,6 +388,35 @@ static void session(void)
 
 /* ---- nothing wrong ---- */
 
+static void right_collectives(void)
+{
+    MPI_Datatype pair = record(MPI_INT, MPI_INT);
+    MPI_Request r[3];
+    int counts[] = { 3, 0 }, displs[] = { 0, 0 };
+    for (int i = 0; i < 2; i++) /* both read the same buffer */
+        MPI_Iallreduce(buf, more + 100 * i, 100, MPI_INT, MPI_SUM, world, &r[i]);
+    MPI_Ibcast(more + 200, 10, pair, 0, world, &r[2]);
+    MPI_Type_free(&pair); /* before the end */
+    MPI_Waitall(3, r, MPI_STATUSES_IGNORE);
+    buf[5]++;
+    MPI_Ialltoallw(buf, (int[]){ 1, 1 }, displs, (MPI_Datatype[]){ MPI_INT, MPI_INT }, more,
+                   (int[]){ 1, 1 }, (int[]){ 0, 2 }, (MPI_Datatype[]){ MPI_INT, MPI_INT }, world,
+                   &r[0]); /* blocks of one call are not compared with each other */
+    MPI_Wait(&r[0], MPI_STATUS_IGNORE);
+    MPI_Igatherv(buf, rank ? 0 : 3, MPI_INT, more, counts, displs, MPI_INT, 1, world, &r[0]);
+    MPI_Iallgather(MPI_IN_PLACE, 0, MPI_INT, more + 300, 5, MPI_INT, world, &r[1]);
+    MPI_Ibarrier(world, &r[2]);
+    MPI_Waitall(3, r, MPI_STATUSES_IGNORE);
+    MPI_Allreduce_init(buf, more, 10, MPI_INT, MPI_SUM, world, MPI_INFO_NULL, &r[0]);
+    for (int i = 0; i < 2; i++) {
+        MPI_Start(&r[0]);
+        MPI_Wait(&r[0], MPI_STATUS_IGNORE);
+        buf[i]++;
+    }
+    MPI_Request_free(&r[0]);
+    MPI_Scan(MPI_IN_PLACE, more, 10, MPI_INT, MPI_SUM, world);
+}
+
 static void right_messages(void)
 {
     MPI_Datatype pair = record(MPI_INT, MPI_DOUBLE), pairs, gaps, apart;
@@ -345,6 +446,7 @@ static void right_messages(void)
     MPI_Type_free(&pairs);
     MPI_Type_free(&gaps);
     MPI_Type_free(&apart);
+    right_collectives();
     MPI_Sendrecv_replace(buf, 10, MPI_INT, !rank, 1, !rank, 1, world, MPI_STATUS_IGNORE);
 }
 
@@ -398,17 +500,27 @@ static const struct {
     const char *name;
     void (*run)(void);
 } cases[] = {
-    CASE(unsafe),         CASE(signature),     CASE(signature_long), CASE(signature_mixed),
-    CASE(signature_part), CASE(tags),          CASE(left),           CASE(waits),
-    CASE(unreceived),     CASE(freed),         CASE(changed),        CASE(overlap),
-    CASE(entries),        CASE(frame),         CASE(unmapped),       CASE(collective_buffer),
-    CASE(get_changed),    CASE(put_changed),   CASE(freed_memory),   CASE(dead_frame),
-    CASE(no_memory),      CASE(fence_assert),  CASE(lock_in_fences), CASE(missing_fence),
-    CASE(open_barrier),   CASE(missing_view),  CASE(missing_write),  CASE(leaks),
-
+    CASE(unsafe),         CASE(signature),
+    CASE(signature_long), CASE(signature_mixed),
+    CASE(signature_part), CASE(tags),
+    CASE(left),           CASE(waits),
+    CASE(unreceived),     CASE(freed),
+    CASE(changed),        CASE(overlap),
+    CASE(entries),        CASE(frame),
+    CASE(unmapped),       CASE(collective_buffer),
+    CASE(get_changed),    CASE(put_changed),
+    CASE(freed_memory),   CASE(dead_frame),
+    CASE(no_memory),      CASE(fence_assert),
+    CASE(lock_in_fences), CASE(missing_fence),
+    CASE(open_barrier),   CASE(missing_view),
+    CASE(missing_write),  CASE(leaks),
+    CASE(freed_buffer),   CASE(coll_frame),
+    CASE(coll_changed),   CASE(coll_vector),
+    CASE(coll_overlap),   CASE(coll_persistent),
     CASE(info),           CASE(session),
 
-    CASE(right_messages), CASE(right_windows), CASE(right_files),
+    CASE(right_messages), CASE(right_windows),
+    CASE(right_files),
 };
 
 int main(int argc, char **argv)

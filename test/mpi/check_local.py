@@ -31,6 +31,11 @@ BUFFERS = {
     "entries": "rank 1: entries of the receive buffer of MPI_Recv" + AT + " overlap: .*4 bytes at displacement 0 and .* at displacement 3",
     "frame": "rank 1: the buffer of MPI_Recv" + AT + " has 2048 bytes .*is a variable of a function whose variables end",
     "unmapped": "rank 0: the buffer of MPI_Send" + AT + " has data .*but no memory is mapped",
+    "coll_frame": "rank [01]: the buffer of MPI_Iallreduce" + AT + ", on .* is a variable of a function that has returned before",
+    "coll_changed": "rank [01]: the buffer of MPI_Iallreduce" + AT + ', on communicator "MPI_COMM_WORLD", was modified before',
+    "coll_vector": "rank [01]: the buffer of MPI_Ialltoallv" + AT + ", on .* was modified before",
+    "coll_overlap": "rank [01]: buffers of two unfinished operations overlap, 40 bytes .*MPI_Irecv" + AT + ".*MPI_Iallgather" + AT,
+    "coll_persistent": "rank 0: the buffer of MPI_Start" + AT + ", on .* was modified before",
     "collective_buffer": "rank [01]: the buffer of MPI_Bcast" + AT + " has 32768 bytes",
 }
 WINDOWS = {
@@ -76,8 +81,10 @@ def unsafe():
 
 
 def buffers():
-    """In use, too small, overlapping, not mapped."""
+    """In use, too small, overlapping, not mapped.  A sanitizer does not give freed memory out again, by which it is found."""
     each(BUFFERS, 1)
+    if not is_sanitized():
+        run("freed_buffer", 1, "rank 0: the buffer of MPI_Isend" + AT + ", to rank 1, tag 5, has been freed before the operation was")
 
 
 def windows():
@@ -87,7 +94,7 @@ def windows():
 
 
 def warnings():
-    """Mistakes that end no job.  A sanitizer does not give freed memory out again, by which it is found."""
+    """Mistakes that end no job."""
     each({name: text for name, text in CONTINUES.items() if name != "freed_memory" or not is_sanitized()}, 0)
 
 
