@@ -98,6 +98,21 @@ static void compare(const struct wm_check *k, const struct check_open *o,
     }
 }
 
+/* All ranks have reported a call that ends an epoch of a window. */
+static void compare_accesses(const struct wm_check *k, const struct check_open *o)
+{
+    char text[TEXT];
+    const void **all = malloc((size_t)k->comm->size * sizeof *all);
+    if (!all)
+        check_no_memory();
+    bool any = false;
+    for (int i = 0; i < k->comm->size; i++)
+        any |= (all[i] = check_accesses_of(o->by_rank[i])) != NULL;
+    if (any && check_accesses_conflict(all, k->comm->size, text, sizeof text))
+        disagree(k, o->by_rank[0]->name, o->number, text);
+    free(all);
+}
+
 /* Called when all ranks have freed the communicator. */
 static void finish(struct wm_check *k)
 {
@@ -122,6 +137,7 @@ static void take(struct wm_check *k, struct check_note *a)
     if (++o->nseen < k->comm->size)
         return;
     bool last = a->has & CHECK_LAST;
+    compare_accesses(k, o);
     open_free(k, o);
     if (last)
         finish(k);
@@ -257,6 +273,26 @@ static struct wm_comm *members(struct wm_comm *c)
     return m && m->size > 1 ? m : NULL;
 }
 
+void wm_check_access(struct wm_comm *comm, int target, int kind, int64_t low, int64_t high)
+{
+    struct wm_comm *c = members(comm);
+    if (c)
+        check_access_add(&check_of(c)->accesses, target, (enum check_access_kind)kind, low, high);
+}
+
+/* Frees `a` if it makes a longer note. */
+static struct check_note *with_accesses(struct wm_check *k, struct check_note *a)
+{
+    size_t len = check_note_nbytes(a), more;
+    struct check_note *all = check_accesses_take(&k->accesses, len, &more);
+    if (!all)
+        return a;
+    memcpy(all, a, len);
+    all->nmore = (int64_t)more;
+    free(a);
+    return all;
+}
+
 static void submit(struct wm_comm *c, struct check_note *a)
 {
     if (!a)
@@ -267,6 +303,7 @@ static void submit(struct wm_comm *c, struct check_note *a)
         return;
     }
     k->freed = a->has & CHECK_LAST;
+    a = with_accesses(k, a);
     a->rank = c->rank;
     a->number = k->calls++;
     if (c->rank)
@@ -359,6 +396,7 @@ void wm_check_drop(struct wm_comm *c)
     rt_list_each_safe (l, tmp, &k->open)
         open_free(k, rt_container(l, struct check_open, link));
     rt_list_del(&k->link);
+    free(k->accesses.v);
     free(k);
     c->check = NULL;
 }

@@ -23,6 +23,9 @@ void wm_check_call(const struct wm_call *call);
 void wm_check_named(struct wm_comm *c, const char *name); /* a call that is compared by name only */
 /* The same for an object with a communicator of its own: `kind` "window" or "file". */
 void wm_check_object(struct wm_comm *c, const char *kind, const char *name, const char *call);
+/* An access to the memory of a window, whose communicator `c` is, in the epoch that the next
+ * collective call ends: mpi/check/accesses.h.  Under the lock. */
+void wm_check_access(struct wm_comm *c, int target, int kind, int64_t low, int64_t high);
 /* A collective call of this thread has failed, perhaps because of a disagreement. */
 void wm_check_failed(const struct wm_comm *c);
 /* The error has been reported, and the job is about to be aborted: gives rank 0 time to report the

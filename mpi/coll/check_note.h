@@ -28,9 +28,10 @@ struct check_note { /* the message format */
     char name[40];
     uint32_t number; /* of the call on its communicator */
     int32_t rank, root;
-    uint32_t op;  /* handle of a predefined operation, or CHECK_USER_OP; 0: none */
-    uint32_t has; /* CHECK_... */
-    int32_t n;    /* entries of each vector */
+    uint32_t op;   /* handle of a predefined operation, or CHECK_USER_OP; 0: none */
+    uint32_t has;  /* CHECK_... */
+    int32_t n;     /* entries of each vector */
+    int64_t nmore; /* bytes after the vectors: accesses to a window (mpi/check/accesses.h) */
     struct check_sig send, recv;
     struct check_sig vec[]; /* sends, then recvs */
 };
@@ -47,7 +48,11 @@ static inline const struct check_sig *check_recvs(const struct check_note *a)
 static inline size_t check_note_nbytes(const struct check_note *a)
 {
     size_t nvec = (a->has & CHECK_SENDS ? 1u : 0u) + (a->has & CHECK_RECVS ? 1u : 0u);
-    return sizeof *a + nvec * (size_t)a->n * sizeof a->vec[0];
+    return sizeof *a + nvec * (size_t)a->n * sizeof a->vec[0] + (size_t)a->nmore;
+}
+static inline const void *check_accesses_of(const struct check_note *a)
+{
+    return a && a->nmore ? (const char *)a + check_note_nbytes(a) - a->nmore : NULL;
 }
 
 /* malloc'ed; NULL if out of memory. */

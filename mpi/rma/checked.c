@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "mpi/rma/checked.h"
 #include <stdio.h>
+#include "mpi/check/accesses.h"
 #include "mpi/check/memory.h"
 #include "mpi/check/uses.h"
+#include "mpi/coll/check.h"
 #include "mpi/rma/target.h"
 #include "runtime/base/log.h"
 
@@ -33,10 +35,61 @@ static void use(struct wm_rma *r, const struct wm_rma_args *a, const struct wm_r
 /* A derived datatype may be freed before the epoch ends; the buffer is then not watched. */
 static bool lasts(const struct wm_rma_side *s) { return !s->type || s->type->predefined; }
 
+/* ---- accesses in an epoch of fences ---- */
+
+struct pieces {
+    const struct wm_rma *r;
+    int target;
+    enum check_access_kind kind;
+    int64_t at; /* of the element */
+};
+
+static void access_piece(void *arg, int64_t off, int64_t len, int64_t stride, int64_t nrep)
+{
+    const struct pieces *p = arg;
+    for (int64_t i = 0, at = p->at + off; i < nrep; i++, at += stride)
+        wm_check_access(p->r->win->comm, p->target, (int)p->kind, at, at + len);
+}
+
+static void access_target(struct wm_rma *r, const struct wm_rma_args *a)
+{
+    const struct wm_rma_target *t = wm_rma_target(r, a->rank);
+    const struct rt_layout *l = &a->target.type->layout;
+    enum check_access_kind kind = a->what == WM_RMA_DO_GET   ? CHECK_GET
+                                  : a->what == WM_RMA_DO_PUT ? CHECK_PUT
+                                                             : CHECK_ACC;
+    struct pieces p = { .r = r, .target = a->rank, .kind = kind };
+    if (!t || !t->unit || !a->nbytes) /* unit 0: unknown, on another host */
+        return;
+    p.at = a->disp * t->unit;
+    if (l->contig) {
+        access_piece(&p, l->true_lb, a->nbytes, 0, 1);
+        return;
+    }
+    for (int64_t i = 0; i < a->target.count; i++, p.at += l->extent)
+        rt_layout_each(l, access_piece, &p);
+}
+
+/* A buffer of an operation in the window's memory of this process. */
+static void access_own(const struct wm_rma *r, const struct wm_rma_side *s, bool writes)
+{
+    if (!s->type || !s->count || !s->type->layout.contig || !r->memory.base)
+        return;
+    int64_t low = s->buf + s->type->layout.true_lb - r->memory.base;
+    if (low >= 0 && (uint64_t)low < r->memory.nbytes)
+        wm_check_access(r->win->comm, r->comm->rank, writes ? CHECK_STORE : CHECK_LOAD, low,
+                        low + s->count * s->type->layout.size);
+}
+
 void wm_rma_checked_op(struct wm_rma *r, const struct wm_rma_args *a, bool done)
 {
     bool passive = r->epoch.access == WM_ACCESS_LOCK || r->epoch.access == WM_ACCESS_LOCK_ALL;
     r->epoch.mixed = r->epoch.mixed || (r->epoch.fenced && passive);
+    if (r->epoch.access == WM_ACCESS_FENCE) {
+        access_target(r, a);
+        access_own(r, &a->origin, a->what == WM_RMA_DO_GET);
+        access_own(r, &a->result, true);
+    }
     if (a->on_device || !lasts(&a->origin) || !lasts(&a->result))
         return;
     bool gets = a->what == WM_RMA_DO_GET;

@@ -297,6 +297,55 @@ static void fence_assert(void)
     MPI_Win_free(&w);
 }
 
+/* Rank 1 puts 10 elements from element 5 on into the memory of rank 0. */
+static void put_after(MPI_Win w)
+{
+    if (rank)
+        MPI_Put(more, 10, MPI_INT, 0, 5, 10, MPI_INT, w);
+    MPI_Win_fence(0, w);
+    MPI_Win_free(&w);
+}
+
+static void conflict_puts(void)
+{
+    MPI_Win w = window(buf, sizeof buf);
+    MPI_Win_fence(0, w);
+    if (!rank)
+        MPI_Put(more, 6, MPI_INT, 0, 0, 6, MPI_INT, w);
+    put_after(w);
+}
+
+static void conflict_get(void)
+{
+    MPI_Win w = window(buf, sizeof buf);
+    MPI_Win_fence(0, w);
+    if (!rank)
+        MPI_Get(more, 1, MPI_INT, 0, 14, 1, MPI_INT, w);
+    put_after(w);
+}
+
+/* The memory is the buffer of an operation. */
+static void conflict_own(void)
+{
+    MPI_Win w = window(buf, sizeof buf);
+    MPI_Win_fence(0, w);
+    if (!rank)
+        MPI_Put(buf + 14, 1, MPI_INT, 1, 50, 1, MPI_INT, w);
+    put_after(w);
+}
+
+static void conflict_vector(void)
+{
+    MPI_Win w = window(buf, sizeof buf);
+    MPI_Datatype t;
+    MPI_Type_vector(10, 1, 3, MPI_INT, &t);
+    MPI_Type_commit(&t);
+    MPI_Win_fence(0, w);
+    if (!rank)
+        MPI_Accumulate(more, 10, MPI_INT, 0, 1, 1, t, MPI_SUM, w);
+    put_after(w);
+}
+
 static void lock_in_fences(void)
 {
     MPI_Win w = window(buf, sizeof buf);
@@ -458,6 +507,13 @@ static void right_windows(void)
     for (int i = 0; i < 2; i++)
         MPI_Put(buf, 10, MPI_INT, !rank, 10 * i, 10, MPI_INT, w);
     MPI_Get(more, 10, MPI_INT, !rank, 50, 10, MPI_INT, w);
+    MPI_Win_fence(0, w);
+    for (int i = 0; i < 2; i++) /* of all ranks, to the same place */
+        MPI_Accumulate(buf, 10, MPI_INT, 0, 0, 10, MPI_INT, MPI_SUM, w);
+    MPI_Get(more, 10, MPI_INT, 0, 10, 10, MPI_INT, w);
+    MPI_Win_fence(0, w); /* then others may be written there */
+    if (rank)
+        MPI_Put(buf, 10, MPI_INT, 0, 10, 10, MPI_INT, w);
     MPI_Win_fence(MPI_MODE_NOSUCCEED, w);
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, !rank, 0, w);
     for (int i = 0; i < 3; i++) {
@@ -518,7 +574,8 @@ static const struct {
     CASE(coll_changed),   CASE(coll_vector),
     CASE(coll_overlap),   CASE(coll_persistent),
     CASE(info),           CASE(session),
-
+    CASE(conflict_puts),  CASE(conflict_get),
+    CASE(conflict_own),   CASE(conflict_vector),
     CASE(right_messages), CASE(right_windows),
     CASE(right_files),
 };

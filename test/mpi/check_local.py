@@ -42,6 +42,11 @@ WINDOWS = {
     "get_changed": "the buffer of MPI_Get" + AT + ', from rank [01] of window "shown", was modified',
     "put_changed": "the buffer of MPI_Put" + AT + ', to rank [01] of window "shown", was modified',
     "no_memory": "memory of the window: the buffer of 64 bytes at .* is a null pointer, in MPI_Win_create" + AT,
+    "conflict_puts": 'MPI_Win_fence, .*window "shown": conflicting accesses in the epoch that it ends, to 4 bytes from byte 20 on of the '
+                     "memory of rank 0: rank 0 writes them in MPI_Put" + AT + ", rank 1 writes them in MPI_Put" + AT,
+    "conflict_get": "4 bytes from byte 56 on .* of rank 0: rank 1 writes them in MPI_Put.*, rank 0 reads them in MPI_Get",
+    "conflict_own": "4 bytes from byte 56 on .* of rank 0: rank 1 writes them in MPI_Put.*, rank 0 reads them in MPI_Put",
+    "conflict_vector": "4 bytes from byte 28 on .* of rank 0: rank 1 writes them in MPI_Put.*, rank 0 changes them in MPI_Acc",
     "missing_fence": 'collective call 2 on window "shown": rank 1 calls MPI_Win_free, rank 0 calls MPI_Win_fence',
 }
 CONTINUES = {

@@ -26,3 +26,6 @@ test_unit_ctx_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/rma_path_test
 test_unit_rma_path_test_SOURCES = test/unit/rma_path_test.c
 test_unit_rma_path_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/check_accesses_test
+test_unit_check_accesses_test_SOURCES = test/unit/check_accesses_test.c
+test_unit_check_accesses_test_LDADD = $(unit_ldadd)
