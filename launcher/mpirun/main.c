@@ -217,19 +217,21 @@ static bool choose_hosts(struct launch_job *job, struct launch_host *here)
     return job->nhosts > 1 || !job->hosts[0].self;
 }
 
-/* WEFT_CHECK makes programs hang that rely on buffering, so such a hang is explained sooner. */
+/* WEFT_CHECK makes programs hang that rely on buffering, so such a hang is explained sooner; one
+ * that is a deadlock for sure at once, whatever hang_s is. */
 #define CHECK_HANG_S 2
 static void look_sooner(struct launch_opts *opts)
 {
     enum rt_cfg_source source;
     char value[32];
-    for (int i = 0; cfg.check && i < rt_cfg_count(); i++)
+    if (!cfg.check)
+        return;
+    opts->hang.sooner = opts->hang.action != LAUNCH_HANG_STACKS;
+    for (int i = 0; i < rt_cfg_count(); i++)
         if (!strcmp(rt_cfg_row(i)->name, "hang_s")) {
             rt_cfg_value(i, value, sizeof value, &source);
-            if (source != RT_CFG_DEFAULT)
-                return;
-            cfg.hang_s = CHECK_HANG_S;
-            opts->hang.sooner = opts->hang.action != LAUNCH_HANG_STACKS;
+            if (source == RT_CFG_DEFAULT)
+                cfg.hang_s = CHECK_HANG_S;
         }
 }
 

@@ -78,11 +78,7 @@ def unsafe():
     """Standard sends wait for their receives; a deadlock is reported at once."""
     abort = ["--hang-action", "abort"]
     run("unsafe", 124, "kind: cycle of waits: .*all send first", launch=abort)
-    for attempt in range(5):        # a busy machine may take longer than a second
-        j = run("tags", 124, "kind: a message that matches nothing: tag 5 is here, tag 6 is asked", launch=abort)
-        if "no progress for 0." in j.text:
-            return
-    raise AssertionError("no 'no progress for 0.' in the output:\n" + j.text)
+    run("tags", 124, "kind: a message that matches nothing: tag 5 is here, tag 6 is asked", launch=[*abort, "--set", "hang_s=600"])
 
 
 def buffers():

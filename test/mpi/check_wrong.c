@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "test/patience.h"
 
 static int rank, size, buf[4096], out[4096];
 static int ints[8], at[8];
@@ -224,12 +225,12 @@ static void right(void)
 }
 
 /* Rank 2 has an error while rank 0 is outside MPI, until `flag` is set or for some time. */
-static void fail_early(const volatile int *flag, double seconds)
+static void fail_early(const volatile int *flag, unsigned ms)
 {
     MPI_Bcast(buf, WRONG ? 1 : 4, MPI_INT, 0, comm);
     if (rank)
         return;
-    for (double begin = MPI_Wtime(); MPI_Wtime() - begin < seconds && !*flag;)
+    for (struct watch w = watch_begin(); !watch_over(&w, ms * 1000000ull) && !*flag;)
         usleep(1000);
     if (*flag)
         printf("the call of rank 2 has returned\n");
@@ -239,7 +240,7 @@ static void fail_early(const volatile int *flag, double seconds)
 static void dies(void)
 {
     int never = 0;
-    fail_early(&never, 0.5);
+    fail_early(&never, 500);
 }
 
 static void returns(void)
@@ -252,7 +253,7 @@ static void returns(void)
     *own = 0;
     MPI_Barrier(comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    fail_early(flag, 1.5);
+    fail_early(flag, 1500);
     if (WRONG)
         *flag = 1;
     MPI_Win_free(&w);
