@@ -6,6 +6,7 @@
 #include "mpi/check/memory.h"
 #include "mpi/check/report.h"
 #include "mpi/check/uses.h"
+#include "mpi/coll/stage.h"
 
 static uintptr_t end_of(const struct coll_block *b)
 {
@@ -36,12 +37,19 @@ void check_bufs_look(const struct wm_call *call)
     }
 }
 
+/* A call of neighbors has no kind of memory, even if a buffer is device memory. */
+static bool on_device(const struct coll_args *a, const struct coll_team *t)
+{
+    return a->mem != RT_MEM_HOST || (rt_gpu_watch && (wm_side_on_device(a, t, COLL_SEND) ||
+                                                      wm_side_on_device(a, t, COLL_RECV)));
+}
+
 void check_bufs_begin(const struct wm_comm *c, const struct coll_args *a, struct rt_req *r)
 {
     char name[MPI_MAX_OBJECT_NAME + 64];
     const struct coll_team *t = &c->team;
     struct check_use x = { .owner = r, .together = true, .place = check_here() };
-    if (a->mem != RT_MEM_HOST)
+    if (on_device(a, t))
         return;
     snprintf(x.what, sizeof x.what, "on %.100s", check_comm_name(c, name, sizeof name));
     for (int side = COLL_SEND; side <= COLL_RECV; side++) {
