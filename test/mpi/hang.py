@@ -15,7 +15,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from faultlib import main, mpirun
-from hanglib import EACH_OTHER, LIMIT, explained, info, picture, program, start, stop, two_for
+from hanglib import EACH_OTHER, LIMIT, SCALE, explained, info, picture, program, start, stop, two_for
 
 
 def receives_in_a_cycle():
@@ -142,8 +142,10 @@ def asked_for():
         assert job.poll() is None, "the job goes on"
     finally:
         stop(job)
-    job = subprocess.run([mpirun, "-n", "3", "--timeout", "1", program, "recv_cycle"], capture_output=True, text=True, timeout=LIMIT)
-    assert job.returncode == 124 and EACH_OTHER in job.stderr and "did not end within 1 s" in job.stderr, job
+    seconds = int(3 * SCALE)    # the ranks have to be there
+    job = subprocess.run([mpirun, "-n", "3", "--timeout", str(seconds), program, "recv_cycle"], capture_output=True, text=True,
+                         timeout=LIMIT)
+    assert job.returncode == 124 and EACH_OTHER in job.stderr and f"did not end within {seconds} s" in job.stderr, job
 
 
 def source_that_has_gone():
