@@ -422,7 +422,8 @@ static void meet(struct wm_comm *world)
 
 static bool is_free(const struct check_note *a) { return a->has & CHECK_LAST; }
 
-/* Reports a call that some rank has made and another has not. */
+/* Reports a call that some rank has made and another has not.  The last notes of the ranks of other
+ * jobs may not have come: MPI_Finalize waits for its own job only. */
 static void incomplete(const struct wm_check *k, const struct check_open *o)
 {
     char text[TEXT], name[MPI_MAX_OBJECT_NAME + 64];
@@ -431,7 +432,7 @@ static void incomplete(const struct wm_check *k, const struct check_open *o)
     for (int i = k->comm->size - 1; i >= 0; i--)
         if (o->by_rank[i])
             a = o->by_rank[i];
-        else
+        else if (!wm_group_proc(k->comm->group, i).ns)
             missing = i;
     if (!a || missing < 0)
         return;
