@@ -66,7 +66,7 @@ static void wake_readers(const struct coll_node *n)
 
 /* ---- the rounds ---- */
 
-struct source { /* of what is combined: the payloads of a row, or of a column */
+struct source { /* the payloads that a rank combines: those of a row, or of a column */
     const struct coll_node *n;
     uint64_t e;
     int64_t payload;

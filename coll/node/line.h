@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lines and cells as flat.c and grid.c use them: a rank's payload in a call lies in its line or, if
- * it is longer, in its cell; the line's epoch shows that it is there. */
+/* Lines and cells as flat.c and grid.c use them.  A rank writes its payload of a call into its line
+ * or, if it is longer, into its cell, and then stores the line's epoch; readers wait for the epoch.
+ */
 #ifndef COLL_NODE_LINE_H
 #define COLL_NODE_LINE_H
 

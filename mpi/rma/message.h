@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of one-sided communication: sending, and what is done with those that arrive. */
+/* Messages of one-sided communication: the origin sends them, the target and the origin handle
+ * those that arrive. */
 #ifndef WM_RMA_MESSAGE_H
 #define WM_RMA_MESSAGE_H
 

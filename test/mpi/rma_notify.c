@@ -311,8 +311,8 @@ static double waited(void)
     return 0;
 }
 
-/* A process that waits long uses no processor.  The least of several waits counts: in a virtual
- * machine, time in which the host runs something else is the time of who has the processor. */
+/* A process that waits long uses no processor.  The least of several waits counts: a virtual
+ * machine charges a running process for the time in which the host runs other work. */
 static void idle(void)
 {
     double least = 1, used, most = 1;
