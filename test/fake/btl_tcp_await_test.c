@@ -202,7 +202,7 @@ static void the_sender_leaves(void)
 /* At the origin: a put is done when the kernel has the data; acknowledgements do not matter. */
 static void done_without_an_acknowledgement(void)
 {
-    static char big[100000], got[sizeof(struct tcp_lane_frame) + sizeof big];
+    static char big[1 << 20], got[sizeof(struct tcp_lane_frame) + sizeof big];
     struct tcp_key theirs = { .region = 3, .gen = 5, .len = sizeof big };
     struct btl_rmem *r;
     uint32_t rank = 1;
@@ -212,9 +212,10 @@ static void done_without_an_acknowledgement(void)
             return;
         CHECK_EQ(raw.b->ops->attach(&one()->base, &theirs, NULL, &r), 0);
         r->awaited = true;
-        if (acked) { /* while the put waits for room */
+        if (acked) { /* while the put waits for room: both kernels hold less than it */
             int len = 2000;
             setsockopt(one()->lanes[0]->fd, SOL_SOCKET, SO_SNDBUF, &len, sizeof len);
+            setsockopt(lane, SOL_SOCKET, SO_RCVBUF, &len, sizeof len);
         }
         CHECK_EQ(raw.b->ops->put(r, 0, NULL, big, sizeof big, &out.op), 0);
         CHECK_EQ(out.calls, 0); /* not from within the call */
