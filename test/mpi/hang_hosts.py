@@ -17,7 +17,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from faultlib import main, mpirun
-from hanglib import EACH_OTHER, LIMIT, expect, explained, picture, program, start, stop
+from hanglib import EACH_OTHER, LIMIT, SCALE, expect, explained, picture, program, start, stop
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RSH = os.path.join(HERE, "..", "launch", "rsh_here")
@@ -100,13 +100,15 @@ def all_stacks():
 
 def end_of_a_limit():
     """The picture, all stacks and JSON, then the end."""
+    seconds = int(3 * SCALE)    # the ranks have to be there
     with tempfile.NamedTemporaryFile() as f:
-        done = subprocess.run([mpirun, "-n", "3", *hosts(), "--timeout", "2", "--get-stack-traces", "--report-state-on-timeout",
-                               "--json", f.name, program, "recv_cycle"], capture_output=True, text=True, timeout=LIMIT)
+        done = subprocess.run([mpirun, "-n", "3", *hosts(), "--timeout", str(seconds), "--get-stack-traces",
+                               "--report-state-on-timeout", "--json", f.name, program, "recv_cycle"], capture_output=True,
+                              text=True, timeout=LIMIT)
         assert done.returncode == 124, done
         found = json.load(open(f.name, encoding="utf-8"))
     lines = done.stderr.splitlines()
-    assert lines[0] == EACH_OTHER and lines[-1].startswith("mpirun: the job did not end within 2 s"), done
+    assert lines[0] == EACH_OTHER and lines[-1].startswith(f"mpirun: the job did not end within {seconds} s"), done
     assert found["kind"] == "cycle" and [r["host"] for r in found["ranks"]] == ["n0", "n0", "n1"], found
     assert [r["rank"] for r in found["ranks"]] == [0, 1, 2] and found["ranks"][2]["waits"][0]["call"] == "MPI_Recv", found
     stacks = [line for line in lines if line.startswith("stack of rank")]
