@@ -36,6 +36,12 @@
 #define RING_CREDIT_SLOTS (RING_SLOTS / 4)
 #define RING_CREDIT_BYTES (16u << 10)
 
+/* Slots ahead of which the writer asks for a line that the reader has had, and the reader for one
+ * that the writer may have filled.  8 B between two cores of a mesh Xeon, M messages/s: 12.7, by
+ * the writer alone 13.7, by the reader alone 13.9 (2 ahead) and 14.5 (6), by both 17.1; with two
+ * cores that share a cache there is less to gain.  A line that is not filled yet comes in vain. */
+#define RING_AHEAD 4u
+
 #define RING_WORD_LEN 0x7fffu
 #define RING_WORD_CHUNK 0x8000u /* a chunk of a put, not a message */
 /* Laps 1..65535 are in the upper half; 0 is an empty slot of new memory. */
@@ -134,6 +140,7 @@ static inline struct ring_slot *ring_slot_next(struct ring_tx *t)
 /* Passes the slot to the reader.  low: length and kind. */
 static inline void ring_slot_fill(struct ring_tx *t, struct ring_slot *s, uint32_t low)
 {
+    rt_prefetch_write(&t->mem->slots[(t->sent + RING_AHEAD) % RING_SLOTS]);
     rt_store_release(&s->word, t->lap | low); /* stored after header and payload */
     if (++t->sent % RING_SLOTS == 0)
         t->lap = ring_next_lap(t->lap);
@@ -179,6 +186,7 @@ static inline const char *ring_bytes_at(const struct ring_rx *r, size_t len)
 /* Returns the slot to the writer, and its payload's room in the byte ring if in_bytes. */
 static inline void ring_take(struct ring_rx *r, size_t len, bool in_bytes)
 {
+    __builtin_prefetch(&r->mem->slots[(r->taken + RING_AHEAD) % RING_SLOTS]);
     if (in_bytes) {
         uint32_t need = ring_lines(len);
         r->bytes += ring_skip(r->bytes, need) + need;

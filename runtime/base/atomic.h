@@ -27,6 +27,16 @@
 #define RT_ATOMIC_FENCES false
 #endif
 
+/* Asks for a line that will be written here.  Without this instruction a compiler asks to read. */
+static inline void rt_prefetch_write(void *p)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" : : "m"(*(char *)p));
+#else
+    __builtin_prefetch(p, 1);
+#endif
+}
+
 #define rt_likely(x) __builtin_expect(!!(x), 1)
 #define rt_unlikely(x) __builtin_expect(!!(x), 0)
 
