@@ -114,8 +114,8 @@ void coll_node_attach(struct coll_team *t, char *p)
 {
     struct coll_node *n = t->node;
     n->head = (struct coll_node_head *)p;
-    n->prog = (struct coll_node_prog *)(p + sizeof *n->head);
-    n->lines = (struct coll_node_line *)(n->prog + t->size);
+    n->lines = (struct coll_node_line *)(p + sizeof *n->head);
+    n->prog = (struct coll_node_prog *)(n->lines + COLL_NODE_SLOTS * t->size);
     t->limits = &coll_node_limits;
     if (t->rank == 0)
         rt_store_release(&n->head->room,

@@ -497,8 +497,9 @@ int wm_coll_team_own(struct wm_comm *c)
     int err = wm_coll_team_prepare(c, NULL);
     if (err || !has_block(c))
         return err;
-    rt_assert(coll_team_nbytes(coll_team_local(&c->team)->size) <=
-              (size_t)rt_node.size * RT_NODE_WORLD_PER_RANK);
+    if (coll_team_nbytes(coll_team_local(&c->team)->size) >
+        (size_t)rt_node.size * RT_NODE_WORLD_PER_RANK)
+        RT_BUG("RT_NODE_WORLD_PER_RANK is too small for collectives");
     wm_coll_team_attach(c, rt_node_world_block() + 1);
     return MPI_SUCCESS;
 }

@@ -108,7 +108,7 @@ static inline void *rt_node_at(size_t off) { return rt_node.base + off; }
 
 /* A block that needs no allocation: RT_NODE_WORLD_PER_RANK bytes for each local rank, zeroed and
  * reserved, for collectives of MPI_COMM_WORLD, which exists before any message. */
-#define RT_NODE_WORLD_PER_RANK 1536u
+#define RT_NODE_WORLD_PER_RANK 2560u
 size_t rt_node_world_block(void);
 
 /* ---- segment_apart.c: which processes of this host map this segment.  The only place that may
