@@ -55,26 +55,6 @@ static char *result_row(const struct coll_node *n, int64_t i)
     return input_row(n, n->team->size, i);
 }
 
-/* Whether all ranks have done `steps` steps of call e. */
-static bool all_at(struct coll_node *n, uint64_t e, int64_t steps)
-{
-    for (; n->next < n->team->size; n->next++)
-        if (!coll_node_at(n, n->next, e, steps))
-            return false;
-    return true;
-}
-
-/* This rank's slice of a piece.  Slices are whole cache lines, so no line has two writers. */
-static struct coll_piece slice_of(const struct coll_node *n, struct coll_piece p)
-{
-    int size = n->team->size, rank = n->team->rank;
-    int64_t lines = (p.len + RT_CACHE_LINE - 1) / RT_CACHE_LINE;
-    int64_t lo = coll_cut(lines, size, rank) * RT_CACHE_LINE;
-    int64_t hi = coll_cut(lines, size, rank + 1) * RT_CACHE_LINE;
-    hi = hi < p.len ? hi : p.len;
-    return (struct coll_piece){ lo, hi > lo ? hi - lo : 0 };
-}
-
 /* Copies in the input that other ranks reduce; the rank's own slice only if it cannot be read in
  * place. */
 static void share_input(const struct coll_node *n, const struct coll_args *a, struct coll_piece p,
@@ -82,7 +62,7 @@ static void share_input(const struct coll_node *n, const struct coll_args *a, st
 {
     const void *in = coll_input(a);
     char *half = input_row(n, n->team->rank, i);
-    struct coll_piece own = slice_of(n, p);
+    struct coll_piece own = coll_node_slice(n, p);
     if (!a->rtype->contig || own.len == 0) {
         coll_piece_in(in, a->rcount, a->rtype, p, half);
         return;
@@ -174,7 +154,7 @@ static void exscan_slice(const struct coll_node *n, const struct coll_args *a, s
 static void reduce_piece(const struct coll_node *n, const struct coll_args *a, struct coll_piece p,
                          int64_t i)
 {
-    struct coll_piece own = slice_of(n, p);
+    struct coll_piece own = coll_node_slice(n, p);
     if (a->kind == COLL_SCAN)
         scan_slice(n, a, p, i, own);
     else if (a->kind == COLL_EXSCAN)
@@ -221,7 +201,7 @@ static int reduce_step(struct coll_task *k)
     const int64_t len = piece_len(n), npieces = coll_pieces(bytes, len);
     while (n->step < npieces + 2) {
         int64_t s = n->step;
-        if (s > 0 && !all_at(n, e, s))
+        if (s > 0 && !coll_node_all_at(n, e, s))
             return 0;
         if (s == 1 && n->seen < e - 1)
             n->seen = e - 1; /* all have started e, so all have finished e - 1 */

@@ -4,9 +4,30 @@
 #define COLL_NODE_BLOCK_H
 
 #include "coll/node/node.h"
+#include "coll/sched.h"
 
 extern const struct coll_alg coll_node_block_algs[];
 /* Runs a call that another algorithm has started; returns as coll_task.step. */
 int coll_node_block_instead(struct coll_task *k);
+
+/* Whether all ranks have done `steps` steps of call e; n->next is 0 at first. */
+static inline bool coll_node_all_at(struct coll_node *n, uint64_t e, int64_t steps)
+{
+    for (; n->next < n->team->size; n->next++)
+        if (!coll_node_at(n, n->next, e, steps))
+            return false;
+    return true;
+}
+
+/* This rank's slice of a piece.  Slices are whole cache lines, so no line has two writers. */
+static inline struct coll_piece coll_node_slice(const struct coll_node *n, struct coll_piece p)
+{
+    int size = n->team->size, rank = n->team->rank;
+    int64_t lines = (p.len + RT_CACHE_LINE - 1) / RT_CACHE_LINE;
+    int64_t lo = coll_cut(lines, size, rank) * RT_CACHE_LINE;
+    int64_t hi = coll_cut(lines, size, rank + 1) * RT_CACHE_LINE;
+    hi = hi < p.len ? hi : p.len;
+    return (struct coll_piece){ lo, hi > lo ? hi - lo : 0 };
+}
 
 #endif

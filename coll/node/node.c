@@ -133,6 +133,7 @@ void coll_node_fini(struct coll_team *t)
     if (t->rank == 0 && n->blocks)
         t->ops->shm_free(t, n->head->blocks - 1, blocks_nbytes(t->size));
     free(n->scratch);
+    free(n->packed);
     free(n->direct);
     free(n);
     t->node = NULL;
@@ -274,6 +275,8 @@ bool coll_node_crowded_known(struct coll_node *n)
     uint64_t room = rt_load_acquire(&n->head->room);
     n->crowded_known = room != COLL_NODE_ROOM_UNKNOWN;
     n->crowded = room == COLL_NODE_ROOM_CROWDED;
+    if (n->crowded_known && n->team->rank == 0)
+        coll_node_wake(n); /* when this rank stored it, others had perhaps no bell yet */
     return n->crowded_known;
 }
 
@@ -291,19 +294,19 @@ static void probe_peers(struct coll_node *n)
             can = COLL_NODE_READS_NONE;
     }
     rt_store_release(&n->prog[t->rank].reads_peers, can);
+    coll_node_wake(n);
 }
 
-bool coll_node_all_read(struct coll_node *n)
+int coll_node_reads(struct coll_node *n)
 {
-    if (n->all_read)
-        return true;
+    if (rt_likely(n->reads != COLL_NODE_READS_UNKNOWN))
+        return n->reads;
     if (n->prog[n->team->rank].reads_peers == COLL_NODE_READS_UNKNOWN)
         probe_peers(n);
-    for (int i = 0; i < n->team->size; i++)
-        if (rt_load_acquire(&n->prog[i].reads_peers) != COLL_NODE_READS_ALL)
-            return false;
-    n->all_read = true;
-    return true;
+    n->reads = COLL_NODE_READS_ALL;
+    for (int i = 0; i < n->team->size && n->reads == COLL_NODE_READS_ALL; i++)
+        n->reads = rt_load_acquire(&n->prog[i].reads_peers);
+    return n->reads;
 }
 
 void coll_node_leave_blocks(struct coll_node *n, int64_t pieces, bool only_last)

@@ -173,8 +173,9 @@ struct coll_node { /* this rank's view; private memory */
     bool crowded, crowded_known; /* coll_node_crowded_known() */
     bool two_numbers;            /* the call at `turn` + 1 has the next number, too */
     int rows;                    /* of the grid, see grid.c */
-    bool all_read;               /* all ranks can read all ranks' memory */
+    int reads;                   /* coll_node_reads() when it was last asked */
     char *scratch;               /* of coll_node_scratch(); NULL until needed */
+    char *packed;                /* of direct.c: this rank's input in the call */
     bool *direct; /* [size]: the rank's blocks hold addresses in this call, as read with its
                    * first piece */
     struct coll_node_plan plan; /* of the call at `turn` + 1 */
@@ -232,8 +233,13 @@ char *coll_node_cell(const struct coll_node *n, uint64_t e, int rank, int64_t le
 /* 1: ready; 0: not yet; -RT_ENOSPC: no memory, on all ranks. */
 int coll_node_cells(struct coll_node *n);
 int coll_node_blocks(struct coll_node *n);
-/* Whether all ranks can read all ranks' memory, as far as this rank knows.  Stays true. */
-bool coll_node_all_read(struct coll_node *n);
+/* Whether all ranks can read all ranks' memory, COLL_NODE_READS_...; once known, the same on all
+ * ranks. */
+int coll_node_reads(struct coll_node *n);
+static inline bool coll_node_all_read(struct coll_node *n)
+{
+    return coll_node_reads(n) == COLL_NODE_READS_ALL;
+}
 /* Whether n->crowded, ranks outnumber cores, is known; the same on all ranks. */
 bool coll_node_crowded_known(struct coll_node *n);
 size_t coll_node_half_len(int size);

@@ -163,6 +163,22 @@ static void scans_by_slices(void)
     rt_idle_configure(1, 1);
 }
 
+/* Long reductions out of the ranks' own buffers, in one piece and in several, with a core each and
+ * without. */
+static void slices_of_buffers(void)
+{
+    static const enum coll_kind kinds[] = { COLL_ALLREDUCE, COLL_REDUCE };
+    for (int i = 0; i < 4; i++) {
+        const struct coll_alg *alg = coll_alg_find(kinds[i % 2], "node_direct");
+        rt_idle_configure(1 + i / 2, 1);
+        force(alg);
+        run_variants(alg, 3, 1);
+        run_variants(alg, 3, 600001);
+        run_variants(alg, 5, 140000);
+    }
+    rt_idle_configure(1, 1);
+}
+
 static void refused_memory_falls_back(void)
 {
     static const enum coll_kind kinds[] = { COLL_BCAST, COLL_ALLREDUCE, COLL_ALLGATHER };
@@ -189,6 +205,7 @@ int main(int argc, char **argv)
     RUN(large_counts);
     RUN(ways_of_calls);
     RUN(scans_by_slices);
+    RUN(slices_of_buffers);
     RUN(refused_memory_falls_back);
     return check_end();
 }

@@ -130,6 +130,45 @@ static int counted_read(struct coll_team *t, int rank, void *to, uint64_t from, 
     return 0;
 }
 
+/* The same with reductions out of the ranks' own buffers, at every length. */
+static void buffers_on_a_node(void)
+{
+    CHECK_EQ(coll_configure("allreduce:node_direct,reduce:node_direct"), 0);
+    for (unsigned seed = 1; seed <= 40 && !check_failed_case; seed++)
+        run_program(3 + (int)(seed % 6), true, seed % 2 ? -1 : COLL_ALLREDUCE, 8, seed + 400);
+    CHECK_EQ(coll_configure(""), 0);
+}
+
+static int refused_read(struct coll_team *t, int rank, void *to, uint64_t from, size_t nbytes)
+{
+    (void)rank;
+    if (t->rank == 2 && nbytes > sizeof coll_node_magic)
+        return -RT_EPEER;
+    memcpy(to, (const void *)(uintptr_t)from, nbytes);
+    return 0;
+}
+
+/* A rank that cannot read another rank's buffer has no slice of the sum: no rank takes the call for
+ * good. */
+static void a_slice_is_missing(void)
+{
+    static const struct fake_more more = { .ops = { .peer_read = refused_read } };
+    struct coll_case c = { .kind = COLL_ALLREDUCE, .size = 5, .count = 100000 };
+    struct coll_args args[5];
+    fake_more = &more;
+    CHECK_EQ(coll_configure("allreduce:node_direct"), 0);
+    struct coll_buffers *b = coll_case_make(&c, args);
+    struct fake *f = fake_create(5, 1, true, SHM_ROOM);
+    fake_tolerate(f);
+    CHECK_EQ(fake_run(f, args, 1, 1), 0);
+    for (int r = 0; r < 5; r++)
+        CHECK_EQ(fake_errors(f, r), 1);
+    CHECK_EQ(fake_destroy(f), 0);
+    coll_case_free(&c, b);
+    CHECK_EQ(coll_configure(""), 0);
+    fake_more = NULL;
+}
+
 /* If ranks outnumber cores, blocks move through shared memory, except in a long scatter. */
 static void crowded_on_a_node(void)
 {
@@ -612,6 +651,8 @@ int main(void)
     RUN(rooted_on_a_node);
     RUN(one_root_on_a_node);
     RUN(direct_on_a_node);
+    RUN(buffers_on_a_node);
+    RUN(a_slice_is_missing);
     RUN(crowded_on_a_node);
     RUN(crowded_pieces_are_long);
     RUN(gatherv_is_written);

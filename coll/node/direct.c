@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* node_direct: long allreduce and reduce of ranks with a core each.  As in block.c every rank
+ * reduces a slice, but it reads the slice out of the other ranks' own buffers (process_vm_readv):
+ * no rank copies its input into shared memory, where it would be read once.
+ *
+ * Step 0 publishes the address of the input.  Step s reduces this rank's slice of piece s - 1 into
+ * the half of that piece, and copies the result of piece s - 2 out.  Before a step, all ranks have
+ * done the step before it.  So the result of piece s - 1 overwrites that of piece s - 3, which all
+ * ranks have copied out; in place, the result of piece s - 2 overwrites input that all ranks have
+ * read; and after the last step no rank reads this rank's input.
+ *
+ * A rank reads its slices in turn, from its own rank on, so that few ranks read from the same rank
+ * at the same time; it combines them in rank order, from private memory.  A rank that cannot read
+ * a slice poisons the call: node.h.
+ *
+ * Cost: m / piece + 2 synchronisations.  A rank reads m, and m as the result. */
+#include "coll/node/direct.h"
+
+#include <stdlib.h>
+#include "coll/node/block.h"
+#include "coll/node/line.h"
+#include "coll/node/ring.h"
+#include "coll/sched.h"
+
+/* Bytes.  The slices of a piece, and their sum, stay in a private cache of 2 MiB.  With a smaller
+ * private cache they come from the shared one. */
+#define PIECE (1 << 20)
+
+struct source { /* of a slice of `len` bytes */
+    const char *all, *own;
+    int64_t len;
+    int rank; /* whose slice is at `own` */
+};
+
+static const void *source_of(const void *arg, int rank)
+{
+    const struct source *s = arg;
+    return rank == s->rank ? s->own : s->all + rank * s->len;
+}
+
+static void lose(struct coll_node *n, struct coll_task *k, int err)
+{
+    coll_task_lose(k, err);
+    coll_node_poison(n, n->turn + 1);
+}
+
+/* The packed form of this rank's input; NULL: out of memory. */
+static const char *packed_input(struct coll_node *n, const struct coll_args *a, int64_t bytes)
+{
+    if (a->rtype->contig)
+        return coll_input(a);
+    n->packed = malloc((size_t)bytes);
+    if (n->packed)
+        coll_node_pack(n->packed, coll_input(a), a->rcount, a->rtype);
+    return n->packed;
+}
+
+/* 1: done; 0: not yet. */
+static int give_input(struct coll_node *n, struct coll_task *k, int64_t bytes)
+{
+    if (!coll_node_half_free(n, 0))
+        return 0;
+    const char *in = bytes ? packed_input(n, &k->args, bytes) : NULL;
+    if (bytes && !in)
+        lose(n, k, -RT_ENOMEM);
+    else if (k->lost)
+        coll_node_poison(n, n->turn + 1);
+    n->prog[n->team->rank].land[n->half] = (uint64_t)(uintptr_t)in;
+    return 1;
+}
+
+static void reduce_slice(struct coll_node *n, struct coll_task *k, struct coll_piece p, int64_t i)
+{
+    struct coll_team *t = n->team;
+    struct coll_piece own = coll_node_slice(n, p);
+    char *all = coll_node_scratch(n);
+    int err = all ? 0 : -RT_ENOMEM;
+    for (int j = 1; j < t->size && !err && own.len; j++) {
+        int from = (t->rank + j) % t->size;
+        uint64_t at = n->prog[from].land[n->half];
+        err = at ? t->ops->peer_read(t, from, all + from * own.len, at + (uint64_t)(p.at + own.at),
+                                     (size_t)own.len)
+                 : -RT_EREMOTE;
+    }
+    if (err < 0) {
+        lose(n, k, err);
+        return;
+    }
+    const char *in = (const char *)(uintptr_t)n->prog[t->rank].land[n->half];
+    const struct source s = { all, in + p.at + own.at, own.len, t->rank };
+    if (own.len)
+        coll_node_fold(&k->args, source_of, &s, t->size, coll_node_half(n, i) + own.at,
+                       own.len / k->args.rtype->size);
+}
+
+static void note_poison(const struct coll_node *n, struct coll_task *k)
+{
+    for (int r = 0; r < n->team->size; r++)
+        if (rt_unlikely(coll_node_is_poisoned(n, r, n->turn + 1)))
+            coll_task_lose(k, -RT_EREMOTE);
+}
+
+static int end(struct coll_node *n, int64_t npieces)
+{
+    n->prog[n->team->rank].land[n->half] = 0;
+    free(n->packed);
+    n->packed = NULL;
+    coll_node_leave_blocks(n, npieces, true);
+    return coll_node_end(n);
+}
+
+static int direct_step(struct coll_task *k)
+{
+    struct coll_node *n = k->team->node;
+    const struct coll_args *a = &k->args;
+    if (!coll_node_my_turn(n, k))
+        return 0;
+    const uint64_t e = n->turn + 1;
+    const int64_t bytes = a->rcount * a->rtype->size, npieces = coll_pieces(bytes, PIECE);
+    if (n->step == 0) {
+        int rc = coll_node_blocks(n), reads = coll_node_reads(n);
+        if (rc <= 0)
+            return rc < 0 ? coll_node_give_up(n, k) : 0;
+        if (n->crowded || reads == COLL_NODE_READS_NONE)
+            return coll_node_block_instead(k);
+        if (reads == COLL_NODE_READS_UNKNOWN || !give_input(n, k, bytes))
+            return 0;
+    }
+    while (n->step < npieces + 2) {
+        int64_t s = n->step;
+        if (s > 0 && !coll_node_all_at(n, e, s))
+            return 0;
+        if (s == 1 && n->seen < e - 1)
+            n->seen = e - 1; /* all have started e, so all have finished e - 1 */
+        if (s == 2 && s <= npieces && !coll_node_half_free(n, 1))
+            return 0;
+        if (s > 0)
+            note_poison(n, k);
+        if (s > 0 && s <= npieces)
+            reduce_slice(n, k, coll_piece_of(bytes, PIECE, s - 1), s - 1);
+        if (s >= 2 && (a->kind == COLL_ALLREDUCE || n->team->rank == a->root))
+            coll_piece_out(a->rbuf, a->rcount, a->rtype, coll_piece_of(bytes, PIECE, s - 2),
+                           coll_node_half(n, s - 2));
+        n->step++;
+        n->next = 0;
+        if (s < npieces + 1)
+            coll_node_publish(n, e, s + 1);
+    }
+    return end(n, npieces);
+}
+
+static int start_direct(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+{
+    if (t->size == 2)
+        return coll_node_ring_start(t, a, k);
+    coll_node_begin(t->node, k);
+    k->step = direct_step;
+    return 0;
+}
+
+#define DIRECT(kind) \
+    { \
+        "node_direct", "every rank reduces a slice out of the ranks' own buffers", kind, \
+            COLL_NEED_ONE_NODE | COLL_NEED_BUILTIN_OP, start_direct \
+    }
+
+const struct coll_alg coll_node_direct_algs[] = {
+    DIRECT(COLL_ALLREDUCE),
+    DIRECT(COLL_REDUCE),
+    { 0 },
+};
