@@ -489,6 +489,19 @@ static void take_orders(struct launch_job *job)
         launch_end_begin(job, LAUNCH_EXIT_FAIL);
 }
 
+bool family_ends_early(struct launch_job *job)
+{
+    struct family *f = job->family;
+    struct frame frame;
+    if (!f->has_up)
+        return false;
+    frame_fill(&f->up);
+    while (frame_next(&f->up, &frame) > 0)
+        if (frame.type == FRAME_QUIT)
+            return true;
+    return f->up.eof;
+}
+
 void family_up(struct launch_job *job)
 {
     struct family *f = job->family;

@@ -48,6 +48,8 @@ void family_signal(struct launch_job *job, int sig);
 uint64_t family_step_at_ns(const struct launch_job *job);
 /* Whether this mpirun runs a job that another mpirun's job has spawned. */
 bool family_is_member(const struct launch_job *job);
+/* Whether such a job is to end, before family_up(). */
+bool family_ends_early(struct launch_job *job);
 /* Whether a member runs. */
 bool family_active(const struct launch_job *job);
 /* Frees the family.  Members that still run end when their sockets close. */

@@ -2,6 +2,7 @@
 /* The head of a job over several hosts: see head.h.  A start has three rounds, each with all hosts:
  * the agents report the resources of their hosts; they receive the job and prepare it; they start
  * the ranks.  So every failure of a host is known before any rank is started. */
+#include "launcher/mpirun/family.h"
 #include "launcher/mpirun/job_end.h"
 #include "launcher/mpirun/head_state.h"
 #include "launcher/mpirun/forward.h"
@@ -89,7 +90,9 @@ static int turn(struct head *h)
 {
     struct pollfd *fds = h->fds;
     struct signalfd_siginfo s;
-    int status, code = out_of_time(h->job) ? LAUNCH_EXIT_TIMEOUT : 0;
+    int status, code = out_of_time(h->job)         ? LAUNCH_EXIT_TIMEOUT
+                       : family_ends_early(h->job) ? 128 + SIGTERM
+                                                   : 0;
     pid_t pid;
 
     fds[0] = (struct pollfd){ .fd = h->signal_fd, .events = POLLIN };

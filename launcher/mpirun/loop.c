@@ -175,7 +175,7 @@ static int poll_timeout(const struct loop *l)
     int ms = launch_io_timeout_ms(l->job);
     if (l->timeout_at_ns && !l->job->ending && rt_now_ns() < l->timeout_at_ns)
         ms = sooner(ms, l->timeout_at_ns);
-    if (l->job->ending && !l->job->killed)
+    if (l->job->ending && !l->job->killed && l->job->nrunning)
         ms = sooner(ms, l->job->kill_at_ns);
     if (l->job->suspect && !l->job->ending)
         ms = sooner(ms, l->job->suspect_until_ns);

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """More of hang.py: windows, numbers of collectives, partitions, other jobs, streams, files, MPI_Finalize."""
 
+import contextlib
 import glob
 import os
 import re
@@ -100,10 +101,12 @@ def spawn_that_is_not_started():
                    "kind: a wait for another job: mpirun has not started the processes yet: it waits until their hosts have answered "
                    "its remote shell, or for the slots of a job that is ending; "
                    "rank 0 is in MPI_Comm_spawn of 2 processes@spawns_elsewhere@")
+            job.send_signal(signal.SIGTERM)
+            job.communicate(timeout=LIMIT / 2)      # not as long as the shell may take to answer
         finally:
-            with open(number, encoding="utf-8") as f:
+            with contextlib.suppress(OSError), open(number, encoding="utf-8") as f:
                 os.kill(int(f.read()), signal.SIGTERM)
-            job.communicate(timeout=LIMIT)
+            stop(job)
     done = subprocess.run([mpirun, "-n", "3", "-H", "localhost:3", program, "spawns"], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode and re.search("1 more rank cannot be spawned: 3 of the 3 slots are in use; give mpirun more slots, "
                                          "or --oversubscribe", done.stderr), done
