@@ -20,6 +20,7 @@
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"
+#include "mpi/p2p/wait.h"
 #include "runtime/base/clock.h"
 
 #define TAG_NOTE WM_TAG_CHECK
@@ -28,6 +29,7 @@
 
 /* How long an abort waits for rank 0 to report a disagreement: far longer than a note takes. */
 #define PATIENCE_NS 2000000000u
+#define LOOK_US 10000 /* its longest sleep */
 static _Thread_local bool failed; /* the last collective call of this thread */
 
 static struct {
@@ -375,16 +377,16 @@ void wm_check_failed(const struct wm_comm *c)
 void wm_check_before_abort(void)
 {
     struct wm_domain *d = wm_main_domain;
-    struct rt_idle idle = { 0 };
+    struct wm_wait wait = { .internal = true, .limit_us = LOOK_US };
+    uint64_t end_ns = rt_now_ns() + PATIENCE_NS;
     if (!failed)
         return;
-    uint64_t begin = rt_now_ns();
-    while (rt_now_ns() - begin < PATIENCE_NS) {
-        rt_lock(&d->lock);
-        wm_progress(d);
-        rt_unlock(&d->lock);
-        rt_idle_pause(&idle, 1);
-    }
+    rt_lock(&d->lock);
+    while (rt_now_ns() < end_ns)
+        if (!wm_progress(d))
+            wm_domain_idle(d, &wait);
+    wm_domain_left(d, &wait);
+    rt_unlock(&d->lock);
 }
 
 void wm_check_drop(struct wm_comm *c)

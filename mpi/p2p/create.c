@@ -34,6 +34,7 @@ _Static_assert(sizeof(struct wm_stats) <= RT_ACTIVITY_COUNTERS * sizeof(uint64_t
  * than a rank is late in its last calls on any machine.  Only an incorrect program waits so
  * long. */
 #define DRAIN_NS 5000000000u
+#define SEE_OFF_US 1000 /* between looks whether the transports may close */
 
 static void on_down(void *arg, struct btl_peer *bp, int err)
 {
@@ -186,14 +187,14 @@ static bool may_leave(const struct wm_domain *d)
  * acknowledged. */
 static void see_off(struct wm_domain *d)
 {
-    struct rt_idle idle = { 0 };
+    struct wm_wait wait = { .limit_us = SEE_OFF_US };
     while (!may_leave(d)) {
         if (wm_progress(d))
-            continue;
-        rt_unlock(&d->lock);
-        rt_idle_pause(&idle, 1);
-        rt_lock(&d->lock);
+            wait.idle = (struct rt_idle){ 0 };
+        else
+            wm_domain_idle(d, &wait);
     }
+    wm_domain_left(d, &wait);
 }
 
 static void peer_destroy(struct wm_peer *p)

@@ -17,7 +17,6 @@
 #include "mpi/p2p/wait.h"
 #include "mpi/stream/stream.h"
 #include "runtime/base/clock.h"
-#include "runtime/base/idle.h"
 #include "runtime/gpu/kernel.h"
 
 _Static_assert(sizeof(struct wm_xstream_block) <= RT_GPU_STAGE_SMALL,
@@ -163,19 +162,30 @@ static void comm_left(struct wm_comm *c)
     rt_unlock(&c->dom->lock);
 }
 
+/* No bell rings when a stream has got somewhere, so the thread does not sleep. */
+static void until(struct wm_domain *d, bool (*ready)(void *arg), void *arg)
+{
+    rt_gpu_nactive++;
+    wm_domain_until(d, ready, arg, WM_WHAT_CALL);
+    rt_gpu_nactive--;
+}
+
+struct resting {
+    struct wm_xstream_comm *s;
+    uint64_t until_ns;
+};
+
+static bool has_rested(void *arg)
+{
+    struct resting *r = arg;
+    return is_idle(r->s) || rt_now_ns() > r->until_ns;
+}
+
 static bool wait_idle(struct wm_domain *d, struct wm_xstream_comm *s, uint64_t ns)
 {
-    uint64_t begin = rt_now_ns();
-    while (!is_idle(s)) {
-        uint64_t since = rt_now_ns() - begin;
-        if (since > ns)
-            return false;
-        wm_progress(d);
-        rt_unlock(&d->lock); /* so that the proxy thread can run */
-        rt_idle_nap(since);
-        rt_lock(&d->lock);
-    }
-    return true;
+    struct resting r = { s, rt_now_ns() + ns };
+    until(d, has_rested, &r);
+    return is_idle(s);
 }
 
 /* Makes kernels give up that wait for processes which will not come.  What they use is freed when
@@ -682,21 +692,25 @@ void wm_xstream_leave(struct wm_xstream_call *k)
     rt_unlock(&k->s->comm->dom->lock);
 }
 
+struct running {
+    const struct wm_xstream_call *k;
+    int idle;
+};
+
+static bool has_run(void *arg)
+{
+    struct running *r = arg;
+    r->idle = rt_gpu_stream_idle(r->k->g, r->k->stream);
+    return r->idle != 0;
+}
+
 /* Makes progress while it waits: other processes may need this process's part of a message before
  * they enqueue what the stream waits for. */
 int wm_xstream_wait_idle(const struct wm_xstream_call *k)
 {
-    struct wm_domain *d = k->s->comm->dom;
-    uint64_t begin = rt_now_ns();
-    int idle;
-    while ((idle = rt_gpu_stream_idle(k->g, k->stream)) == 0) {
-        if (wm_progress(d))
-            continue;
-        rt_unlock(&d->lock);
-        rt_idle_nap(rt_now_ns() - begin);
-        rt_lock(&d->lock);
-    }
-    return idle < 0 ? idle : 0;
+    struct running r = { k, 0 };
+    until(k->s->comm->dom, has_run, &r);
+    return r.idle < 0 ? r.idle : 0;
 }
 
 int wm_xstream_settle(const struct wm_xstream_call *k, const char *why)

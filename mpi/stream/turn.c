@@ -8,11 +8,8 @@
  * communicator's context breaks ties.  A call waits while another call of this process has, or may
  * get, an earlier turn.  This cannot deadlock: a process that has proposed has seen a note of every
  * process, so all processes are in the call and will propose.  Under the domain's lock. */
-#include "mpi/p2p/domain.h"
-#include "mpi/p2p/progress.h"
+#include "mpi/p2p/wait.h"
 #include "mpi/stream/stream.h"
-#include "runtime/base/clock.h"
-#include "runtime/base/idle.h"
 
 static struct rt_list turns = { &turns, &turns };
 static uint64_t last;
@@ -25,8 +22,9 @@ uint64_t wm_xstream_turn_propose(struct wm_xstream_turn *t, uint32_t ctx)
     return t->number;
 }
 
-static bool is_first(const struct wm_xstream_turn *t)
+static bool is_first(void *arg)
 {
+    const struct wm_xstream_turn *t = arg;
     struct rt_list *l;
     rt_list_each (l, &turns) {
         const struct wm_xstream_turn *o = rt_container(l, struct wm_xstream_turn, link);
@@ -41,14 +39,7 @@ void wm_xstream_turn_await(struct wm_domain *d, struct wm_xstream_turn *t, uint6
     t->number = largest;
     if (largest > last)
         last = largest;
-    uint64_t since = rt_now_ns();
-    while (!is_first(t)) {
-        if (wm_progress(d))
-            continue;
-        rt_unlock(&d->lock);
-        rt_idle_nap(rt_now_ns() - since);
-        rt_lock(&d->lock);
-    }
+    wm_domain_until(d, is_first, t, WM_WHAT_CALL);
 }
 
 void wm_xstream_turn_end(struct wm_xstream_turn *t) { rt_list_del(&t->link); }

@@ -21,6 +21,7 @@ struct rt_gpu_op {
     bool near; /* a copy of rt_gpu_copy_near() */
 };
 
-extern int rt_gpu_nactive; /* operations in progress: threads that wait for one must not sleep */
+extern int rt_gpu_nactive; /* operations in progress, and waits for streams: threads that wait must
+                              not sleep */
 
 #endif
