@@ -36,7 +36,7 @@ weft_exec_SOURCES = $(abi_sources) launcher/exec/main.c
 weft_exec_LDADD = libweft_rt.la
 
 # The states of processes and their places in the sources.
-stack_sources = launcher/explain/dw.h launcher/explain/dw.c launcher/explain/process.h launcher/explain/process.c \
+stack_sources = launcher/explain/process.h launcher/explain/process.c \
 	launcher/explain/source.h launcher/explain/source.c
 
 # What mpirun and its agents share.

@@ -119,7 +119,7 @@ static bool look_up_wait(struct explain_picture *p, const struct explain_rank *r
     }
     if (known || p->nplaces == PLACES_MAX || n == 0)
         return false;
-    if (explain_source_open(&s, r->pid, EXPLAIN_DW_SO) < 0) {
+    if (explain_source_open(&s, r->pid, RT_DW_SO) < 0) {
         snprintf(p->lacks, sizeof p->lacks, "%s", s.why);
         return true;
     }
@@ -138,7 +138,7 @@ static bool look_up_process(struct explain_picture *p, const struct explain_rank
          r->state != EXPLAIN_BLOCKED) ||
         p->noutside++ >= OUTSIDE_MAX)
         return false;
-    if (explain_source_open(&s, r->pid, EXPLAIN_DW_SO) < 0) {
+    if (explain_source_open(&s, r->pid, RT_DW_SO) < 0) {
         snprintf(p->lacks, sizeof p->lacks, "%s", s.why);
         return true;
     }
@@ -303,7 +303,7 @@ static void print_stack(const struct explain_rank *r, FILE *f)
     uint64_t stack[STACK_MAX];
     char text[STACK_MAX * 200] = "";
     fprintf(f, "stack of rank %d (%s, pid %d):\n", r->rank, r->host, r->pid);
-    if (explain_source_open(&s, r->pid, EXPLAIN_DW_SO) < 0) {
+    if (explain_source_open(&s, r->pid, RT_DW_SO) < 0) {
         fprintf(f, "  %s\n", s.why);
         return;
     }

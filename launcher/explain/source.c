@@ -75,7 +75,7 @@ static int set_source(struct dwfl_module *mod, void **userdata, const char *name
 int explain_source_open(struct explain_source *s, pid_t pid, const char *so)
 {
     *s = (struct explain_source){ .pid = pid };
-    if (!explain_dw_open(so, &s->dw, s->why, sizeof s->why))
+    if (!rt_dw_open(so, &s->dw, s->why, sizeof s->why))
         return -RT_ENOTSUP;
     s->callbacks = (struct dw_callbacks){
         .find_elf = find_elf,

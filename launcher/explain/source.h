@@ -5,12 +5,12 @@
 #ifndef LAUNCHER_EXPLAIN_SOURCE_H
 #define LAUNCHER_EXPLAIN_SOURCE_H
 
-#include "launcher/explain/dw.h"
+#include "runtime/base/dw.h"
 
 struct explain_source { /* must not move while it is open */
     pid_t pid;
     struct dwfl *dwfl; /* NULL: not open */
-    struct explain_dw dw;
+    struct rt_dw dw;
     struct dw_callbacks callbacks;
     bool attached;
     char why[200]; /* of the last failed call: the reason, for the user */
@@ -28,7 +28,7 @@ struct explain_place {
     bool python;
 };
 
-/* `so`: EXPLAIN_DW_SO.  0; -RT_ENOTSUP without the library, -RT_EPERM, -RT_ENOENT: it has gone,
+/* `so`: RT_DW_SO.  0; -RT_ENOTSUP without the library, -RT_EPERM, -RT_ENOENT: it has gone,
  * -RT_ENOMEM, -RT_ESYS: s->why says why.  Then the other functions must not be called. */
 int explain_source_open(struct explain_source *s, pid_t pid, const char *so);
 void explain_source_close(struct explain_source *s);

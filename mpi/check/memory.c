@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "mpi/check/report.h"
+#include "mpi/check/variable.h"
 #include "runtime/base/frames.h"
 #include "runtime/gpu/gpu.h"
 
@@ -25,10 +26,14 @@ static bool is_mapped(uintptr_t base, size_t nbytes)
 /* ---- a buffer of a call ---- */
 
 /* A variable of a function ends where the function's stack frame ends. */
-static void look_at_frame(uintptr_t first, uintptr_t past)
+static void look_at_frame(const void *buf, int64_t count, const struct rt_layout *l,
+                          uintptr_t first, uintptr_t past)
 {
     char here[160];
-    uintptr_t low, end = rt_frame_end((const void *)first, &low);
+    struct rt_frame f;
+    uintptr_t end = rt_frame_end((const void *)first, &f);
+    if (buf)
+        check_variable(&f, buf, count, l);
     if (!end || past <= end)
         return;
     struct check_place p = check_here();
@@ -97,11 +102,13 @@ static void look_at_entries(int64_t count, const struct rt_layout *l)
 
 void check_memory(const void *buf, int64_t count, const struct rt_layout *l, bool written)
 {
-    if (count <= 0 || l->size <= 0 || l->extent < 0)
+    int64_t nbytes;
+    if (count <= 0 || l->size <= 0 || l->extent < 0 ||
+        __builtin_mul_overflow(count, l->extent + l->true_extent, &nbytes))
         return;
     uintptr_t first = (uintptr_t)buf + (uintptr_t)l->true_lb;
     uintptr_t past = first + (uintptr_t)((count - 1) * l->extent + l->true_extent);
-    look_at_frame(first, past);
+    look_at_frame(buf, count, l, first, past);
     look_at_pages(first, past);
     if (written)
         look_at_entries(count, l);
@@ -114,7 +121,7 @@ static bool in_dead_stack(uintptr_t base)
     static _Thread_local void *stack; /* of this thread: to find it, the C library reads a file */
     static _Thread_local size_t nbytes;
     pthread_attr_t a;
-    uintptr_t low;
+    struct rt_frame f;
     if (!stack && !pthread_getattr_np(pthread_self(), &a)) {
         if (pthread_attr_getstack(&a, &stack, &nbytes))
             stack = NULL;
@@ -122,8 +129,8 @@ static bool in_dead_stack(uintptr_t base)
     }
     if (!stack || base - (uintptr_t)stack >= nbytes)
         return false;
-    rt_frame_end(stack, &low);
-    return low - (uintptr_t)stack < nbytes && base < low;
+    rt_frame_end(stack, &f);
+    return f.low - (uintptr_t)stack < nbytes && base < f.low;
 }
 
 /* malloc() returns no memory that is in use: what it returns now was free. */

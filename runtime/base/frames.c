@@ -80,41 +80,51 @@ static const char *exported(uintptr_t pc)
     return "";
 }
 
+#ifdef __x86_64__
+#define FRAME_POINTER 6 /* rbp */
+#else
+#define FRAME_POINTER 29
+#endif
+
 /* The context of a function has the end of the frame that it has called. */
 struct find {
-    uintptr_t p, low, begin, end;
-    bool own; /* this library has been seen */
+    uintptr_t p, begin;
+    struct rt_frame f;
+    bool own, found; /* own: this library has been seen */
 };
 
 static _Unwind_Reason_Code find_frame(struct _Unwind_Context *c, void *arg)
 {
     struct find *f = arg;
     uintptr_t at = _Unwind_GetCFA(c);
-    if (is_own(_Unwind_GetIP(c)) && !f->low) {
+    if (is_own(_Unwind_GetIP(c)) && !f->f.low) {
         f->own = true;
         return _URC_NO_REASON;
     }
     if (!f->own)
         return _URC_NO_REASON;
-    if (!f->low)
-        f->low = at;
+    if (!f->f.low)
+        f->f.low = at;
+    f->f.cfa = at;
     if (f->begin && f->begin <= f->p && f->p < at) {
-        f->end = at;
+        f->found = true;
         return _URC_END_OF_STACK;
     }
     f->begin = at;
+    f->f.pc = _Unwind_GetIP(c);
+    f->f.pointer = _Unwind_GetGR(c, FRAME_POINTER);
     return _URC_NO_REASON;
 }
 
-uintptr_t rt_frame_end(const void *p, uintptr_t *low)
+uintptr_t rt_frame_end(const void *p, struct rt_frame *out)
 {
     struct find f = { .p = (uintptr_t)p };
     _Unwind_Backtrace(find_frame, &f);
-    *low = f.low;
+    *out = f.found ? f.f : (struct rt_frame){ .low = f.f.low };
 #ifdef __x86_64__
-    return f.end ? f.end - sizeof(void *) : 0; /* the return address */
+    return f.found ? f.f.cfa - sizeof(void *) : 0; /* the return address */
 #else
-    return f.end;
+    return f.found ? f.f.cfa : 0;
 #endif
 }
 

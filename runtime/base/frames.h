@@ -18,9 +18,14 @@ int rt_frames(uint64_t *out, int max, char *call, size_t len);
 void rt_frame_call(uint64_t *inner, uint64_t *caller);
 const char *rt_frame_name(uint64_t inner);
 
+struct rt_frame {  /* of a function of the program */
+    uintptr_t low; /* the stack below belongs to the library and to functions that have returned */
+    uint64_t pc;   /* where the function makes its call: a return address */
+    uintptr_t cfa; /* canonical frame address */
+    uintptr_t pointer; /* its frame pointer, if it keeps one */
+};
 /* The end of the variables of the program's function, among those that have led to this call, whose
- * stack frame contains p; 0: none.  *low: the stack below it belongs to the library and to
- * functions that have returned. */
-uintptr_t rt_frame_end(const void *p, uintptr_t *low);
+ * stack frame contains p; 0: none, and only f->low is set. */
+uintptr_t rt_frame_end(const void *p, struct rt_frame *f);
 
 #endif

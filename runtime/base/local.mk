@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-rt_sources += runtime/base/frames.h runtime/base/frames.c
+rt_sources += runtime/base/frames.h runtime/base/frames.c runtime/base/dw.h runtime/base/dw.c
 rt_sources += runtime/base/atomic.h runtime/base/clock.h runtime/base/list.h runtime/base/req.h runtime/base/copy.h runtime/base/memkind.h
 rt_sources += runtime/base/err.c runtime/base/err.h runtime/base/err.def
 rt_sources += runtime/base/log.c runtime/base/log.h

@@ -29,7 +29,8 @@ BUFFERS = {
     "changed": "rank 0: the buffer of MPI_Isend" + AT + ", to rank 1, tag 5, was modified before the operation was complete",
     "overlap": "rank 1: buffers of two unfinished operations overlap, 40 bytes .*MPI_Irecv" + AT + ", from rank 0, tag 0 .*tag 1",
     "entries": "rank 1: entries of the receive buffer of MPI_Recv" + AT + " overlap: .*4 bytes at displacement 0 and .* at displacement 3",
-    "frame": "rank 1: the buffer of MPI_Recv" + AT + " has 2048 bytes .*is a variable of a function whose variables end",
+    "frame": "rank 1: the buffer of MPI_Recv" + AT + " has 2048 bytes .*(is a variable of a function whose variables end|"
+             "begins at byte 0 of the variable small)",
     "unmapped": "rank 0: the buffer of MPI_Send" + AT + " has data .*but no memory is mapped",
     "coll_changed": "rank [01]: the buffer of MPI_Iallreduce" + AT + ', on communicator "MPI_COMM_WORLD", was modified before',
     "coll_vector": "rank [01]: the buffer of MPI_Ialltoallv" + AT + ", on .* was modified before",

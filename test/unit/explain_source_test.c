@@ -137,7 +137,7 @@ static struct explain_process reach(pid_t pid, enum process_state state)
 /* False: the machine has no libdw, and says which package has it. */
 static bool opens(struct explain_source *s, pid_t pid)
 {
-    int err = explain_source_open(s, pid, EXPLAIN_DW_SO);
+    int err = explain_source_open(s, pid, RT_DW_SO);
     if (err != -RT_ENOTSUP) {
         CHECK_MSG(err == 0, "open: %d: %s", err, s->why);
         return err == 0;
@@ -335,14 +335,14 @@ static void ended(void)
     uint64_t stack[4];
     pid_t pid = begin(end_at_once);
     reach(pid, PROCESS_ZOMBIE);
-    int err = explain_source_open(&s, pid, EXPLAIN_DW_SO);
+    int err = explain_source_open(&s, pid, RT_DW_SO);
     if (!err)
         CHECK(explain_source_stack(&s, pid, stack, 4) < 0);
     CHECK(s.why[0]);
     explain_source_close(&s);
     CHECK_EQ(waitpid(pid, NULL, 0), pid); /* its status is still there */
     CHECK_EQ(reading(pid, 0).state, PROCESS_GONE);
-    err = explain_source_open(&s, pid, EXPLAIN_DW_SO);
+    err = explain_source_open(&s, pid, RT_DW_SO);
     CHECK(err == -RT_ENOENT || err == -RT_ENOTSUP);
     CHECK(s.why[0]);
 }
@@ -377,7 +377,7 @@ static void check_hidden(void)
     if (getuid() == 0 && setuid(65534)) /* root may examine all processes */
         return;
     pid_t pid = begin(block_hidden);
-    int err = explain_source_open(&s, pid, EXPLAIN_DW_SO);
+    int err = explain_source_open(&s, pid, RT_DW_SO);
     CHECK(err == -RT_EPERM || err == -RT_ENOTSUP);
     CHECK(strstr(s.why, err == -RT_EPERM ? "not dumpable" : "libdw1"));
     struct explain_process p = reading(pid, 0);

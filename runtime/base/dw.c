@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opens libdw.  Any thread. */
-#include "launcher/explain/dw.h"
+#include "runtime/base/dw.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -10,12 +10,12 @@ static const struct {
     const char *name;
     size_t off;
 } functions[] = {
-#define DW_ROW(name, result, params) { #name, offsetof(struct explain_dw, name) },
+#define DW_ROW(name, result, params) { #name, offsetof(struct rt_dw, name) },
     DW_FUNCTIONS(DW_ROW)
 #undef DW_ROW
 };
 
-bool explain_dw_open(const char *so, struct explain_dw *out, char *why, size_t len)
+bool rt_dw_open(const char *so, struct rt_dw *out, char *why, size_t len)
 {
     void *lib = dlopen(so, RTLD_NOW | RTLD_LOCAL);
     if (!lib) {

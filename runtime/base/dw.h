@@ -1,22 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The functions of libdw (elfutils) that find the source lines of a process and walk its stack.
+/* The functions of libdw (elfutils) that find the source lines and variables of a process and walk
+ * its stack.
  * The library is opened at run time, so neither a build nor an installation needs it. */
-#ifndef LAUNCHER_EXPLAIN_DW_H
-#define LAUNCHER_EXPLAIN_DW_H
+#ifndef RT_BASE_DW_H
+#define RT_BASE_DW_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#define EXPLAIN_DW_SO "libdw.so.1"
+#define RT_DW_SO "libdw.so.1"
 
 /* Objects of the library; only it looks inside. */
 struct dwfl;        /* a process */
 struct dwfl_module; /* a file that the process maps */
 struct dwfl_frame;
-struct dwarf_die; /* a compilation unit */
 struct dwarf_line;
+
+/* A unit, function, variable, type (Dwarf_Die), and an attribute of one (Dwarf_Attribute). */
+struct dwarf_die {
+    void *addr, *unit, *abbrev;
+    long padding;
+};
+struct dwarf_attr {
+    unsigned code, form;
+    unsigned char *value;
+    void *unit;
+};
+struct dwarf_op { /* of an expression (Dwarf_Op) */
+    uint8_t atom;
+    uint64_t number, number2, offset;
+};
 
 typedef int dw_find_elf(struct dwfl_module *mod, void **userdata, const char *name, uint64_t base,
                         char **file_p, void **elf_p);
@@ -55,6 +70,18 @@ struct dw_callbacks { /* Dwfl_Callbacks */
     F(dwfl_module_nextcu, struct dwarf_die *, \
       (struct dwfl_module *, struct dwarf_die *, uint64_t *)) \
     F(dwarf_haspc, int, (struct dwarf_die *, uint64_t)) \
+    F(dwarf_getscopes, int, (struct dwarf_die *, uint64_t, struct dwarf_die **)) \
+    F(dwarf_child, int, (struct dwarf_die *, struct dwarf_die *)) \
+    F(dwarf_siblingof, int, (struct dwarf_die *, struct dwarf_die *)) \
+    F(dwarf_tag, int, (struct dwarf_die *)) \
+    F(dwarf_diename, const char *, (struct dwarf_die *)) \
+    F(dwarf_attr_integrate, struct dwarf_attr *, \
+      (struct dwarf_die *, unsigned, struct dwarf_attr *)) \
+    F(dwarf_formref_die, struct dwarf_die *, (struct dwarf_attr *, struct dwarf_die *)) \
+    F(dwarf_formudata, int, (struct dwarf_attr *, uint64_t *)) \
+    F(dwarf_getlocation, int, (struct dwarf_attr *, struct dwarf_op **, size_t *)) \
+    F(dwarf_peel_type, int, (struct dwarf_die *, struct dwarf_die *)) \
+    F(dwarf_aggregate_size, int, (struct dwarf_die *, uint64_t *)) \
     F(dwarf_getsrc_die, struct dwarf_line *, (struct dwarf_die *, uint64_t)) \
     F(dwarf_linesrc, const char *, (struct dwarf_line *, uint64_t *, uint64_t *)) \
     F(dwarf_lineno, int, (struct dwarf_line *, int *)) \
@@ -62,7 +89,7 @@ struct dw_callbacks { /* Dwfl_Callbacks */
     F(dwfl_getthread_frames, int, (struct dwfl *, pid_t, dw_each_frame *, void *)) \
     F(dwfl_frame_pc, bool, (struct dwfl_frame *, uint64_t *, bool *))
 
-struct explain_dw {
+struct rt_dw {
 #define DW_FIELD(name, result, params) result(*name) params;
     DW_FUNCTIONS(DW_FIELD)
 #undef DW_FIELD
@@ -70,6 +97,6 @@ struct explain_dw {
 
 /* Opens the library `so`, which stays open until this process ends, and fills the table.  False:
  * `why` says which package has it. */
-bool explain_dw_open(const char *so, struct explain_dw *out, char *why, size_t len);
+bool rt_dw_open(const char *so, struct rt_dw *out, char *why, size_t len);
 
 #endif
