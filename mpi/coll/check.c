@@ -29,7 +29,7 @@
 
 /* How long an abort waits for rank 0 to report a disagreement: far longer than a note takes. */
 #define PATIENCE_NS 2000000000u
-#define LOOK_US 10000 /* its longest sleep */
+#define LOOK_US 10000             /* its longest sleep */
 static _Thread_local bool failed; /* the last collective call of this thread */
 
 static struct {
