@@ -36,10 +36,11 @@
 #define RING_CREDIT_SLOTS (RING_SLOTS / 4)
 #define RING_CREDIT_BYTES (16u << 10)
 
-/* Slots ahead of which the writer asks for a line that the reader has had, and the reader for one
- * that the writer may have filled.  8 B between two cores of a mesh Xeon, M messages/s: 12.7, by
- * the writer alone 13.7, by the reader alone 13.9 (2 ahead) and 14.5 (6), by both 17.1; two near
- * cores (Zen 5) 44 with and without.  A line that is not filled yet is fetched twice. */
+/* Slots ahead of which the writer asks for a line that the reader has had, and the reader, in a row
+ * of messages, for one that the writer may have filled.  8 B between two cores of a mesh Xeon, M
+ * messages/s: 12.7, by the writer alone 13.7, by the reader alone 13.9 (2 ahead) and 14.5 (6), by
+ * both 17.1; two near cores (Zen 5) 44 with and without.  A line that is not filled yet is fetched
+ * twice: with each message, a ping-pong of 8 B between far cores took 0.250 us instead of 0.237. */
 #define RING_AHEAD 4u
 
 #define RING_WORD_LEN 0x7fffu
@@ -183,10 +184,14 @@ static inline const char *ring_bytes_at(const struct ring_rx *r, size_t len)
     return r->mem->bytes + (r->bytes + ring_skip(r->bytes, ring_lines(len))) % RING_BYTES;
 }
 
+static inline void ring_look_ahead(const struct ring_rx *r)
+{
+    __builtin_prefetch(&r->mem->slots[(r->taken + RING_AHEAD) % RING_SLOTS]);
+}
+
 /* Returns the slot to the writer, and its payload's room in the byte ring if in_bytes. */
 static inline void ring_take(struct ring_rx *r, size_t len, bool in_bytes)
 {
-    __builtin_prefetch(&r->mem->slots[(r->taken + RING_AHEAD) % RING_SLOTS]);
     if (in_bytes) {
         uint32_t need = ring_lines(len);
         r->bytes += ring_skip(r->bytes, need) + need;

@@ -199,7 +199,8 @@ static int drain(struct btl_shm *b, struct btl_shm_peer *p, int max)
         else
             btl_shm_chunk_in(b, s, data, len);
         ring_take(&p->rx, len, in_bytes);
-        n++;
+        if (n++)
+            ring_look_ahead(&p->rx);
     }
     if (rt_unlikely(p->rx.taken_published != published))
         /* credits were returned: the writer may sleep until it gets them */
