@@ -145,6 +145,7 @@ struct coll_team {
     struct coll_node *node;           /* owned by coll/node; NULL when not set up */
     const struct coll_limits *limits; /* with `node` */
     struct coll_override override;
+    uint8_t first_row[COLL_KINDS]; /* coll_select_prepare() */
     /* Owned by coll/gpu; NULL: device buffers are always staged.  For a team on several hosts: the
      * vote of this host's ranks. */
     struct coll_gpu *gpu;

@@ -163,6 +163,17 @@ static const struct coll_alg *inter_alg(enum coll_kind kind)
     RT_BUG("%s is not defined on intercommunicators", coll_kind_names[kind]);
 }
 
+void coll_select_prepare(struct coll_team *t)
+{
+    for (int kind = 0; kind < COLL_KINDS; kind++) {
+        const struct coll_row *all = coll_tune_rows((enum coll_kind)kind);
+        uint8_t *first = &t->first_row[kind];
+        *first = 0;
+        while (*first < UINT8_MAX && all[*first].tune.min_ranks > t->size)
+            ++*first; /* the last row is for any number */
+    }
+}
+
 const struct coll_alg *coll_choose_for(const struct coll_team *t, const struct coll_args *a,
                                        int64_t bytes, bool has_node, const char **why)
 {
@@ -176,7 +187,8 @@ const struct coll_alg *coll_choose_for(const struct coll_team *t, const struct c
         return alg;
     }
     uint32_t no = unmet(t, a, has_node);
-    for (const struct coll_row *r = coll_tune_rows(a->kind); r->tune.kind == a->kind; r++) {
+    const struct coll_row *r = coll_tune_rows(a->kind) + t->first_row[a->kind];
+    for (; r->tune.kind == a->kind; r++) {
         if ((r->tune.mem != COLL_MEM_ANY && r->tune.mem != (int)a->mem) ||
             t->size < r->tune.min_ranks || bytes < r->tune.min_bytes)
             continue;

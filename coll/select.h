@@ -5,6 +5,10 @@
 
 #include "coll/coll.h"
 
+/* Notes with which row of each kind the search begins: the first ones may be for more ranks.
+ * Without this it begins with the first. */
+void coll_select_prepare(struct coll_team *t);
+
 /* The algorithm that coll_start() would choose, and why (rule text), for weft_info --coll. */
 const struct coll_alg *coll_select(const struct coll_team *t, const struct coll_args *a,
                                    const char **why);

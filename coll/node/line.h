@@ -12,7 +12,8 @@
 
 static inline struct coll_node_line *coll_node_line(const struct coll_node *n, uint64_t e, int rank)
 {
-    return &n->lines[e % COLL_NODE_SLOTS * (unsigned)n->team->size + (unsigned)rank];
+    unsigned i = e % COLL_NODE_SLOTS * (unsigned)n->team->size + (unsigned)rank;
+    return &n->lines[i << n->apart];
 }
 
 /* Payload of a rank in call e. */

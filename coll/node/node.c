@@ -32,10 +32,14 @@ static size_t cells_nbytes(int size) { return (size_t)size * COLL_NODE_CELLS; }
 
 static size_t blocks_nbytes(int size) { return 2 * coll_node_half_len(size); }
 
+static int apart_of(int size) { return size >= COLL_NODE_APART_MIN; }
+
+static size_t nlines(int size) { return COLL_NODE_SLOTS * (size_t)size << apart_of(size); }
+
 size_t coll_node_nbytes(int size)
 {
     return sizeof(struct coll_node_head) + (size_t)size * sizeof(struct coll_node_prog) +
-           COLL_NODE_SLOTS * (size_t)size * sizeof(struct coll_node_line);
+           nlines(size) * sizeof(struct coll_node_line);
 }
 
 /* A rank that has left MPI has stored its last progress word. */
@@ -101,6 +105,7 @@ int coll_node_create(struct coll_team *t)
     n->hub = -1;
     rt_list_init(&n->waiting);
     n->half_len = coll_node_half_len(t->size);
+    n->apart = apart_of(t->size);
     while (n->rows * n->rows < t->size)
         n->rows++;
     int readers = t->size > 1 ? t->size - 1 : 1;
@@ -115,7 +120,7 @@ void coll_node_attach(struct coll_team *t, char *p)
     struct coll_node *n = t->node;
     n->head = (struct coll_node_head *)p;
     n->lines = (struct coll_node_line *)(p + sizeof *n->head);
-    n->prog = (struct coll_node_prog *)(n->lines + COLL_NODE_SLOTS * t->size);
+    n->prog = (struct coll_node_prog *)(n->lines + nlines(t->size));
     t->limits = &coll_node_limits;
     if (t->rank == 0)
         rt_store_release(&n->head->room,

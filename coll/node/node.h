@@ -53,7 +53,7 @@
 /* Calls that a root may run ahead before it waits for the other ranks.  Where ranks share a core,
  * each rank gets the core once while the root makes this number of broadcasts or reductions: a
  * broadcast of 8 bytes to 8 ranks on 2 cores takes 3.7 us with 4 slots, 1.3 with 8, 1.0 with 16,
- * 0.7 with 32.  The lines take 2 KiB a rank and communicator. */
+ * 0.7 with 32.  The lines take 1 or 2 KiB a rank and communicator. */
 #define COLL_NODE_SLOTS 16
 #define COLL_NODE_LINE 56   /* payload of a line */
 #define COLL_NODE_CELL 4096 /* largest payload of a cell */
@@ -68,12 +68,14 @@
 #define COLL_NODE_STEP_BITS 24
 #define COLL_NODE_POISON ((uint64_t)1 << 63) /* in a line's epoch: the line's data are poisoned */
 
-/* Two lines apart: a processor that reads a line fetches its neighbour, too, which then costs the
- * writer of the neighbour an invalidation (32 cores of a mesh Xeon, lines beside each other and so,
- * us: barrier 2.15 and 1.79, allreduce of 64 B 2.56 and 2.24, reduce_scatter of 256 B 6.1 and 4.2).
- */
+/* Of many ranks the lines are two lines apart: a processor that reads a line fetches its neighbour,
+ * too, which then costs the writer of the neighbour an invalidation.  32 cores of a mesh Xeon, 32
+ * ranks, lines beside each other and so, us: barrier 2.15 and 1.79, allreduce of 64 B 2.56 and
+ * 2.24, reduce_scatter of 256 B 6.1 and 4.2.  Two ranks on near cores (Zen 5): barrier 0.119 and
+ * 0.124, allreduce of 8 B 0.152 and 0.156.  Between these numbers nothing was measured. */
+#define COLL_NODE_APART_MIN 8
 struct coll_node_line {
-    _Alignas(2 * RT_CACHE_LINE) char data[COLL_NODE_LINE];
+    _Alignas(RT_CACHE_LINE) char data[COLL_NODE_LINE];
     uint64_t epoch;
 };
 struct coll_node_prog {
@@ -161,8 +163,9 @@ struct coll_node { /* this rank's view; private memory */
     struct coll_team *team;
     struct coll_node_head *head;
     struct coll_node_prog *prog;  /* [size] */
-    struct coll_node_line *lines; /* [COLL_NODE_SLOTS][size] */
-    char *cells, *blocks;         /* NULL until needed */
+    struct coll_node_line *lines; /* [COLL_NODE_SLOTS][size], each 1 << apart of them */
+    int apart;
+    char *cells, *blocks; /* NULL until needed */
     size_t half_len;
     uint64_t started, turn; /* calls started here; last call finished here */
     uint64_t seen;          /* all ranks have finished this call */

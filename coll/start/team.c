@@ -9,6 +9,7 @@
 #include "coll/hier/on_device.h"
 #include "coll/hier/team.h"
 #include "coll/node/node.h"
+#include "coll/select.h"
 #include "runtime/base/err.h"
 
 /* The shared memory has a part of coll/node and two of coll/gpu: for calls, and for votes.  If all
@@ -56,6 +57,8 @@ int coll_team_split(struct coll_team *t, const int *ranks, int n)
 int coll_team_prepare(struct coll_team *whole)
 {
     struct coll_team *t = coll_team_local(whole);
+    coll_select_prepare(t);
+    coll_select_prepare(whole);
     int err = coll_gpu_create(t, t, NULL);
     if (!err && whole != t)
         err = coll_gpu_create(whole, t, coll_hier_on_device);
