@@ -99,6 +99,28 @@ static void take(double *matrix, const void *anything)
     MPI_Bcast((void *)(uintptr_t)anything, 4, MPI_DOUBLE, 0, MPI_COMM_WORLD);
 }
 
+/* Variables beside each other, by their distance from the first. */
+static void apart(void)
+{
+    struct {
+        int i;
+    } first = { 1 };
+    double second = 2.0, *third = calloc(8, sizeof *third);
+    MPI_Aint at[3];
+    MPI_Datatype t, types[] = { MPI_INT, MPI_DOUBLE, MPI_DOUBLE };
+    MPI_Get_address(&first, &at[0]);
+    MPI_Get_address(&second, &at[1]);
+    MPI_Get_address(third, &at[2]);
+    for (int i = 2; i >= 0; i--)
+        at[i] = MPI_Aint_diff(at[i], at[0]);
+    MPI_Type_create_struct(3, (int[]){ 1, 1, 8 }, at, types, &t);
+    MPI_Type_commit(&t);
+    send(&first, 1, t);
+    MPI_Bcast(&first, 1, t, 0, MPI_COMM_WORLD);
+    MPI_Type_free(&t);
+    free(third);
+}
+
 static void right(void)
 {
     union {
@@ -133,6 +155,7 @@ static void right(void)
     for (int i = 0; i < 3; i++) /* the same call again */
         send(matrix, 4, MPI_DOUBLE);
     take(&matrix[0][0], bytes);
+    apart();
     free(bytes);
 }
 
