@@ -234,9 +234,14 @@ CLEANFILES += test/bench/osu_latency_fortran.o
 endif
 EXTRA_DIST += test/bench/osu_latency_fortran.f90
 
-EXTRA_DIST += test/bench/compare test/bench/gpu test/bench/selftest test/bench/bench_peers.py test/bench/bench_cores.py test/bench/bench_pypi.py test/bench/bench_oversub.py test/bench/bench_rma.py test/bench/bench_io.py test/bench/bench_gpu_table.py \
+EXTRA_DIST += test/bench/compare test/bench/cores test/bench/gpu test/bench/selftest test/bench/bench_peers.py test/bench/bench_cores.py test/bench/bench_pypi.py test/bench/bench_oversub.py test/bench/bench_rma.py test/bench/bench_io.py test/bench/bench_gpu_table.py \
 	test/bench/bench_gpu_p2p.py test/bench/bench_gpu_coll.py docs/BENCHMARKS.md
 dist_man_MANS += test/bench/weft-bench.7
+
+# An archive for machines on which nothing can be installed.
+bench-cores: all
+	@$(run_python) $(srcdir)/test/bench/cores --builddir=$(abs_top_builddir) $(BENCH)
+.PHONY: bench-cores
 
 # 77: no GPU here, said by the script.
 bench-gpu: all

@@ -42,7 +42,7 @@ def mistakes():
 
 
 def warnings():
-    """A difference of the sign, and what only a pointer tells."""
+    """A difference of the sign, and what only a pointer shows."""
     run("pointed", 0, "WEFT_CHECK: warning: " + BCAST + "integers of 4 bytes at displacement 0, but the buffer, by the type of the pointer "
         "numbers has floating-point numbers of 8 bytes" + SECTION)
     run("sign", 0, "WEFT_CHECK: warning: rank 0: the datatype of MPI_Allreduce" + AT + " stands for integers of 4 bytes at displacement "
