@@ -190,10 +190,10 @@ struct launch_stream {
     bool is_err;
     char *buf;
     size_t len, cap;
-    bool mid_line;     /* the beginning of the line has been passed on already */
-    uint64_t last_ns;  /* when the last bytes arrived */
-    uint64_t since_ns; /* when the first bytes of the incomplete line arrived */
-    FILE *file;        /* --output-filename */
+    bool mid_line;    /* the beginning of the line has been passed on already */
+    uint64_t last_ns; /* when the last bytes arrived */
+    int looks;        /* while the line has been incomplete */
+    FILE *file;       /* --output-filename */
 };
 
 struct launch_rank {

@@ -2,9 +2,9 @@
 /* Output of the ranks to mpirun's output, and mpirun's standard input to the ranks.  A rank's
  * output is passed on in whole lines, so that lines of several ranks do not mix.  The exceptions
  * are lines longer than LINE_MAX_BYTES and incomplete lines: of a rank that reads standard input
- * after PROMPT_NS, because they may be prompts, and of all ranks after OPEN_NS, because they may be
- * the last words of a rank that hangs.  Nothing blocks: if the reader of mpirun's output is slow,
- * at most QUEUE_MAX_BYTES wait in memory, and the pipes of the ranks fill up.  In a job over
+ * after PROMPT_NS, because they may be prompts, and of all ranks after OPEN_LOOKS, because they may
+ * be the last words of a rank that hangs.  Nothing blocks: if the reader of mpirun's output is
+ * slow, at most QUEUE_MAX_BYTES wait in memory, and the pipes of the ranks fill up.  In a job over
  * several hosts the output comes from the agents, and standard input is sent to them.  Main thread
  * only. */
 #include "launcher/mpirun/head.h"
@@ -27,9 +27,9 @@
 #define QUEUE_MAX_BYTES (4 << 20) /* of a slow reader; then the pipes of the ranks fill */
 /* An incomplete line that has waited this long may be a prompt. */
 #define PROMPT_NS 100000000
-/* An incomplete line of any rank is passed on after this time, and these lines are looked for as
- * often as LOOK_NS. */
-#define OPEN_NS 1000000000u
+/* An incomplete line of any rank is passed on after this number of looks, LOOK_NS apart.  They are
+ * counted, because time passes also while this process, or the machine, does not run. */
+#define OPEN_LOOKS 10
 #define LOOK_NS 100000000u
 
 /* mpirun's stdout or stderr. */
@@ -263,14 +263,14 @@ static void stream_take(const struct launch_output *o, struct launch_stream *s, 
     const char *end = memrchr(s->buf + s->len, '\n', n);
     s->last_ns = rt_now_ns();
     if (end || !s->len)
-        s->since_ns = s->last_ns;
+        s->looks = 0;
     s->len += n;
     if (end)
         stream_consume(o, s, (size_t)(end - s->buf) + 1);
     if (s->len > LINE_MAX_BYTES)
         stream_consume(o, s, s->len);
     if (s->len && !io.look_ns)
-        io.look_ns = s->since_ns + OPEN_NS;
+        io.look_ns = s->last_ns + LOOK_NS;
 }
 
 /* Reads once.  False: nothing more is available now. */
@@ -320,10 +320,10 @@ void launch_io_far(struct launch_job *job)
 }
 
 /* Whether an incomplete line may be a prompt, if it stays incomplete for PROMPT_NS: the rank reads
- * standard input. */
+ * standard input, which has not ended. */
 static bool is_prompt(const struct launch_job *job, const struct launch_stream *s)
 {
-    return s->len && !s->is_err && s->rank == job->opts->stdin_rank;
+    return s->len && !s->is_err && s->rank == job->opts->stdin_rank && io.in_open;
 }
 
 static void pass_prompts(struct launch_job *job)
@@ -331,19 +331,20 @@ static void pass_prompts(struct launch_job *job)
     if (job->opts->stdin_rank < 0 || job->opts->stdin_rank >= job->n)
         return;
     struct launch_stream *s = &job->ranks[job->opts->stdin_rank].out;
-    if (is_prompt(job, s) && rt_now_ns() - s->last_ns >= PROMPT_NS)
+    if (is_prompt(job, s) && rt_now_ns() - s->last_ns >= PROMPT_NS &&
+        !stream_read(&job->opts->output, s) && s->len)
         stream_consume(&job->opts->output, s, s->len);
 }
 
 /* True: it stays incomplete for longer. */
-static bool pass_open(const struct launch_job *job, struct launch_stream *s, uint64_t now)
+static bool pass_open(const struct launch_job *job, struct launch_stream *s)
 {
-    if (s->len && now - s->since_ns >= OPEN_NS)
+    if (s->len && s->looks++ >= OPEN_LOOKS && !stream_read(&job->opts->output, s) && s->len)
         stream_consume(&job->opts->output, s, s->len);
     return s->len > 0;
 }
 
-/* Passes on incomplete lines that have waited for OPEN_NS. */
+/* Passes on incomplete lines that have waited for OPEN_LOOKS. */
 static void pass_open_lines(struct launch_job *job)
 {
     uint64_t now = rt_now_ns();
@@ -352,8 +353,8 @@ static void pass_open_lines(struct launch_job *job)
     if (!io.look_ns || now < io.look_ns)
         return;
     for (int i = 0; i < job->n; i++) {
-        more |= pass_open(job, &job->ranks[i].out, now);
-        more |= pass_open(job, &job->ranks[i].err, now);
+        more |= pass_open(job, &job->ranks[i].out);
+        more |= pass_open(job, &job->ranks[i].err);
     }
     io.look_ns = more ? now + LOOK_NS : 0;
 }
