@@ -320,7 +320,7 @@ void launch_io_far(struct launch_job *job)
 }
 
 /* Whether an incomplete line may be a prompt, if it stays incomplete for PROMPT_NS: the rank reads
- * standard input, which has not ended. */
+ * standard input, and the input has not ended. */
 static bool is_prompt(const struct launch_job *job, const struct launch_stream *s)
 {
     return s->len && !s->is_err && s->rank == job->opts->stdin_rank && io.in_open;

@@ -6,9 +6,8 @@
  * anything, and memory that several pointers name is what one of them says.  A pointer may be left
  * over from memory that has been freed, so what it says is worth a warning only.
  *
- * What is compared is what MPI-5.0 section 3.3.1 demands of every program, as far as practice keeps
- * to it: integers of one size that differ in their sign are worth a warning, and a complex number
- * is two real ones. */
+ * The rule is that of MPI-5.0 section 3.3.1, with two exceptions: integers of one size that differ
+ * in their sign are worth a warning only, and a complex number counts as two real ones. */
 #include "mpi/check/variable.h"
 
 #include <pthread.h>
@@ -46,7 +45,6 @@ enum {
 };
 enum { OP_REG0 = 0x50, OP_FBREG = 0x91, OP_CALL_FRAME_CFA = 0x9c };
 enum {
-    ATE_BOOLEAN = 0x02,
     ATE_COMPLEX = 0x03,
     ATE_FLOAT = 0x04,
     ATE_SIGNED = 0x05,
@@ -314,9 +312,9 @@ struct compared {
     const struct rt_layout *layout;
     uintptr_t buf, first, past; /* past the last byte of all elements */
     struct variable v;          /* that the buffer lies in, or a pointer to it */
-    struct dwarf_die type;      /* of what is there */
-    uintptr_t at;               /* where an object of this type begins */
-    uint64_t nbytes;            /* of that object */
+    struct dwarf_die type;      /* of the object at `at` */
+    uintptr_t at;
+    uint64_t nbytes; /* of the object */
     bool found, by_pointer;
     enum { FITS, SIGN_DIFFERS, DIFFERS } outcome;
     struct element theirs, ours; /* of an element that does not fit, */
