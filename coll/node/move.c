@@ -38,10 +38,10 @@
  * with the writer's first step, before that half of the writer's can be used again, and keeps it.
  * Such a writer stays in the call until its readers have done the step in which they read.  In
  * rooted calls readers publish where their data shall be put, and the writer copies a part
- * (reader_share()): with two ranks and in a scatter both copy; in a gather or gatherv each rank
- * writes its own block, so no rank waits for the root to read.  In a gather the row of the root has
- * no data and holds an address for each writer.  `land` and this row are written again only in a
- * call that uses the half again, and that call waits until all ranks have finished this one.
+ * (reader_share()): with two ranks both copy; in a long gather or gatherv of more ranks than cores
+ * each rank writes its own block, so no rank waits for the root to read; then the row of the root
+ * has no data and holds an address for each writer.  `land` and this row are written again only in
+ * a call that uses the half again, and that call waits until all ranks have finished this one.
  *
  * Small blocks of kinds whose ranks know only their own lengths go through the writer's line or
  * cell (node.h), which its readers share evenly.  The length alone decides, and both ranks of a

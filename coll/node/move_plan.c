@@ -35,12 +35,6 @@
 /* Nor in more pieces than this: many ranks have short ones.  32 ranks (pieces of 2 KiB): 4 KiB 86
  * and 75, 8 KiB 116 and 138, 16 KiB 171 and 310. */
 #define PIECES_EACH 3
-/* The same of a gather of more than two ranks: all writers copy at the same time, but the kernel
- * looks up one page of the root after the other.  16 cores of a mesh Xeon, medians in us through
- * shared memory and directly, 4 / 8 / 16 ranks: 16 KiB 4 and 6 / 5 and 12 / 8 and 25, 64 KiB 15 and
- * 22 / 30 and 45 / 62 and 100, 128 KiB 39 and 45 / 74 and 95 / 186 and 102, 512 KiB 244 and 188 /
- * 425 and 233 / 937 and 204. */
-#define DIRECT_MIN_COLLECT (128u << 10)
 /* If ranks outnumber cores, shared memory keeps the data in a cache, and two copies in user space
  * cost less than process_vm_readv, which looks up every page: measured among 8 ranks on 2 cores
  * (Zen 5), mean of the ranks in us through shared memory and directly: an alltoall of blocks of
@@ -55,14 +49,6 @@
 /* Shorter blocks are copied by their reader alone.  Two ranks of a mesh Xeon, us for 16 KiB by both
  * and by the reader: a scatter 1.9 and 1.3, a broadcast 1.9 and 1.5; for 32 KiB 2.6 either way. */
 #define SHARED_MIN (32 << 10)
-/* Bytes of all blocks of a scatter of more than two ranks.  The readers copy at the same time, but
- * the kernel looks up one page of the root after the other, so the root helps; not in longer ones,
- * whose root has huge pages.  32 cores of a mesh Xeon, us for both and for the readers alone, 4 / 8
- * / 16 / 32 ranks: 64 KiB 12 and 18 / 22 and 39 / 52 and 93 / 152 and 211, 256 KiB 34 and 73 / 93
- * and 167 / 242 and 187 / 518 and 204, 1 MiB 195 and 146 / 384 and 184 / 876 and 205 / 2013 and
- * 224. */
-#define SHARED_MOST (2 << 20)
-
 struct shape {
     int rows, cols, spare; /* spare: rows for results */
 };
@@ -156,8 +142,6 @@ static int64_t direct_min(const struct coll_node *n, enum coll_kind k)
         return NEVER;
     if (n->team->size == 2)
         return COLL_NODE_PACED_MIN_TWO;
-    if (coll_move_collects(k))
-        return DIRECT_MIN_COLLECT;
     if (sh.rows > 2 && sh.cols > 1)
         return least_each(longest_piece(k, n->team->size, false));
     return sh.rows <= 2 ? DIRECT_MIN : DIRECT_MIN_LONG;
@@ -187,14 +171,13 @@ static bool gives_addresses(struct coll_node *n, const struct coll_args *a)
 }
 
 /* The reader's share of data that moves directly: 2: all, 1: half, 0: nothing.  Writer and reader
- * both copy, if they have a core each and the block is not short, between two ranks and in a
- * scatter; if many writers have one reader, each writer copies its own data. */
+ * both copy, if they are two ranks with a core each and the block is not short; if many writers
+ * have one reader, each writer copies its own data. */
 static int reader_share(const struct coll_node *n, enum coll_kind k, int64_t most)
 {
     int size = n->team->size;
     bool room = n->plan.piece >= size * (int64_t)sizeof(struct coll_move_place);
-    bool deals = shape_of(k, size).cols > 1 && most <= SHARED_MOST / size;
-    if (coll_is(k, COLL_IS_ROOTED) && !is_sum(k) && (size == 2 || deals) && !n->crowded)
+    if (coll_is(k, COLL_IS_ROOTED) && !is_sum(k) && size == 2 && !n->crowded)
         return most < SHARED_MIN ? 2 : 1;
     return coll_move_collects(k) && room ? 0 : 2;
 }
@@ -264,13 +247,6 @@ void coll_move_follow(struct coll_node *n)
         go_directly(&n->plan);
 }
 
-/* Bytes.  A writer whose block fits the two halves does not wait for the root: 32 ranks of a mesh
- * Xeon, 64 KiB, mean of the ranks 30 us, in shorter pieces 132. */
-static int64_t gather_piece(int64_t bytes)
-{
-    return (bytes / 2 + RT_CACHE_LINE - 1) & ~(int64_t)(RT_CACHE_LINE - 1);
-}
-
 void coll_move_plan(struct coll_node *n, const struct coll_args *a)
 {
     const struct coll_team *t = n->team;
@@ -285,8 +261,6 @@ void coll_move_plan(struct coll_node *n, const struct coll_args *a)
                                   .own_done = p->own_done,
                                   .swaps = in_turn };
     int64_t most = n->crowded ? piece : t->size == 2 ? pair_piece(t, a) : PIECE;
-    if (a->kind == COLL_GATHER && t->size > 2)
-        most = coll_move_most(most, gather_piece(coll_args_bytes(t, a)));
     p->piece = piece < most ? piece : most;
     p->rows = sh.rows + sh.spare;
     p->places = coll_move_most(1, CYCLE / (p->rows * p->cols * p->piece));

@@ -2,7 +2,8 @@
 /* Collectives of a team whose ranks share memory.  Called under the domain's lock; no function here
  * blocks.
  *
- * The area.  Each rank owns one progress word and COLL_NODE_SLOTS lines; no other rank writes them.
+ * The area.  Each rank owns one progress word and COLL_NODE_SLOTS lines; no other rank writes them,
+ * but in linear.c a root.
  * A line is a cache line with an epoch and up to 56 bytes.  Larger contributions go to cells and to
  * blocks (two halves, which each call divides as it needs).  The cells of a rank are 16 KiB: 16 of
  * 1 KiB for calls of up to 512 bytes, 4 of 4 KiB for longer ones.  Rank 0 allocates cells and
@@ -103,6 +104,8 @@ enum { COLL_NODE_ROOM_UNKNOWN, COLL_NODE_ROOM_ENOUGH, COLL_NODE_ROOM_CROWDED };
 struct coll_node_head {
     _Alignas(2 * RT_CACHE_LINE) uint64_t cells, blocks;
     uint64_t room; /* COLL_NODE_ROOM_...: whether ranks outnumber cores, as rank 0 sees it */
+    /* Of linear.c: the last rank of the queue, and its call, << COLL_NODE_STEP_BITS. */
+    _Alignas(RT_CACHE_LINE) uint64_t queue;
 };
 
 /* The two transfer modes of a call, and the pace (pace.c) of each as a writer has measured it: ns
@@ -178,7 +181,9 @@ struct coll_node { /* this rank's view; private memory */
     int rows;                    /* of the grid, see grid.c */
     int reads;                   /* coll_node_reads() when it was last asked */
     char *scratch;               /* of coll_node_scratch(); NULL until needed */
-    char *packed;                /* of direct.c: this rank's input in the call */
+    char *packed;                /* of direct.c and linear.c: this rank's input in the call */
+    bool queued;                 /* of linear.c: this rank is in the queue, */
+    int behind;                  /* behind this rank; -1: it is the first */
     bool *direct; /* [size]: the rank's blocks hold addresses in this call, as read with its
                    * first piece */
     struct coll_node_plan plan; /* of the call at `turn` + 1 */

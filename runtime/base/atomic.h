@@ -11,6 +11,7 @@
 #define rt_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 #define rt_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 #define rt_fetch_add(p, v) __atomic_fetch_add((p), (v), __ATOMIC_ACQ_REL)
+#define rt_exchange(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
 #define rt_fetch_or(p, v) __atomic_fetch_or((p), (v), __ATOMIC_ACQ_REL)
 #define rt_fetch_and(p, v) __atomic_fetch_and((p), (v), __ATOMIC_ACQ_REL)
 #define rt_swap(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
