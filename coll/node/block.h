@@ -30,4 +30,17 @@ static inline struct coll_piece coll_node_slice(const struct coll_node *n, struc
     return (struct coll_piece){ lo, hi > lo ? hi - lo : 0 };
 }
 
+/* Copies a piece's result out, from behind this rank's slice on and around, so that the ranks do
+ * not all read the slice of the same rank.  32 ranks of a mesh Xeon: see block.c. */
+static inline void coll_node_take_result(const struct coll_node *n, const struct coll_args *a,
+                                         struct coll_piece p, const char *from)
+{
+    struct coll_piece own = coll_node_slice(n, p);
+    int64_t at = own.len > 0 ? own.at + own.len : p.len;
+    if (at < p.len)
+        coll_piece_out(a->rbuf, a->rcount, a->rtype, (struct coll_piece){ p.at + at, p.len - at },
+                       from + at);
+    coll_piece_out(a->rbuf, a->rcount, a->rtype, (struct coll_piece){ p.at, at }, from);
+}
+
 #endif

@@ -139,8 +139,8 @@ static int direct_step(struct coll_task *k)
         if (s > 0 && s <= npieces)
             reduce_slice(n, k, coll_piece_of(bytes, PIECE, s - 1), s - 1);
         if (s >= 2 && (a->kind == COLL_ALLREDUCE || n->team->rank == a->root))
-            coll_piece_out(a->rbuf, a->rcount, a->rtype, coll_piece_of(bytes, PIECE, s - 2),
-                           coll_node_half(n, s - 2));
+            coll_node_take_result(n, a, coll_piece_of(bytes, PIECE, s - 2),
+                                  coll_node_half(n, s - 2));
         n->step++;
         n->next = 0;
         if (s < npieces + 1)
