@@ -27,6 +27,7 @@
 
 #include <string.h>
 #include "coll/node/flat.h"
+#include "coll/node/line.h"
 #include "coll/node/move.h"
 #include "coll/node/ring.h"
 #include "coll/sched.h"
@@ -113,21 +114,9 @@ static void ask_for_slices(const struct coll_node *n, const struct coll_args *a,
 static void reduce_slice(const struct coll_node *n, const struct coll_args *a, struct coll_piece p,
                          int64_t i, struct coll_piece own)
 {
-    rt_reduce_fn *fn = rt_reduce_find(a->op->code, a->rtype->elem);
-    int64_t elems = own.len / rt_elem_nbytes(a->rtype->elem);
-    char *out = result_row(n, i) + own.at;
+    const struct source s = { n, a, p, i, own.at };
     ask_for_slices(n, a, p, i, own);
-    if (rt_reduce_is_wide(a->op->code, (enum rt_elem)a->rtype->elem)) {
-        const struct source s = { n, a, p, i, own.at };
-        rt_reduce_wide(a->op->code, (enum rt_elem)a->rtype->elem, source_of, &s, n->team->size, out,
-                       elems);
-        return;
-    }
-    const char *acc = slice_input(n, a, p, i, 0, own.at);
-    for (int r = 1; r < n->team->size; r++) {
-        fn(acc, slice_input(n, a, p, i, r, own.at), out, elems);
-        acc = out;
-    }
+    coll_node_fold(a, source_of, &s, n->team->size, result_row(n, i) + own.at, own.len);
 }
 
 /* Puts each rank's result of a scan in place of its input.  The result of rank 0 is its input. */

@@ -89,8 +89,7 @@ static void reduce_slice(struct coll_node *n, struct coll_task *k, struct coll_p
     const char *in = (const char *)(uintptr_t)n->prog[t->rank].land[n->half];
     const struct source s = { all, in + p.at + own.at, own.len, t->rank };
     if (own.len)
-        coll_node_fold(&k->args, source_of, &s, t->size, coll_node_half(n, i) + own.at,
-                       own.len / k->args.rtype->size);
+        coll_node_fold(&k->args, source_of, &s, t->size, coll_node_half(n, i) + own.at, own.len);
 }
 
 static void note_poison(const struct coll_node *n, struct coll_task *k)

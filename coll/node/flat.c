@@ -89,7 +89,7 @@ static void combine(const struct coll_node *n, uint64_t e, const struct coll_arg
         return;
     }
     char *acc = a->rtype->contig ? buf : tmp;
-    coll_node_fold(a, source_of, &s, nranks, acc, count);
+    coll_node_fold(a, source_of, &s, nranks, acc, count * a->rtype->size);
     if (acc != buf)
         coll_node_unpack(acc, buf, count, a->rtype);
 }

@@ -118,7 +118,7 @@ static bool second_line(struct coll_node *n, struct coll_task *k, uint64_t e)
     const struct source s = { n, e, payload, first };
     if (payload)
         coll_node_fold(&k->args, of_row, &s, end - first, coll_node_data(n, e + 1, rank, payload),
-                       k->args.rcount);
+                       payload);
     coll_node_store_line(n, e + 1, k->lost);
     wake_readers(n);
     return true;
@@ -141,7 +141,7 @@ static bool read_column(struct coll_node *n, struct coll_task *k, uint64_t e)
         return true;
     const struct source s = { n, e + 1, k->bytes, column };
     char *acc = a->rtype->contig ? a->rbuf : tmp;
-    coll_node_fold(a, of_column, &s, n->rows, acc, a->rcount);
+    coll_node_fold(a, of_column, &s, n->rows, acc, k->bytes);
     if (acc == tmp)
         coll_node_unpack(tmp, a->rbuf, a->rcount, a->rtype);
     return true;

@@ -59,25 +59,34 @@ static inline bool coll_node_line_there(const struct coll_node *n, uint64_t e, i
     return epoch == e || coll_node_has_written(epoch, e, lost);
 }
 
-/* Combines `count` items of the sources [0, n) in this order, into `acc`, packed.  `acc`
+/* Bytes.  A part of the sum and of one source stay in a first-level cache, so that the sum is not
+ * read and written from the second level for each source. */
+#define COLL_NODE_FOLD_PART (8 << 10)
+
+/* Combines `nbytes` bytes of the sources [0, n) in this order, into `acc`, packed.  `acc`
  * may be the first source. */
 static inline void coll_node_fold(const struct coll_args *a, rt_reduce_source_fn *source,
-                                  const void *arg, int n, char *acc, int64_t count)
+                                  const void *arg, int n, char *acc, int64_t nbytes)
 {
-    int64_t elems = count * a->rtype->size / rt_elem_nbytes(a->rtype->elem);
+    const int64_t elem = rt_elem_nbytes(a->rtype->elem);
     if (n == 1) {
-        memcpy(acc, source(arg, 0), (size_t)(count * a->rtype->size));
+        memcpy(acc, source(arg, 0), (size_t)nbytes);
         return;
     }
     if (n > 2 && rt_reduce_is_wide(a->op->code, (enum rt_elem)a->rtype->elem)) {
-        rt_reduce_wide(a->op->code, (enum rt_elem)a->rtype->elem, source, arg, n, acc, elems);
+        rt_reduce_wide(a->op->code, (enum rt_elem)a->rtype->elem, source, arg, n, acc,
+                       nbytes / elem);
         return;
     }
     rt_reduce_fn *fn = rt_reduce_find(a->op->code, a->rtype->elem);
-    const char *first = source(arg, 0);
-    for (int i = 1; i < n; i++) {
-        fn(first, source(arg, i), acc, elems);
-        first = acc;
+    for (int64_t at = 0; at < nbytes; at += COLL_NODE_FOLD_PART) {
+        const int64_t left = nbytes - at;
+        const int64_t elems = (left < COLL_NODE_FOLD_PART ? left : COLL_NODE_FOLD_PART) / elem;
+        const char *first = (const char *)source(arg, 0) + at;
+        for (int i = 1; i < n; i++) {
+            fn(first, (const char *)source(arg, i) + at, acc + at, elems);
+            first = acc + at;
+        }
     }
 }
 
