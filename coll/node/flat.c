@@ -208,11 +208,9 @@ static int flat_step(struct coll_task *k)
 /* A barrier.  Its hub, args.root, is -1, or in a row of broadcasts (or scatters) and barriers the
  * root of the broadcast before.  A hub stores its line when it has seen all other lines, and the
  * other ranks wait for its line only.  So the root leaves first, and its next broadcast is there
- * when the other ranks look for it; without a hub they wait as long in the broadcast, or yield
- * there if ranks outnumber cores.  Broadcast and barrier together take, on 2 cores, with a hub
- * instead of without one: 2 ranks 8 B 0.64 us instead of 0.59, 8 KiB 1.34 instead of 1.65; 4 ranks
- * 8 B 4.2 instead of 5.3; 8 ranks 8 B 8.7 instead of 8.4.
- * A row of barriers would be slower with a hub. */
+ * when the other ranks look for it, and one line instead of all shows each of them that it may
+ * leave: from some ranks on broadcast and barrier together are faster (HUB_MIN, node.c).  A row of
+ * barriers would be slower with a hub. */
 static int barrier_step(struct coll_task *k)
 {
     struct coll_node *n = k->team->node;
