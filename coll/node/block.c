@@ -96,26 +96,11 @@ static const void *source_of(const void *arg, int rank)
     return slice_input(s->n, s->a, s->p, s->i, rank, s->lo);
 }
 
-/* Asks for the lines of this rank's slice of all ranks' input, in turn from its own rank on,
- * because they are combined in rank order, by all ranks at the same time: the core that has one
- * rank's lines would serve all others.  With coll_node_take_result(), allreduce of 16 ranks (mesh
- * Xeon), us without and with: 4 KiB 5.8 and 5.7, 16 KiB 15 and 11, 64 KiB 42 and 32; 32 ranks, 32
- * KiB 32 and 25, 128 KiB 94 and 91, 1 MiB 589 and 541. */
-static void ask_for_slices(const struct coll_node *n, const struct coll_args *a,
-                           struct coll_piece p, int64_t i, struct coll_piece own)
-{
-    for (int j = 1, size = n->team->size; j < size && !n->crowded; j++) {
-        const char *row = slice_input(n, a, p, i, (n->team->rank + j) % size, own.at);
-        for (int64_t at = 0; at < own.len; at += RT_CACHE_LINE)
-            __builtin_prefetch(row + at);
-    }
-}
-
 static void reduce_slice(const struct coll_node *n, const struct coll_args *a, struct coll_piece p,
                          int64_t i, struct coll_piece own)
 {
     const struct source s = { n, a, p, i, own.at };
-    ask_for_slices(n, a, p, i, own);
+    coll_node_ask(n, source_of, &s, own.len);
     coll_node_fold(a, source_of, &s, n->team->size, result_row(n, i) + own.at, own.len);
 }
 

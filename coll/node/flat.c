@@ -49,6 +49,8 @@ static struct part part_of(const struct coll_team *t, const struct coll_args *a,
         /* the root's own block of a gather is not shared */
         return (struct part){ f.traits & COLL_IS_REDUCTION, 0, t->size };
     }
+    if (f.shape[COLL_SEND] == COLL_SIDE_CUT && (a->rcounts ? a->rcounts[t->rank] : a->rcount) == 0)
+        return (struct part){ true, 0, 0 }; /* a reduce_scatter with nothing for this rank */
     return (struct part){ true, 0, f.traits & COLL_IS_PREFIX ? t->rank : t->size };
 }
 
