@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* node_direct: long allreduce and reduce of ranks with a core each.  As in block.c every rank
- * reduces a slice, but it reads the slice out of the other ranks' own buffers (process_vm_readv):
- * no rank copies its input into shared memory, where it would be read once.
+/* node_direct: long allreduce, reduce and reduce_scatter of ranks with a core each.  As in block.c
+ * every rank reduces a slice, but it reads the slice out of the other ranks' own buffers
+ * (process_vm_readv): no rank copies its input into shared memory, where it would be read once.
  *
  * Step 0 publishes the address of the input.  Step s reduces this rank's slice of piece s - 1 into
  * the half of that piece, and copies the result of piece s - 2 out.  Before a step, all ranks have
@@ -13,12 +13,15 @@
  * at the same time; it combines them in rank order, from private memory.  A rank that cannot read
  * a slice poisons the call: node.h.
  *
+ * In a reduce_scatter the slice is the rank's block, and the result its buffer.
+ *
  * Cost: m / piece + 2 synchronisations.  A rank reads m, and m as the result. */
 #include "coll/node/direct.h"
 
 #include <stdlib.h>
 #include "coll/node/block.h"
 #include "coll/node/line.h"
+#include "coll/node/move.h"
 #include "coll/node/ring.h"
 #include "coll/sched.h"
 
@@ -51,7 +54,7 @@ static const char *packed_input(struct coll_node *n, const struct coll_args *a, 
         return coll_input(a);
     n->packed = malloc((size_t)bytes);
     if (n->packed)
-        coll_node_pack(n->packed, coll_input(a), a->rcount, a->rtype);
+        coll_node_pack(n->packed, coll_input(a), bytes / a->rtype->size, a->rtype);
     return n->packed;
 }
 
@@ -69,27 +72,32 @@ static int give_input(struct coll_node *n, struct coll_task *k, int64_t bytes)
     return 1;
 }
 
-static void reduce_slice(struct coll_node *n, struct coll_task *k, struct coll_piece p, int64_t i)
+/* Reduces `len` bytes at byte `at` of all ranks' packed inputs; size * len: at most a half. */
+static void reduce_at(struct coll_node *n, struct coll_task *k, int64_t at, int64_t len, char *out)
 {
     struct coll_team *t = n->team;
-    struct coll_piece own = coll_node_slice(n, p);
     char *all = coll_node_scratch(n);
     int err = all ? 0 : -RT_ENOMEM;
-    for (int j = 1; j < t->size && !err && own.len; j++) {
+    for (int j = 1; j < t->size && !err && len; j++) {
         int from = (t->rank + j) % t->size;
-        uint64_t at = n->prog[from].land[n->half];
-        err = at ? t->ops->peer_read(t, from, all + from * own.len, at + (uint64_t)(p.at + own.at),
-                                     (size_t)own.len)
+        uint64_t in = n->prog[from].land[n->half];
+        err = in ? t->ops->peer_read(t, from, all + from * len, in + (uint64_t)at, (size_t)len)
                  : -RT_EREMOTE;
     }
     if (err < 0) {
         lose(n, k, err);
         return;
     }
-    const char *in = (const char *)(uintptr_t)n->prog[t->rank].land[n->half];
-    const struct source s = { all, in + p.at + own.at, own.len, t->rank };
-    if (own.len)
-        coll_node_fold(&k->args, source_of, &s, t->size, coll_node_half(n, i) + own.at, own.len);
+    const char *own = (const char *)(uintptr_t)n->prog[t->rank].land[n->half];
+    const struct source s = { all, own + at, len, t->rank };
+    if (len)
+        coll_node_fold(&k->args, source_of, &s, t->size, out, len);
+}
+
+static void reduce_slice(struct coll_node *n, struct coll_task *k, struct coll_piece p, int64_t i)
+{
+    struct coll_piece own = coll_node_slice(n, p);
+    reduce_at(n, k, p.at + own.at, own.len, coll_node_half(n, i) + own.at);
 }
 
 static void note_poison(const struct coll_node *n, struct coll_task *k)
@@ -108,6 +116,18 @@ static int end(struct coll_node *n, int64_t npieces)
     return coll_node_end(n);
 }
 
+/* Before step 1.  < 0: no memory; 0: not yet; 1: the input is given; 2: another algorithm shall run
+ * the call. */
+static int begin(struct coll_node *n, struct coll_task *k, int64_t bytes)
+{
+    int rc = coll_node_blocks(n), reads = coll_node_reads(n);
+    if (rc <= 0)
+        return rc;
+    if (n->crowded || reads == COLL_NODE_READS_NONE)
+        return 2;
+    return reads == COLL_NODE_READS_UNKNOWN ? 0 : give_input(n, k, bytes);
+}
+
 static int direct_step(struct coll_task *k)
 {
     struct coll_node *n = k->team->node;
@@ -117,13 +137,11 @@ static int direct_step(struct coll_task *k)
     const uint64_t e = n->turn + 1;
     const int64_t bytes = a->rcount * a->rtype->size, npieces = coll_pieces(bytes, PIECE);
     if (n->step == 0) {
-        int rc = coll_node_blocks(n), reads = coll_node_reads(n);
-        if (rc <= 0)
-            return rc < 0 ? coll_node_give_up(n, k) : 0;
-        if (n->crowded || reads == COLL_NODE_READS_NONE)
+        int rc = begin(n, k, bytes);
+        if (rc == 2)
             return coll_node_block_instead(k);
-        if (reads == COLL_NODE_READS_UNKNOWN || !give_input(n, k, bytes))
-            return 0;
+        if (rc != 1)
+            return rc < 0 ? coll_node_give_up(n, k) : 0;
     }
     while (n->step < npieces + 2) {
         int64_t s = n->step;
@@ -148,6 +166,72 @@ static int direct_step(struct coll_task *k)
     return end(n, npieces);
 }
 
+/* ---- reduce_scatter: this rank's slice is its block ---- */
+
+/* Reduces this rank's block, part by part, each as long as the scratch memory allows. */
+static void reduce_block(struct coll_node *n, struct coll_task *k, char *out)
+{
+    const struct coll_args *a = &k->args;
+    const int rank = n->team->rank;
+    const int64_t at = coll_args_parts(a, rank) * a->rtype->size,
+                  len = (a->rcounts ? a->rcounts[rank] : a->rcount) * a->rtype->size,
+                  part = (int64_t)n->half_len / n->team->size & ~(int64_t)(RT_CACHE_LINE - 1);
+    for (int64_t i = 0; i < coll_pieces(len, part) && out; i++) {
+        struct coll_piece p = coll_piece_of(len, part, i);
+        reduce_at(n, k, at + p.at, p.len, out + p.at);
+    }
+}
+
+/* Step 1 reduces the block; before the end all ranks have read this rank's input.  In place, and
+ * where the type has gaps, the result waits for that. */
+static int own_step(struct coll_task *k)
+{
+    struct coll_node *n = k->team->node;
+    const struct coll_args *a = &k->args;
+    if (!coll_node_my_turn(n, k))
+        return 0;
+    const uint64_t e = n->turn + 1;
+    const int64_t count = a->rcounts ? a->rcounts[n->team->rank] : a->rcount;
+    const bool waits = a->sbuf == COLL_IN_PLACE || !a->rtype->contig;
+    if (n->step == 0) {
+        int rc = begin(n, k, coll_args_bytes(k->team, a));
+        if (rc == 2)
+            return coll_node_move_instead(k);
+        if (rc != 1)
+            return rc < 0 ? coll_node_give_up(n, k) : 0;
+        n->step = 1;
+        coll_node_publish(n, e, 1);
+    }
+    if (!coll_node_all_at(n, e, n->step))
+        return 0;
+    if (n->step == 1) {
+        if (n->seen < e - 1)
+            n->seen = e - 1; /* all have started e, so all have finished e - 1 */
+        note_poison(n, k);
+        if (waits && count && !(n->result = malloc((size_t)(count * a->rtype->size))))
+            lose(n, k, -RT_ENOMEM);
+        reduce_block(n, k, waits ? n->result : a->rbuf);
+        n->step = 2;
+        n->next = 0;
+        coll_node_publish(n, e, 2);
+        if (!coll_node_all_at(n, e, 2))
+            return 0;
+    }
+    if (n->result)
+        coll_node_unpack(n->result, a->rbuf, count, a->rtype);
+    free(n->result);
+    n->result = NULL;
+    return end(n, 1);
+}
+
+static int start_own(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+{
+    (void)a;
+    coll_node_begin(t->node, k);
+    k->step = t->size == 2 ? coll_node_move_instead : own_step;
+    return 0;
+}
+
 static int start_direct(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {
     if (t->size == 2)
@@ -157,14 +241,16 @@ static int start_direct(struct coll_team *t, const struct coll_args *a, struct c
     return 0;
 }
 
-#define DIRECT(kind) \
+#define DIRECT(kind, start) \
     { \
         "node_direct", "every rank reduces a slice out of the ranks' own buffers", kind, \
-            COLL_NEED_ONE_NODE | COLL_NEED_BUILTIN_OP, start_direct \
+            COLL_NEED_ONE_NODE | COLL_NEED_BUILTIN_OP, start \
     }
 
 const struct coll_alg coll_node_direct_algs[] = {
-    DIRECT(COLL_ALLREDUCE),
-    DIRECT(COLL_REDUCE),
+    DIRECT(COLL_ALLREDUCE, start_direct),
+    DIRECT(COLL_REDUCE, start_direct),
+    DIRECT(COLL_REDUCE_SCATTER, start_own),
+    DIRECT(COLL_REDUCE_SCATTER_BLOCK, start_own),
     { 0 },
 };

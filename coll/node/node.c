@@ -143,6 +143,7 @@ void coll_node_fini(struct coll_team *t)
         t->ops->shm_free(t, n->head->blocks - 1, blocks_nbytes(t->size));
     free(n->scratch);
     free(n->packed);
+    free(n->result);
     free(n->direct);
     free(n);
     t->node = NULL;

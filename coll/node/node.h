@@ -182,6 +182,7 @@ struct coll_node { /* this rank's view; private memory */
     int reads;                   /* coll_node_reads() when it was last asked */
     char *scratch;               /* of coll_node_scratch(); NULL until needed */
     char *packed;                /* of direct.c and linear.c: this rank's input in the call */
+    char *result;                /* of direct.c: this rank's block, until it may be stored */
     bool queued;                 /* of linear.c: this rank is in the queue, */
     int behind;                  /* behind this rank; -1: it is the first */
     bool *direct; /* [size]: the rank's blocks hold addresses in this call, as read with its

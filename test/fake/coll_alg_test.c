@@ -167,10 +167,11 @@ static void scans_by_slices(void)
  * without. */
 static void slices_of_buffers(void)
 {
-    static const enum coll_kind kinds[] = { COLL_ALLREDUCE, COLL_REDUCE };
-    for (int i = 0; i < 4; i++) {
-        const struct coll_alg *alg = coll_alg_find(kinds[i % 2], "node_direct");
-        rt_idle_configure(1 + i / 2, 1);
+    static const enum coll_kind kinds[] = { COLL_ALLREDUCE, COLL_REDUCE, COLL_REDUCE_SCATTER,
+                                            COLL_REDUCE_SCATTER_BLOCK };
+    for (int i = 0; i < 8; i++) {
+        const struct coll_alg *alg = coll_alg_find(kinds[i % 4], "node_direct");
+        rt_idle_configure(1 + i / 4, 1);
         force(alg);
         run_variants(alg, 3, 1);
         run_variants(alg, 3, 600001);

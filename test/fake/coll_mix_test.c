@@ -133,9 +133,15 @@ static int counted_read(struct coll_team *t, int rank, void *to, uint64_t from, 
 /* The same with reductions out of the ranks' own buffers, at every length. */
 static void buffers_on_a_node(void)
 {
-    CHECK_EQ(coll_configure("allreduce:node_direct,reduce:node_direct"), 0);
+    CHECK_EQ(coll_configure("allreduce:node_direct,reduce:node_direct,reduce_scatter:node_direct,"
+                            "reduce_scatter_block:node_direct"),
+             0);
     for (unsigned seed = 1; seed <= 40 && !check_failed_case; seed++)
-        run_program(3 + (int)(seed % 6), true, seed % 2 ? -1 : COLL_ALLREDUCE, 8, seed + 400);
+        run_program(3 + (int)(seed % 6), true,
+                    seed % 2   ? -1
+                    : seed % 4 ? COLL_ALLREDUCE
+                               : COLL_REDUCE_SCATTER,
+                    8, seed + 400);
     CHECK_EQ(coll_configure(""), 0);
 }
 
