@@ -17,8 +17,8 @@ rt_sources += runtime/gpu/cost.def runtime/gpu/address.h runtime/gpu/atomic.h ru
 gpu_kernels = runtime/gpu/pack.cu runtime/gpu/move.cu runtime/gpu/fold.cu runtime/gpu/fold_rare.cu \
 	runtime/gpu/meet.cu runtime/gpu/atomic.cu
 gpu_kernel_headers = runtime/gpu/kernel.h runtime/gpu/move_kernels.h runtime/gpu/ptx.h runtime/gpu/completion.h \
-	runtime/gpu/fold_kernels.h runtime/gpu/fold_loop.h runtime/gpu/fold_int.h runtime/gpu/fold_kinds.h runtime/gpu/fold_ring.h runtime/gpu/atomic_kernel.h
-EXTRA_DIST += $(gpu_kernels) runtime/gpu/fold_loop.h runtime/gpu/fold_int.h runtime/gpu/fold_kinds.h runtime/gpu/fold_ring.h runtime/gpu/atomic_kernel.h runtime/gpu/completion.h runtime/gpu/embed.py
+	runtime/gpu/fold_kernels.h runtime/gpu/fold_loop.h runtime/gpu/fold_int.h runtime/gpu/fold_kinds.h runtime/gpu/fold_rare_kinds.h runtime/gpu/fold_ring.h runtime/gpu/atomic_kernel.h
+EXTRA_DIST += $(gpu_kernels) runtime/gpu/fold_loop.h runtime/gpu/fold_int.h runtime/gpu/fold_kinds.h runtime/gpu/fold_rare_kinds.h runtime/gpu/fold_ring.h runtime/gpu/atomic_kernel.h runtime/gpu/completion.h runtime/gpu/embed.py
 if WITH_NVCC
 gpu_images = $(gpu_kernels:.cu=.fatbin)
 $(gpu_images): $(gpu_kernel_headers)
