@@ -30,7 +30,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include "mpi/coll/exch.h"
 #include "mpi/coll/team.h"
 #include "mpi/core/life.h"
 #include "mpi/op/op.h"
@@ -42,8 +41,6 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/idle.h"
 #include "runtime/base/thread.h"
-
-#define TAG_PROXY (WM_TAG_COMM + 1)
 
 /* The words of a call, pinned; each cache line has one writer. */
 struct words {
@@ -365,49 +362,6 @@ void wm_proxy_rest(void)
 
 /* ---- calls ---- */
 
-/* The message of a combination; its length does not depend on the number of processes. */
-struct note {
-    uint64_t turn; /* the largest proposal */
-    int32_t err;   /* error class of a process that cannot take part */
-};
-
-static void merge(void *inout, const void *in)
-{
-    struct note *a = inout;
-    const struct note *b = in;
-    a->turn = a->turn > b->turn ? a->turn : b->turn;
-    a->err = a->err ? a->err : b->err;
-}
-
-static int await_host(void *s, struct rt_req *r) { return wm_xstream_await(s, r); }
-
-static int combine(struct wm_xstream_comm *s, struct note *n)
-{
-    struct wm_exch x = wm_exch_all(s->ctl, TAG_PROXY);
-    x.await = await_host;
-    x.arg = s;
-    int rc = wm_exch_combine(&x, n, sizeof *n, merge);
-    if (rc >= 0)
-        return MPI_SUCCESS;
-    if (rc != -RT_EREMOTE) /* others may wait for this process in the next round */
-        wm_xstream_broken(s);
-    return rc == -RT_EREMOTE
-               ? wm_xstream_given_up()
-               : wm_err_rt(rc, "an enqueued collective among %d processes", s->comm->size);
-}
-
-/* Waits until all hosts have made the call; `err`: of this process. */
-static int all_can(struct wm_xstream_comm *s, int err)
-{
-    struct note n = { .err = err };
-    int rc = combine(s, &n);
-    if (rc || err)
-        return err ? err : rc;
-    if (!n.err)
-        return MPI_SUCCESS;
-    return wm_err(n.err, "another process of the communicator has failed in this collective");
-}
-
 static int launch(struct wm_xstream_call *k, struct wm_proxy_call *p)
 {
     struct wm_xstream_comm *s = k->s;
@@ -433,16 +387,11 @@ int wm_proxy_enqueue(struct wm_xstream_call *k, struct wm_call *call)
     int err = take_call(s, &p);
     if (err < 0)
         err = wm_err_rt(err, "memory for an enqueued collective");
-    err = all_can(s, err);
     if (p)
         hold(p, s, call);
+    err = wm_xstream_turn_take(s, err, &turn);
     if (!err) {
-        struct note n = { .turn = wm_xstream_turn_propose(&turn, s->ctl->ctx) };
-        err = combine(s, &n);
-        if (!err) {
-            wm_xstream_turn_await(s->comm->dom, &turn, n.turn);
-            err = launch(k, p);
-        }
+        err = launch(k, p);
         wm_xstream_turn_end(&turn);
     }
     if (err && p)

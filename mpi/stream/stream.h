@@ -192,6 +192,10 @@ uint64_t wm_xstream_turn_propose(struct wm_xstream_turn *t, uint32_t ctx);
 /* Waits until it is the call's turn; `largest`: the largest of all proposals. */
 void wm_xstream_turn_await(struct wm_domain *d, struct wm_xstream_turn *t, uint64_t largest);
 void wm_xstream_turn_end(struct wm_xstream_turn *t);
+/* All of this for a call without notes of its own.  `err`: MPI_SUCCESS, or the error class of this
+ * process, which cannot take part; then no process's call gets a turn.  MPI_SUCCESS: it is the
+ * call's turn, which wm_xstream_turn_end() ends; or the error of this or another process. */
+int wm_xstream_turn_take(struct wm_xstream_comm *s, int err, struct wm_xstream_turn *t);
 
 /* ---- proxy.c ---- */
 /* Whether the collectives of this communicator need proxy threads; the same in all its

@@ -8,8 +8,11 @@
  * communicator's context breaks ties.  A call waits while another call of this process has, or may
  * get, an earlier turn.  This cannot deadlock: a process that has proposed has seen a note of every
  * process, so all processes are in the call and will propose.  Under the domain's lock. */
+#include "mpi/coll/exch.h"
 #include "mpi/p2p/wait.h"
 #include "mpi/stream/stream.h"
+
+#define TAG_TURN (WM_TAG_COMM + 1)
 
 static struct rt_list turns = { &turns, &turns };
 static uint64_t last;
@@ -43,3 +46,62 @@ void wm_xstream_turn_await(struct wm_domain *d, struct wm_xstream_turn *t, uint6
 }
 
 void wm_xstream_turn_end(struct wm_xstream_turn *t) { rt_list_del(&t->link); }
+
+/* ---- calls without notes of their own ---- */
+
+/* The message of a combination; its length does not depend on the number of processes. */
+struct note {
+    uint64_t turn; /* the largest proposal */
+    int32_t err;   /* error class of a process that cannot take part */
+};
+
+static void merge(void *inout, const void *in)
+{
+    struct note *a = inout;
+    const struct note *b = in;
+    a->turn = a->turn > b->turn ? a->turn : b->turn;
+    a->err = a->err ? a->err : b->err;
+}
+
+static int await_host(void *s, struct rt_req *r) { return wm_xstream_await(s, r); }
+
+static int combine(struct wm_xstream_comm *s, struct note *n)
+{
+    struct wm_exch x = wm_exch_all(s->ctl, TAG_TURN);
+    x.await = await_host;
+    x.arg = s;
+    int rc = wm_exch_combine(&x, n, sizeof *n, merge);
+    if (rc >= 0)
+        return MPI_SUCCESS;
+    if (rc != -RT_EREMOTE) /* others may wait for this process in the next round */
+        wm_xstream_broken(s);
+    return rc == -RT_EREMOTE
+               ? wm_xstream_given_up()
+               : wm_err_rt(rc, "an enqueued collective among %d processes", s->comm->size);
+}
+
+/* Waits until all hosts have made the call; `err`: of this process. */
+static int all_can(struct wm_xstream_comm *s, int err)
+{
+    struct note n = { .err = err };
+    int rc = combine(s, &n);
+    if (rc || err)
+        return err ? err : rc;
+    if (!n.err)
+        return MPI_SUCCESS;
+    return wm_err(n.err, "another process of the communicator has failed in this collective");
+}
+
+int wm_xstream_turn_take(struct wm_xstream_comm *s, int err, struct wm_xstream_turn *t)
+{
+    err = all_can(s, err);
+    if (err)
+        return err;
+    struct note n = { .turn = wm_xstream_turn_propose(t, s->ctl->ctx) };
+    err = combine(s, &n);
+    if (err)
+        wm_xstream_turn_end(t);
+    else
+        wm_xstream_turn_await(s->comm->dom, t, n.turn);
+    return err;
+}
