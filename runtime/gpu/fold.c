@@ -93,6 +93,14 @@ static enum rt_gpu_kernel simplify(struct rt_gpu_fold_args *a)
     return (enum rt_gpu_kernel)types[a->type].kernel;
 }
 
+enum rt_gpu_kernel rt_gpu_fold_kernel(uint8_t *type, unsigned code)
+{
+    struct rt_gpu_fold_args a = { .type = *type, .code = (uint8_t)code, .nsrc = 2 };
+    enum rt_gpu_kernel k = simplify(&a);
+    *type = a.type;
+    return k;
+}
+
 bool rt_gpu_can_fold(struct rt_gpu *g, unsigned type, unsigned code)
 {
     if (type >= RT_GPU_TYPES || code >= RT_GPU_FOLD_CODES ||

@@ -3,6 +3,7 @@
 #ifndef RT_GPU_FOLD_H
 #define RT_GPU_FOLD_H
 
+#include "runtime/gpu/kernel.h"
 #include "runtime/gpu/op.h"
 #include <stdint.h>
 
@@ -20,6 +21,9 @@ struct rt_gpu_fold {
 /* Whether g has a kernel for this; the same on all devices of one generation. */
 bool rt_gpu_can_fold(struct rt_gpu *g, unsigned type, unsigned code);
 size_t rt_gpu_type_nbytes(unsigned type);
+/* The kernel of a reduction of several sources; *type becomes the type that the kernel knows,
+ * because different reductions have equal bits. */
+enum rt_gpu_kernel rt_gpu_fold_kernel(uint8_t *type, unsigned code);
 /* Starts it like rt_gpu_copy(); `f` is copied.  Not ordered with other operations.  done() means
  * that every stream, device and the CPU sees all destinations.  By the polling kernel or by a
  * launch, as the cost model decides. */

@@ -17,7 +17,7 @@
 #include "runtime/gpu/kernel.h"
 #include "runtime/gpu/model.h"
 
-#define RT_GPU_MODULES 6 /* room for the images, one a .cu file */
+#define RT_GPU_MODULES 7 /* room for the images, one a .cu file */
 #define RT_GPU_ENGINES 4 /* streams for the copy engines: enough for all engines of an H200 */
 
 struct rt_gpu_block; /* stage.c: memory from which buffers of one length are cut */

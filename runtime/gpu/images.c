@@ -30,6 +30,15 @@ static const struct {
     [RT_GPU_FOLD_WIDE8] = { "fold_rare", "weft_fold_wide8" },
     [RT_GPU_FOLD_WIDE16] = { "fold_rare", "weft_fold_wide16" },
     [RT_GPU_ATOMIC] = { "atomic", "weft_atomic" },
+    [RT_GPU_PUSH_BITS] = { "push", "weft_push_bits" },
+    [RT_GPU_PUSH_4] = { "push", "weft_push_4" },
+    [RT_GPU_PUSH_8] = { "push", "weft_push_8" },
+    [RT_GPU_PUSH_F16] = { "push", "weft_push_f16" },
+    [RT_GPU_PUSH_BF16] = { "push", "weft_push_bf16" },
+    [RT_GPU_PUSH_1] = { "push", "weft_push_1" },
+    [RT_GPU_PUSH_2] = { "push", "weft_push_2" },
+    [RT_GPU_PUSH_WIDE8] = { "push", "weft_push_wide8" },
+    [RT_GPU_PUSH_WIDE16] = { "push", "weft_push_wide16" },
 };
 
 /* Index of its image and module; -1: none. */

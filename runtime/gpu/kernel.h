@@ -23,7 +23,16 @@ enum rt_gpu_kernel {
     RT_GPU_FOLD_2,     /* of 2 bytes, */
     RT_GPU_FOLD_WIDE8, /* products of complex numbers, and pairs */
     RT_GPU_FOLD_WIDE16,
-    RT_GPU_ATOMIC, /* atomic.cu */
+    RT_GPU_ATOMIC,    /* atomic.cu */
+    RT_GPU_PUSH_BITS, /* push.cu (push_kernels.h): as the kernels that reduce, in the same order */
+    RT_GPU_PUSH_4,
+    RT_GPU_PUSH_8,
+    RT_GPU_PUSH_F16,
+    RT_GPU_PUSH_BF16,
+    RT_GPU_PUSH_1,
+    RT_GPU_PUSH_2,
+    RT_GPU_PUSH_WIDE8,
+    RT_GPU_PUSH_WIDE16,
     RT_GPU_KERNELS
 };
 
@@ -155,7 +164,8 @@ struct rt_gpu_meet_words { /* pinned host memory */
     uint32_t failed;       /* the rest by the kernel */
     uint32_t ended;
     uint32_t begun, over; /* *runs at the beginning and at the end of a launch */
-    uint32_t pad[11];
+    uint32_t differs;     /* 1 + a rank whose arguments differ (push_kernels.h); 0: none */
+    uint32_t pad[10];
 };
 
 #endif

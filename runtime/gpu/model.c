@@ -21,6 +21,7 @@ struct cost {
 #define SIDE(link, upto, pages, where)
 #define FOLD(link, way, upto, fixed, rate, where)
 #define LINKS(kind, copies, text, where)
+#define PUSH(upto, where)
 static const struct cost costs[] = {
 #include "runtime/gpu/cost.def"
 };
@@ -61,10 +62,19 @@ enum { LINKS_IN_TURN, LINKS_TOGETHER };
 static const uint8_t links[] = {
 #include "runtime/gpu/cost.def"
 };
+#undef LINKS
+#undef PUSH
+#define LINKS(kind, copies, text, where)
+#define PUSH(upto, where) upto
+enum {
+    PUSH_MAX =
+#include "runtime/gpu/cost.def"
+};
 #undef COST
 #undef SIDE
 #undef FOLD
 #undef LINKS
+#undef PUSH
 #define NCOSTS (sizeof costs / sizeof *costs)
 
 /* The rows of a link and way stand together; one more than the index of the first, 0 until known.
@@ -147,3 +157,5 @@ enum rt_gpu_link rt_gpu_side(size_t len, bool large_pages)
 }
 
 bool rt_gpu_links_are_direct(enum rt_gpu_links kind) { return links[kind] == LINKS_TOGETHER; }
+
+size_t rt_gpu_push_max(void) { return PUSH_MAX; }

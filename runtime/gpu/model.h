@@ -46,4 +46,7 @@ extern const char *const rt_gpu_links_names[];
 /* Whether copy engines copy to several devices at the same time (rows LINKS of cost.def). */
 bool rt_gpu_links_are_direct(enum rt_gpu_links kind);
 
+/* The most bytes that a rank receives in a short collective on a stream: push_kernels.h. */
+size_t rt_gpu_push_max(void);
+
 #endif

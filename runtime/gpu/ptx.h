@@ -84,6 +84,33 @@ ATOMIC(atomic_add, "add.f64", double, "d")
 #undef ATOMIC_WORD
 #undef ATOMIC
 
+/* Words of 8 bytes that devices exchange: each is one access, also in a pair. */
+__device__ __forceinline__ u64 load_word64(const u64 *p)
+{
+    u64 v;
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+    return v;
+}
+
+__device__ __forceinline__ void store_word64(u64 *p, u64 v)
+{
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
+__device__ __forceinline__ void load_words(const u64 *p, u64 &first, u64 &second)
+{
+    asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+                 : "=l"(first), "=l"(second)
+                 : "l"(p)
+                 : "memory");
+}
+
+__device__ __forceinline__ void store_words(u64 *p, u64 first, u64 second)
+{
+    asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(first), "l"(second)
+                 : "memory");
+}
+
 __device__ __forceinline__ u64 now_ns()
 {
     u64 t;

@@ -4,8 +4,8 @@
 fake_cuda = test/fake/gpu/libcuda.so.1
 fake_cuda_c = test/fake/gpu/init.c test/fake/gpu/ctx.c test/fake/gpu/space.c test/fake/gpu/mem.c test/fake/gpu/vmm.c \
 	test/fake/gpu/pool.c test/fake/gpu/ipc.c test/fake/gpu/stream.c test/fake/gpu/copy.c test/fake/gpu/kernel.c \
-	test/fake/gpu/bench.c test/fake/gpu/fold.c test/fake/gpu/atomic.c test/fake/gpu/meet.c test/fake/gpu/graph.c
-fake_cuda_h = test/fake/gpu/fake.h test/gpu/cuda_more.h runtime/gpu/cu.h runtime/gpu/cu_types.h runtime/gpu/kernel.h runtime/gpu/move_kernels.h test/bench/limits.h
+	test/fake/gpu/bench.c test/fake/gpu/fold.c test/fake/gpu/atomic.c test/fake/gpu/meet.c test/fake/gpu/push.c test/fake/gpu/graph.c
+fake_cuda_h = test/fake/gpu/fake.h test/gpu/cuda_more.h runtime/gpu/cu.h runtime/gpu/cu_types.h runtime/gpu/kernel.h runtime/gpu/move_kernels.h runtime/gpu/push_kernels.h test/bench/limits.h
 check_DATA = $(fake_cuda)
 # Kernels of an older build know another kernel.h and corrupt data, so `make` refreshes a driver that is there.
 all-local: $(wildcard $(fake_cuda))

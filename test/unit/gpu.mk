@@ -27,4 +27,5 @@ test_unit_gpu_kinds_test_LDADD = libweft_rt.la
 check_PROGRAMS += test/unit/gpu_fold_test
 test_unit_gpu_fold_test_SOURCES = test/unit/gpu_fold_test.c
 test_unit_gpu_fold_test_LDADD = libweft_rt.la -lm
-EXTRA_DIST += test/unit/gpu_fold_kernel.cc test/unit/gpu_fold_kernel_test test/unit/gpu_registers_test
+EXTRA_DIST += test/unit/gpu_fold_kernel.cc test/unit/gpu_fold_kernel_test test/unit/gpu_push_kernel.cc test/unit/gpu_push_kernel_test \
+	test/unit/gpu_registers_test

@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include "runtime/gpu/move_kernels.h"
+#include "runtime/gpu/push_kernels.h"
 #include "test/gpu/cuda_more.h"
 
 #define FAKE_DEVICES 16
@@ -271,6 +272,12 @@ int fake_ring_fold(cu_ctx c, const struct rt_gpu_desc *d);
 int fake_combine(unsigned type, unsigned code, void *acc, const void *v);
 /* Between the driver's memory and a kernel's address. */
 int fake_carry(cu_ctx c, uint64_t at, void *buf, size_t len, bool store);
+
+/* push.c: short collectives of streams, for all kinds of elements */
+int fake_run_push(struct fake_op *op, enum fake_fold which);
+/* out = x[0] op x[1] op ...: `len` bytes of elements of each rank, at most 8192. */
+int fake_fold_rows(enum fake_fold which, const struct rt_gpu_push *k, const char *const *x,
+                   char *out, size_t len);
 
 /* atomic.c: the kernel that changes elements; it does not store its flag */
 int fake_run_atomic(cu_ctx c, const struct rt_gpu_atomic_args *k);

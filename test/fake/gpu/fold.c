@@ -319,6 +319,36 @@ int fake_combine(unsigned type, unsigned code, void *acc, const void *v)
     return err;
 }
 
+int fake_fold_rows(enum fake_fold which, const struct rt_gpu_push *k, const char *const *x,
+                   char *out, size_t len)
+{
+    bool half = k->type == RT_GPU_F16 || k->type == RT_GPU_BF16;
+    size_t n = len / kernels[which].nbytes;
+    struct buffers *b;
+    unsigned i;
+    int err = 0;
+
+    if (!(kernels[which].types & 1u << k->type) || len % kernels[which].nbytes ||
+        len > sizeof b->acc / 2)
+        return CU_ERROR_INVALID_VALUE;
+    b = malloc(sizeof *b);
+    if (!b)
+        return CU_ERROR_OUT_OF_MEMORY;
+    for (i = 0; i < k->size && !err; i++) {
+        memcpy(i ? b->v : b->acc, x[i], len);
+        if (half)
+            widen(k->type, i ? b->v : b->acc, n);
+        if (i)
+            err = kernels[which].fn(k->type, k->code, b->acc, b->v, n);
+    }
+    if (!err && half)
+        narrow(k->type, b->acc, out, n);
+    else if (!err)
+        memcpy(out, b->acc, len);
+    free(b);
+    return err;
+}
+
 /* Two ranges may be exchanged, so both are read before the first is written. */
 static int block_of_each(cu_ctx c, const struct rt_gpu_fold_args *k, struct buffers *b,
                          uint64_t off, size_t len)

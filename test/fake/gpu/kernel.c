@@ -25,11 +25,13 @@ enum {
     MEET,
     ATOMIC,
     FOLD,
-    BENCH = FOLD + FAKE_FOLDS,
+    PUSH = FOLD + FAKE_FOLDS, /* one for each kernel that reduces */
+    BENCH = PUSH + FAKE_FOLDS,
     NKERNELS = BENCH + FAKE_BENCH_KERNELS
 };
 #define FOLD_ROW(kernel, name) \
-    [FOLD + FAKE_FOLD_##kernel] = { name, sizeof(struct rt_gpu_fold_args) }
+    [FOLD + FAKE_FOLD_##kernel] = { "weft_fold_" name, sizeof(struct rt_gpu_fold_args) }, \
+            [PUSH + FAKE_FOLD_##kernel] = { "weft_push_" name, sizeof(struct rt_gpu_push) }
 static const struct {
     const char *name;
     size_t nbytes;
@@ -40,15 +42,15 @@ static const struct {
     [UNPACK] = { "weft_unpack", sizeof(struct rt_gpu_pack) },
     [MEET] = { "weft_meet", sizeof(struct rt_gpu_meet) },
     [ATOMIC] = { "weft_atomic", sizeof(struct rt_gpu_atomic_args) },
-    FOLD_ROW(BITS, "weft_fold_bits"),
-    FOLD_ROW(4, "weft_fold_4"),
-    FOLD_ROW(8, "weft_fold_8"),
-    FOLD_ROW(F16, "weft_fold_f16"),
-    FOLD_ROW(BF16, "weft_fold_bf16"),
-    FOLD_ROW(1, "weft_fold_1"),
-    FOLD_ROW(2, "weft_fold_2"),
-    FOLD_ROW(WIDE8, "weft_fold_wide8"),
-    FOLD_ROW(WIDE16, "weft_fold_wide16"),
+    FOLD_ROW(BITS, "bits"),
+    FOLD_ROW(4, "4"),
+    FOLD_ROW(8, "8"),
+    FOLD_ROW(F16, "f16"),
+    FOLD_ROW(BF16, "bf16"),
+    FOLD_ROW(1, "1"),
+    FOLD_ROW(2, "2"),
+    FOLD_ROW(WIDE8, "wide8"),
+    FOLD_ROW(WIDE16, "wide16"),
     [BENCH + FAKE_BENCH_EMPTY] = { "bench_empty", sizeof(struct bench_kernel) },
     [BENCH + FAKE_BENCH_FLAG] = { "bench_flag", sizeof(struct bench_kernel) },
     [BENCH + FAKE_BENCH_ECHO] = { "bench_echo", sizeof(struct bench_kernel) },
@@ -404,6 +406,8 @@ static int run_any(struct fake_op *op)
 {
     if (op->value >= FOLD && op->value < FOLD + FAKE_FOLDS)
         return run_fold(op);
+    if (op->value >= PUSH && op->value < PUSH + FAKE_FOLDS)
+        return fake_run_push(op, (enum fake_fold)((int)op->value - PUSH));
     switch ((int)op->value) {
     case BATCH:
         return run_batch(op);
