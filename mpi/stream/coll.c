@@ -54,18 +54,6 @@ static int describe_range(struct enqueue *e, enum coll_gpu_range w)
     return rt_gpu_find(r->own.at[w], r->own.len[w], &r->mem[w].at) > 0 ? 0 : -RT_ENOTSUP;
 }
 
-/* Scratch memory on the stream's device, shared by all calls, which run one after another. */
-static int take_scratch(struct enqueue *e, size_t nbytes)
-{
-    struct wm_xstream_comm *s = e->k.s;
-    int err = nbytes > COLL_GPU_SCRATCH_MAX ? -RT_ENOTSUP : 0;
-    while (err >= 0 && (size_t)s->nscratch * COLL_GPU_SCRATCH_UNIT < nbytes) {
-        err = rt_gpu_stage_take(s->g, false, COLL_GPU_SCRATCH_UNIT, &s->scratch[s->nscratch]);
-        s->nscratch += err >= 0;
-    }
-    return err;
-}
-
 /* A barrier has no data: it consists of the two barriers of the streams. */
 static int describe(struct enqueue *e)
 {
@@ -79,7 +67,7 @@ static int describe(struct enqueue *e)
     if (err >= 0 && own->folds && !rt_gpu_can_fold(s->g, own->type, own->code))
         err = -RT_ENOTSUP;
     if (err >= 0)
-        err = take_scratch(e, own->scratch);
+        err = wm_xstream_take_scratch(s, own->scratch);
     for (int w = 0; w < COLL_GPU_RANGES && err >= 0; w++)
         err = describe_range(e, (enum coll_gpu_range)w);
     coll_gpu_post_of(&e->ranges, s->comm->rank)->direct = s->comm->size > 2 &&
@@ -99,6 +87,16 @@ static void describe_own(struct enqueue *e)
         e->mine.err = wm_err_rt(err, "querying the memory of a collective's buffers");
 }
 
+int wm_xstream_take_scratch(struct wm_xstream_comm *s, size_t nbytes)
+{
+    int err = nbytes > COLL_GPU_SCRATCH_MAX ? -RT_ENOTSUP : 0;
+    while (err >= 0 && (size_t)s->nscratch * COLL_GPU_SCRATCH_UNIT < nbytes) {
+        err = rt_gpu_stage_take(s->g, false, COLL_GPU_SCRATCH_UNIT, &s->scratch[s->nscratch]);
+        s->nscratch += err >= 0;
+    }
+    return err;
+}
+
 /* ---- all processes ---- */
 
 static int await_host(void *s, struct rt_req *r) { return wm_xstream_await(s, r); }
@@ -116,7 +114,7 @@ static int exchange(struct enqueue *e, bool *all_can, bool *any_captures)
     *mine = e->mine;
     int rc = wm_exch_allgather(&x, mine, (int64_t)e->stride, note_of(e, 0));
     if (rc < 0)
-        return rc == -RT_EREMOTE ? wm_xstream_given_up()
+        return rc == -RT_EREMOTE ? wm_xstream_given_up(s)
                                  : wm_err_rt(rc, "an enqueued collective among %d processes", n);
     *all_can = true;
     *any_captures = false;
@@ -269,30 +267,42 @@ static int enqueue(struct enqueue *e, bool *by_host)
     return err;
 }
 
-int wm_xstream_coll(struct wm_call *call)
+/* A collective that devices carry out by the plan of a blocking call. */
+static int by_plan(struct wm_xstream_call *k, struct wm_call *call, bool *by_host)
 {
     struct wm_comm *c = call->comm;
-    struct enqueue e = { .args = call->args };
-    bool by_host = false,
-         publishes = coll_is_apart(e.args.kind, COLL_SEND) || coll_is_apart(e.args.kind, COLL_RECV);
+    struct enqueue e = { .k = *k, .args = call->args };
+    bool publishes = coll_is_apart(e.args.kind, COLL_SEND) || coll_is_apart(e.args.kind, COLL_RECV);
     int err = coll_gpu_ranges_init(&e.ranges, &c->team, sizeof(struct note),
                                    coll_gpu_post_nbytes(publishes ? c->size : 0));
-    err = err < 0 ? wm_err(MPI_ERR_NO_MEM, "no memory for the keys of %d processes", c->size)
-                  : wm_xstream_enter(c, &e.k);
-    if (!err && !e.k.s->all_cuda) {
-        wm_xstream_leave(&e.k);
-        err = wm_err(MPI_ERR_COMM, "a process created the communicator without a CUDA stream, so "
-                                   "collectives cannot be enqueued on it");
-    } else if (!err && e.k.s->proxied) {
-        err = wm_proxy_enqueue(&e.k, call);
-        wm_xstream_leave(&e.k);
-    } else if (!err) {
-        e.stride = e.ranges.stride;
-        err = enqueue(&e, &by_host);
-        coll_gpu_ranges_release(&e.ranges);
-        wm_xstream_leave(&e.k);
-    }
+    if (err < 0)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for the keys of %d processes", c->size);
+    e.stride = e.ranges.stride;
+    err = enqueue(&e, by_host);
+    coll_gpu_ranges_release(&e.ranges);
     coll_gpu_ranges_fini(&e.ranges);
+    k->maps = e.k.maps;
+    return err;
+}
+
+int wm_xstream_coll(struct wm_call *call)
+{
+    struct wm_xstream_call k;
+    bool by_host = false;
+    int err = wm_xstream_enter(call->comm, &k);
+    if (!err) {
+        if (!k.s->all_cuda)
+            err = wm_err(MPI_ERR_COMM,
+                         "a process created the communicator without a CUDA stream, so "
+                         "collectives cannot be enqueued on it");
+        else if (k.s->proxied)
+            err = wm_proxy_enqueue(&k, call);
+        else if (wm_xstream_pushes(k.s, &call->args))
+            err = wm_xstream_push_enqueue(&k, &call->args);
+        else
+            err = by_plan(&k, call, &by_host);
+        wm_xstream_leave(&k);
+    }
     if (by_host)
         return wm_call_run(call);
     free(call->vectors);

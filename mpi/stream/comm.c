@@ -82,13 +82,20 @@ static void state_free(struct wm_xstream_comm *s)
     wm_proxy_leave(s);
     if (s->failure)
         forget(s->failure);
-    for (int r = 0; r < s->comm->size && r < WM_XSTREAM_RANKS; r++)
+    for (int r = 0; r < s->comm->size && r < WM_XSTREAM_RANKS; r++) {
         if (s->peer[r].att)
             t->ops->dev_detach(t, &s->peer[r]);
+        if (s->inbox_of[r].att)
+            t->ops->dev_detach(t, &s->inbox_of[r]);
+    }
     if (s->block_mem.reg)
         t->ops->dev_release(t, &s->block_mem);
+    if (s->inbox_mem.reg)
+        t->ops->dev_release(t, &s->inbox_mem);
     for (int i = 0; i < s->nscratch; i++)
         rt_gpu_stage_give(s->scratch[i]);
+    if (s->inbox)
+        rt_gpu_stage_give(s->inbox);
     if (s->block)
         rt_gpu_stage_give(s->block);
     if (s->words)
@@ -228,10 +235,12 @@ static void at_rest(void)
 
 /* The message that the processes exchange: the first failure counts. */
 struct note {
-    char key[COLL_DEV_KEY];
+    char key[COLL_DEV_KEY], inbox[COLL_DEV_KEY];
     uint64_t words;     /* address of the process's words */
     uint32_t can, cuda; /* cuda: the process passed a CUDA stream */
     uint32_t adds;      /* the process's device may add to all blocks */
+    uint32_t pushes;    /* the process has an inbox, and can use the others' */
+    uint32_t threads;   /* MPI_THREAD_MULTIPLE */
     int32_t err;        /* error class of a process that has failed */
 };
 
@@ -246,12 +255,26 @@ static const char *cannot(const struct wm_xstream_comm *s)
                                               : NULL;
 }
 
-static int clear_block(struct wm_xstream_comm *s)
+static int clear(struct wm_xstream_comm *s, struct rt_gpu_stage *stage, size_t nbytes)
 {
-    struct wm_xstream_block *zero = calloc(1, sizeof *zero);
-    int err = zero ? rt_gpu_copy_now(s->g, s->block->p, zero, sizeof *zero) : -RT_ENOMEM;
+    void *zero = calloc(1, nbytes);
+    int err = zero ? rt_gpu_copy_now(s->g, stage->p, zero, nbytes) : -RT_ENOMEM;
     free(zero);
     return err;
+}
+
+/* Short collectives need an inbox.  Without memory for it, all processes do without. */
+static bool make_inbox(struct wm_xstream_comm *s, struct note *mine)
+{
+    struct coll_team *t = &s->comm->team;
+    size_t nbytes = 2 * rt_gpu_push_slot();
+    if (t->size == 1)
+        return true;
+    if (rt_gpu_stage_take(s->g, false, nbytes, &s->inbox) || clear(s, s->inbox, nbytes) < 0 ||
+        t->ops->dev_describe(t, s->inbox->p, nbytes, &s->inbox_mem) < 0)
+        return false;
+    memcpy(mine->inbox, s->inbox_mem.key, sizeof mine->inbox);
+    return true;
 }
 
 /* This process's part of a communicator whose devices synchronise: the key to its flags. */
@@ -263,6 +286,7 @@ static const char *publish(struct wm_xstream_comm *s, struct note *mine)
         return "device memory cannot be shared";
     memcpy(mine->key, s->block_mem.key, sizeof mine->key);
     mine->words = (uintptr_t)s->words->p;
+    mine->pushes = s->pushes && make_inbox(s, mine);
     return NULL;
 }
 
@@ -280,7 +304,7 @@ static const char *prepare(struct wm_xstream_comm *s, struct note *mine)
         rt_gpu_stage_take(s->g, true, sizeof(struct rt_gpu_meet_words), &s->words))
         return "there is no memory for the flags of this process";
     memset(s->words->p, 0, sizeof(struct rt_gpu_meet_words));
-    if (clear_block(s) < 0)
+    if (clear(s, s->block, sizeof(struct wm_xstream_block)) < 0)
         return "the flags of this process cannot be written";
     rt_gpu_awaits = awaits;
     if (!s->way)
@@ -319,12 +343,32 @@ static const char *attach_all(struct wm_xstream_comm *s, const struct note *note
     return NULL;
 }
 
+static bool attach_inboxes(struct wm_xstream_comm *s, const struct note *notes)
+{
+    int r, n = s->comm->size;
+    for (r = 0; r < n && notes[r].pushes; r++)
+        ;
+    if (r < n)
+        return false;
+    for (r = 0; r < n; r++)
+        if (r == s->comm->rank)
+            s->inbox_of[r].ptr = s->inbox ? s->inbox->p : NULL;
+        else if (attach(s, r, notes[r].inbox, &s->inbox_of[r]) < 0)
+            return false;
+    return true;
+}
+
+static bool has_threads(const struct wm_comm *c)
+{
+    return (c->session ? c->session->thread_level : wm_state.thread_level) == MPI_THREAD_MULTIPLE;
+}
+
 /* Under the lock.  Collective: two exchanges, the first of keys, the second of whether all
  * processes could map them.  `notes`: room for one of each process. */
 static int connect(struct wm_xstream_comm *s, struct note *notes, int err)
 {
     int n = s->comm->size;
-    struct note mine = { .err = err, .cuda = s->g != NULL };
+    struct note mine = { .err = err, .cuda = s->g != NULL, .threads = has_threads(s->comm) };
     struct wm_exch x = wm_exch_all(s->ctl, WM_TAG_COMM);
     const char *why = err ? "" : prepare(s, &mine);
     int rc = wm_exch_allgather(&x, &mine, sizeof mine, notes);
@@ -332,23 +376,27 @@ static int connect(struct wm_xstream_comm *s, struct note *notes, int err)
     s->all_cuda = can;
     for (int r = 0; r < n && rc >= 0; r++) {
         s->all_cuda = s->all_cuda && notes[r].cuda;
+        s->in_turn = s->in_turn || notes[r].threads;
         can = can && notes[r].can;
         err = err ? err : notes[r].err;
     }
     if (rc >= 0 && can && !s->way) {
         why = attach_all(s, notes, &mine);
         mine.can = !why;
+        mine.pushes = !why && attach_inboxes(s, notes);
         rc = wm_exch_allgather(&x, &mine, sizeof mine, notes);
-        s->adds = true;
+        s->adds = s->pushes = true;
         for (int r = 0; r < n && rc >= 0; r++) {
             can = can && notes[r].can;
             s->adds = s->adds && notes[r].adds;
+            s->pushes = s->pushes && notes[r].pushes;
         }
     }
     if (rc < 0)
         return wm_err_rt(rc, "setting up a stream communicator among %d processes", n);
     s->mapped = can && !s->way;
     s->adds = s->mapped && s->adds;
+    s->pushes = s->mapped && s->pushes;
     s->proxied = can && s->way;
     if (!can && !err && s->g)
         log_info(
@@ -429,7 +477,8 @@ static int make_comms(struct wm_comm *comm, int err, bool proxies, struct wm_com
     return err;
 }
 
-static int comm_create(struct wm_comm *comm, struct wm_xstream *stream, int err, bool proxies,
+/* user: for calls of the application; else for a window, which has no collectives. */
+static int comm_create(struct wm_comm *comm, struct wm_xstream *stream, int err, bool user,
                        struct wm_comm **out)
 {
     struct wm_comm *c[3];
@@ -437,12 +486,13 @@ static int comm_create(struct wm_comm *comm, struct wm_xstream *stream, int err,
     struct wm_xstream_comm *s = err ? NULL : state_new(comm->size, &notes);
     if (!err && !s)
         err = MPI_ERR_NO_MEM;
-    err = make_comms(comm, err, proxies, c);
+    err = make_comms(comm, err, user, c);
     if (err) {
         if (s)
             free(s->seq);
         free(s);
     } else {
+        s->pushes = user;
         err = state_fill(s, notes, c[0], c[1], c[2], stream);
         if (err)
             wm_comm_free(c[0]); /* frees its state too */
@@ -533,8 +583,16 @@ static bool has_failed(const struct wm_xstream_comm *s)
            rt_load_acquire(&w->abort);
 }
 
-int wm_xstream_given_up(void)
+int wm_xstream_given_up(const struct wm_xstream_comm *s)
 {
+    uint32_t differs = words_of(s)->differs;
+    if (differs)
+        return wm_err(
+            MPI_ERR_TRUNCATE,
+            "the arguments of an enqueued collective differ: rank %d and this process, rank %d, "
+            "have called it with other counts, types, operations or roots, or have called "
+            "different collectives; make the calls alike, and free the communicator",
+            (int)differs - 1, s->comm->rank);
     return wm_err(
         MPI_ERR_OTHER,
         "operations that were enqueued earlier have been cancelled, because a process could "
@@ -657,7 +715,7 @@ static int check_comm(const struct wm_comm *c)
     if (lost)
         return wm_err(MPI_ERR_OTHER,
                       "the CUDA context of the communicator's stream has been destroyed");
-    return failed ? wm_xstream_given_up() : MPI_SUCCESS;
+    return failed ? wm_xstream_given_up(s) : MPI_SUCCESS;
 }
 
 int wm_xstream_enter(struct wm_comm *c, struct wm_xstream_call *k)
@@ -740,18 +798,52 @@ void wm_xstream_meet_init(struct wm_xstream_call *k, struct rt_gpu_meet *m, uint
             m->poison_of[m->npoison++] = wm_xstream_at(s, r, poison);
 }
 
-int wm_xstream_meet(struct wm_xstream_call *k, struct rt_gpu_meet *m, bool last)
+/* The ticket of a launch; 0: none. */
+static uint32_t ticket_of(const struct wm_xstream_call *k, bool last)
+{
+    uint32_t next = k->s->ticket + 1 ? k->s->ticket + 1 : 1; /* 0 means no ticket */
+    return last && !k->capturing ? next : 0;
+}
+
+/* A kernel has been put on the stream, or has not: `err`. */
+static int launched(const struct wm_xstream_call *k, uint32_t ticket, int err)
 {
     struct wm_xstream_comm *s = k->s;
-    uint32_t next = s->ticket + 1 ? s->ticket + 1 : 1; /* 0 means no ticket */
-    m->ticket = last && !k->capturing ? next : 0;
-    int err = rt_gpu_meet_on(k->g, k->stream, m);
     if (err)
         wm_xstream_broken(s);
-    else if (m->ticket)
-        s->ticket = next;
+    else if (ticket)
+        s->ticket = ticket;
     s->captured = s->captured || k->capturing;
     return err;
+}
+
+int wm_xstream_meet(struct wm_xstream_call *k, struct rt_gpu_meet *m, bool last)
+{
+    m->ticket = ticket_of(k, last);
+    return launched(k, m->ticket, rt_gpu_meet_on(k->g, k->stream, m));
+}
+
+void wm_xstream_push_init(struct wm_xstream_call *k, struct rt_gpu_push *p)
+{
+    struct wm_xstream_comm *s = k->s;
+    *p = (struct rt_gpu_push){ .epochs = wm_xstream_own(s, pushes),
+                               .ended = wm_xstream_own(s, blocks),
+                               .runs = wm_xstream_own(s, runs),
+                               .words = (uint64_t)(uintptr_t)s->words->p,
+                               .slot = s->inbox ? (uint32_t)rt_gpu_push_slot() : 0,
+                               .rank = (uint8_t)s->comm->rank,
+                               .size = (uint8_t)s->comm->size };
+    for (int r = 0; r < s->comm->size; r++) {
+        p->of[r].inbox = (uint64_t)(uintptr_t)s->inbox_of[r].ptr;
+        p->of[r].marks = wm_xstream_at(s, r, marks);
+        p->of[r].poison = wm_xstream_at(s, r, poison);
+    }
+}
+
+int wm_xstream_push(struct wm_xstream_call *k, struct rt_gpu_push *p, bool last)
+{
+    p->ticket = ticket_of(k, last);
+    return launched(k, p->ticket, rt_gpu_push_on(k->g, k->stream, p));
 }
 
 /* A buffer that graphs use is mapped once. */

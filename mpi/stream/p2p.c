@@ -391,7 +391,7 @@ static int recv_data(struct wm_xstream_call *k, void *buf, MPI_Count count, cons
 static int await_header(struct wm_xstream_call *k, struct rt_req *r, struct rt_status *st)
 {
     int rc = wm_xstream_await(k->s, r);
-    int err = rc < 0 ? wm_xstream_given_up() : wm_req_error(r);
+    int err = rc < 0 ? wm_xstream_given_up(k->s) : wm_req_error(r);
     *st = r->status;
     wm_req_release(r);
     return err;

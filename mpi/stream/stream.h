@@ -45,6 +45,7 @@
 #include "mpi/datatype/type.h"
 #include "mpi/rma/op.h"
 #include "runtime/base/err.h"
+#include "runtime/gpu/push.h"
 #include "runtime/gpu/stream_ops.h"
 
 struct wm_xstream {
@@ -62,7 +63,9 @@ extern struct rt_slab wm_xstream_slab;
  * r writes the words [r] of the arrays. */
 struct wm_xstream_block {
     uint32_t poison; /* a process has given up */
-    uint32_t runs, meetings, pad[29];
+    uint32_t runs, meetings;
+    uint32_t pushes, blocks, pad[27]; /* of short collectives: push_kernels.h */
+    uint64_t marks[2][WM_XSTREAM_RANKS];
     uint32_t met[WM_XSTREAM_RANKS], pad2[16];
     uint32_t sent[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS];     /* message counters by destination */
     uint32_t received[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS]; /* by source */
@@ -94,6 +97,8 @@ struct wm_xstream_comm {
     struct rt_gpu *g;           /* NULL: no CUDA stream */
     bool mapped;                /* the same on all processes: devices synchronise, */
     bool proxied;               /* or proxy threads do; neither: hosts wait for streams */
+    bool pushes;                /* mapped, and all processes have an inbox: short collectives */
+    bool in_turn;               /* several threads of a process may make calls at once */
     bool adds;                  /* mapped, and any device may add to any block */
     bool all_cuda;              /* every process has passed a CUDA stream */
     bool captured, left;        /* work is in a graph; the handle has been freed */
@@ -102,9 +107,12 @@ struct wm_xstream_comm {
     struct rt_gpu_stage *block, *words;
     struct coll_dev_mem block_mem;
     struct coll_dev_map peer[WM_XSTREAM_RANKS]; /* all blocks, including this rank's own */
-    uint64_t words_at[WM_XSTREAM_RANKS];        /* addresses of the words in their processes */
-    uint32_t ticket;                            /* of the last work outside captures */
-    uint32_t slots[WM_XSTREAM_RANKS];           /* by destination, one bit per slot in use */
+    struct rt_gpu_stage *inbox;                 /* with `pushes` */
+    struct coll_dev_mem inbox_mem;
+    struct coll_dev_map inbox_of[WM_XSTREAM_RANKS]; /* the other processes' */
+    uint64_t words_at[WM_XSTREAM_RANKS];            /* addresses of the words in their processes */
+    uint32_t ticket;                                /* of the last work outside captures */
+    uint32_t slots[WM_XSTREAM_RANKS];               /* by destination, one bit per slot in use */
     /* Messages so far, counted on this host. */
     uint32_t nsent[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS],
         nreceived[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS];
@@ -154,10 +162,13 @@ int wm_xstream_wait_idle(const struct wm_xstream_call *k); /* no text; 0 or -RT_
 void wm_xstream_meet_init(struct wm_xstream_call *k, struct rt_gpu_meet *m, uint64_t count,
                           uint32_t step);
 int wm_xstream_meet(struct wm_xstream_call *k, struct rt_gpu_meet *m, bool last); /* 0, -RT_E... */
+/* The same for a launch of weft_push_*, of which the caller fills in the data. */
+void wm_xstream_push_init(struct wm_xstream_call *k, struct rt_gpu_push *p);
+int wm_xstream_push(struct wm_xstream_call *k, struct rt_gpu_push *p, bool last);
 /* Part of a call could not be enqueued, so the epochs of later calls would differ between
  * processes: makes the communicator unusable and notifies all processes. */
 void wm_xstream_broken(struct wm_xstream_comm *s);
-int wm_xstream_given_up(void); /* sets the error of calls on it */
+int wm_xstream_given_up(const struct wm_xstream_comm *s); /* sets the error of calls on it */
 /* Waits for a receive on `ctl`.  0, or -RT_EREMOTE: the communicator has become unusable. */
 int wm_xstream_await(struct wm_xstream_comm *s, struct rt_req *r);
 /* Posts s->failure, once in the life of a communicator.  Returns 0 or -RT_E... */
@@ -218,6 +229,14 @@ int wm_xstream_usable(const struct wm_type *t, const char *arg, MPI_Datatype h);
 struct wm_comm *wm_xstream_comm_of(MPI_Comm h, const char *arg, const char *call, int *err);
 /* Calls the error handler if `err` is an error; returns the result of the call. */
 int wm_xstream_raise(struct wm_comm *c, int err, const char *call);
+
+/* ---- push.c: short collectives, one kernel a process ---- */
+/* Whether a call is one; the same on all processes. */
+bool wm_xstream_pushes(const struct wm_xstream_comm *s, const struct coll_args *a);
+int wm_xstream_push_enqueue(struct wm_xstream_call *k, const struct coll_args *a);
+/* Scratch memory on the stream's device, which all calls share, because they run one after another:
+ * 0, or -RT_E... */
+int wm_xstream_take_scratch(struct wm_xstream_comm *s, size_t nbytes);
 
 /* ---- coll.c, p2p.c: the calls of api.c and api_coll.c, with checked arguments ---- */
 /* All return MPI_SUCCESS, or an error class with its text. */

@@ -76,7 +76,7 @@ static int combine(struct wm_xstream_comm *s, struct note *n)
     if (rc != -RT_EREMOTE) /* others may wait for this process in the next round */
         wm_xstream_broken(s);
     return rc == -RT_EREMOTE
-               ? wm_xstream_given_up()
+               ? wm_xstream_given_up(s)
                : wm_err_rt(rc, "an enqueued collective among %d processes", s->comm->size);
 }
 

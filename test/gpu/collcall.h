@@ -45,7 +45,7 @@ enum cc_kind {
     CC_N_ALLTOALLW,
     CC_KINDS
 };
-enum cc_form { CC_BLOCKING, CC_NONBLOCKING, CC_PERSISTENT };
+enum cc_form { CC_BLOCKING, CC_NONBLOCKING, CC_PERSISTENT, CC_ENQUEUED };
 
 struct cc_comm {
     const char *name;
@@ -120,14 +120,15 @@ void cc_init(void); /* datatypes; after MPI_Init, gt_need() and cr_init() */
 void cc_fini(void);
 const char *cc_name(enum cc_kind k);
 bool cc_reduces(enum cc_kind k);
+bool cc_is_enqueued(enum cc_kind k); /* whether there is such a call */
 bool cc_may_be_in_place(const struct cc_call *c);
 bool cc_in_place_is_own(const struct cc_call *c); /* ranks need not agree */
 /* Lays out the buffers and allocates memory for them. */
 void cc_make(struct cc_call *c);
 /* Writes the initial contents and computes the expected ones. */
 void cc_contents(struct cc_call *c);
-/* Makes the call: blocking: completes it; nonblocking: starts it; persistent: creates it.  Returns
- * an MPI error code. */
+/* Makes the call: blocking: completes it; nonblocking: starts it; persistent: creates it; enqueued:
+ * puts it on the communicator's stream.  Returns an MPI error code. */
 int cc_post(struct cc_call *c);
 /* Compares; prints the first wrong byte and returns false if there is one. */
 bool cc_right(struct cc_call *c);

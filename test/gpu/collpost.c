@@ -208,6 +208,54 @@ static int post_reduction(struct cc_call *c, const struct args *a)
     }
 }
 
+bool cc_is_enqueued(enum cc_kind k)
+{
+    return k != CC_SCAN && k != CC_EXSCAN && k != CC_GATHER && k != CC_SCATTER && k < CC_ALLTOALLW;
+}
+
+static int enqueue_move(struct cc_call *c, const struct args *a)
+{
+    switch (c->kind) {
+    case CC_BARRIER:
+        return MPIX_Barrier_enqueue(a->h);
+    case CC_BCAST:
+        return MPIX_Bcast_enqueue(a->r, a->rn, a->rt, a->root, a->h);
+    case CC_GATHERV:
+        return MPIX_Gatherv_enqueue(a->s, c->one, a->st, a->r, c->rcounts, c->rdispls, a->rt,
+                                    a->root, a->h);
+    case CC_SCATTERV:
+        return MPIX_Scatterv_enqueue(a->s, c->scounts, c->sdispls, a->st, a->r, c->rcounts[0],
+                                     a->rt, a->root, a->h);
+    case CC_ALLGATHER:
+        return MPIX_Allgather_enqueue(a->s, a->sn, a->st, a->r, a->rn, a->rt, a->h);
+    case CC_ALLGATHERV:
+        return MPIX_Allgatherv_enqueue(a->s, c->one, a->st, a->r, c->rcounts, c->rdispls, a->rt,
+                                       a->h);
+    case CC_ALLTOALL:
+        return MPIX_Alltoall_enqueue(a->s, a->sn, a->st, a->r, a->rn, a->rt, a->h);
+    default:
+        return MPIX_Alltoallv_enqueue(a->s, c->scounts, c->sdispls, a->st, a->r, c->rcounts,
+                                      c->rdispls, a->rt, a->h);
+    }
+}
+
+static int enqueue_reduction(struct cc_call *c, const struct args *a)
+{
+    MPI_Datatype t = c->rt->h;
+    MPI_Op op = cr_ops[c->op].h;
+
+    switch (c->kind) {
+    case CC_REDUCE:
+        return MPIX_Reduce_enqueue(a->s, a->r, c->n, t, op, a->root, a->h);
+    case CC_ALLREDUCE:
+        return MPIX_Allreduce_enqueue(a->s, a->r, c->n, t, op, a->h);
+    case CC_REDUCE_SCATTER:
+        return MPIX_Reduce_scatter_enqueue(a->s, a->r, c->rcounts, t, op, a->h);
+    default:
+        return MPIX_Reduce_scatter_block_enqueue(a->s, a->r, c->mine, t, op, a->h);
+    }
+}
+
 int cc_post(struct cc_call *c)
 {
     bool roots_side = !c->comm->inter || c->comm->side == c->root_side;
@@ -231,12 +279,14 @@ int cc_post(struct cc_call *c)
         a.s = MPI_IN_PLACE;
     if (c->in_place && scatter && c->is_root)
         a.r = MPI_IN_PLACE;
+    if (c->form == CC_ENQUEUED)
+        return cc_reduces(c->kind) ? enqueue_reduction(c, &a) : enqueue_move(c, &a);
     return cc_reduces(c->kind) ? post_reduction(c, &a) : post_move(c, &a);
 }
 
 void cc_describe(const struct cc_call *c, char *text, size_t room)
 {
-    static const char *const forms[] = { "blocking", "nonblocking", "persistent" };
+    static const char *const forms[] = { "blocking", "nonblocking", "persistent", "enqueued" };
     int k = snprintf(text, room, "call %u: %s %s on %s (%d ranks, me %d, root %d), %s", c->id,
                      forms[c->form], names[c->kind], c->comm->name, c->comm->n, c->comm->me,
                      c->root, c->in_place ? "in place, " : "");

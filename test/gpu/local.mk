@@ -10,7 +10,7 @@ gpu_programs = test/gpu/border test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2
 	test/gpu/coll_device test/gpu/coll_random test/gpu/coll_bits test/gpu/coll_huge test/gpu/rma_enqueue \
 	test/gpu/coll_types test/gpu/coll_bounce test/gpu/coll_capture test/gpu/coll_many test/gpu/queries \
 	test/gpu/coll_faults test/gpu/coll_nomem test/gpu/coll_void test/gpu/coll_late test/gpu/coll_victim \
-	test/gpu/stream_order test/gpu/stream_stuck test/gpu/stream_faults test/gpu/stream_proxy test/gpu/io_device test/gpu/io_storage test/gpu/rma_device \
+	test/gpu/stream_order test/gpu/stream_random test/gpu/stream_stuck test/gpu/stream_faults test/gpu/stream_proxy test/gpu/io_device test/gpu/io_storage test/gpu/rma_device \
 	test/gpu/rma_atomic_device test/gpu/dyn_device
 check_PROGRAMS += $(gpu_programs)
 test_gpu_border_SOURCES = test/gpu/border.c test/gpu/capture.h $(gputest)
@@ -138,6 +138,9 @@ test_gpu_stream_stuck_LDFLAGS = $(mpi_ldflags)
 test_gpu_stream_order_SOURCES = test/gpu/stream_order.c $(gputest)
 test_gpu_stream_order_LDADD = $(gputest_ldadd)
 test_gpu_stream_order_LDFLAGS = $(mpi_ldflags)
+test_gpu_stream_random_SOURCES = test/gpu/stream_random.c $(collcall) $(gputest)
+test_gpu_stream_random_LDADD = $(gputest_ldadd) -lm
+test_gpu_stream_random_LDFLAGS = $(mpi_ldflags)
 test_gpu_stream_proxy_SOURCES = test/gpu/stream_proxy.c test/gpu/victim.h $(gputest)
 test_gpu_stream_proxy_LDADD = $(gputest_ldadd) -lpthread
 test_gpu_stream_proxy_LDFLAGS = $(mpi_ldflags)

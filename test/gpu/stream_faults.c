@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Stream-ordered communication when something goes wrong.
+ *     stream_faults differ     processes whose arguments differ
  *     stream_faults abandon    work left on a stream for MPI_Finalize; its peer makes no matching
  * call stream_faults graph      a graph that only one process launches stream_faults enqueue    one
  * process's driver refuses further kernels stream_faults queue      the same, collectives only, for
@@ -154,6 +155,50 @@ static void failed_enqueue(void)
     }
 }
 
+/* Short calls whose arguments differ, one after another on communicators of their own: the streams
+ * end, and the next calls are errors.  A process that may not capture its buffer makes the others'
+ * graphs end, when they are launched. */
+static void differ(void)
+{
+    static int host;
+    cu_graph graph;
+    cu_graph_exec exec;
+    bool odd = mt_rank == mt_size - 1;
+    for (int i = 0; i < 4 && gt_kernels(); i++) {
+        struct worker *k = &w[0];
+        int err = MPI_SUCCESS;
+        open_stream(k);
+        OK(MPIX_Barrier_enqueue(k->comm));
+        if (i == 0)
+            OK(MPIX_Allreduce_enqueue(k->in, k->out, odd ? 1 : N, MPI_FLOAT, MPI_SUM, k->comm));
+        else if (i == 1)
+            OK(MPIX_Allreduce_enqueue(k->in, k->out, N, MPI_FLOAT, odd ? MPI_MAX : MPI_SUM,
+                                      k->comm));
+        else if (i == 2 && odd)
+            OK(MPIX_Barrier_enqueue(k->comm));
+        else if (i == 2)
+            OK(MPIX_Bcast_enqueue(k->in, N, MPI_FLOAT, 0, k->comm));
+        if (i == 3) {
+            CHECK_EQ(cu.stream_begin_capture(k->stream, CU_CAPTURE_GLOBAL), 0);
+            err = MPIX_Bcast_enqueue(odd ? (void *)&host : k->in, 1, MPI_INT, 0, k->comm);
+            CHECK_EQ(err, odd ? MPI_ERR_UNSUPPORTED_OPERATION : MPI_SUCCESS);
+            CHECK_EQ(cu.stream_end_capture(k->stream, &graph), 0);
+            OK(MPIX_Barrier_enqueue(k->comm)); /* nothing has happened yet */
+            CHECK_EQ(cu.graph_instantiate(&exec, graph, 0), 0);
+            CHECK_EQ(cu.graph_launch(exec, k->stream), 0);
+        }
+        CHECK_EQ(cu.stream_synchronize(k->stream), 0);
+        OK(MPI_Barrier(mt_comm)); /* all know */
+        err = MPIX_Barrier_enqueue(k->comm);
+        CHECK_MSG(err == MPI_ERR_OTHER || (err == MPI_ERR_TRUNCATE && i < 3), "case %d gave %d", i,
+                  err);
+        int truncated = err == MPI_ERR_TRUNCATE, any = 0;
+        OK(MPI_Allreduce(&truncated, &any, 1, MPI_INT, MPI_MAX, mt_comm));
+        CHECK_EQ(any, i < 3); /* at least one process knows which rank differs */
+        close_stream(k);
+    }
+}
+
 static int memory_alive(void)
 {
     fake_cuda_alive_fn *alive = (fake_cuda_alive_fn *)(uintptr_t)dlsym(RTLD_DEFAULT,
@@ -161,16 +206,25 @@ static int memory_alive(void)
     return alive(FAKE_MEMORY);
 }
 
-static void sum_of(struct worker *k, unsigned char *in, unsigned char *out, int round)
+/* A number from each rank to each: a call that is never short, so the buffers are mapped. */
+static int swap_all(struct worker *k, unsigned char *in, unsigned char *out)
 {
-    int32_t mine = mt_rank + round, sum = 0, want = 0;
+    static const int one[16] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 },
+                     at[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
+    return MPIX_Alltoallv_enqueue(in, one, at, MPI_INT32_T, out, one, at, MPI_INT32_T, k->comm);
+}
+
+static void swap_of(struct worker *k, unsigned char *in, unsigned char *out, int round)
+{
+    int32_t mine[16] = { 0 }, got[16];
     for (int r = 0; r < mt_size; r++)
-        want += r + round;
-    gt_write(in, &mine, sizeof mine);
-    OK(MPIX_Allreduce_enqueue(in, out, 1, MPI_INT32_T, MPI_SUM, k->comm));
+        mine[r] = 100 * mt_rank + r + round;
+    gt_write(in, mine, (size_t)mt_size * sizeof mine[0]);
+    OK(swap_all(k, in, out));
     CHECK_EQ(cu.stream_synchronize(k->stream), 0);
-    gt_read(&sum, out, sizeof sum);
-    CHECK_EQ(sum, want);
+    gt_read(got, out, (size_t)mt_size * sizeof got[0]);
+    for (int r = 0; r < mt_size; r++)
+        CHECK_EQ(got[r], 100 * r + mt_rank + round);
 }
 
 /* Memory that its owner has freed does not stay mapped; closing a mapping of cuMemAlloc memory is
@@ -180,17 +234,17 @@ static void freed_buffers(void)
     enum { ROUNDS = 30 };
     struct worker *k = &w[0];
     open_stream(k);
-    sum_of(k, k->in, k->out, 0);
+    swap_of(k, k->in, k->out, 0);
     int before = memory_alive();
     for (int i = 0; i < ROUNDS; i++) {
         unsigned char *in = gt_alloc(GT_VMM, dev, 64, 0), *out = gt_alloc(GT_VMM, dev, 64, 0);
-        sum_of(k, in, out, i);
+        swap_of(k, in, out, i);
         OK(MPI_Barrier(mt_comm)); /* all have seen the end */
         gt_free(in);
         gt_free(out);
     }
     OK(MPI_Barrier(mt_comm));
-    sum_of(k, k->in, k->out, 1);
+    swap_of(k, k->in, k->out, 1);
     int more = memory_alive() - before;
     CHECK_MSG(more <= 4 * mt_size, "%d allocations of others are still mapped", more);
     close_stream(k);
@@ -209,7 +263,7 @@ static void more_than_256(void)
                 in[i] = gt_alloc(GT_CUDA, dev, 64, 0);
                 out[i] = gt_alloc(GT_CUDA, dev, 64, 0);
             }
-            sum_of(k, in[i], out[i], i + round);
+            swap_of(k, in[i], out[i], i + round);
         }
     for (int i = 0; i < BUFFERS; i++) {
         gt_free(in[i]);
@@ -228,7 +282,7 @@ static void pool_of_changing_length(void)
     for (int i = 0; i < ROUNDS; i++) {
         unsigned char *in = gt_alloc(GT_POOL, dev, 64 + (size_t)(i % 5) * 100000, 0),
                       *out = gt_alloc(GT_POOL, dev, 64 + (size_t)(i % 7) * 70000, 0);
-        sum_of(k, in, out, i);
+        swap_of(k, in, out, i);
         if (i % 2)
             OK(MPI_Barrier(mt_comm)); /* all have seen the end */
         gt_free(in);
@@ -252,11 +306,10 @@ static void many_buffers(void)
             fail_now("cuIpcOpenMemHandle:1+:801");
         in[i] = gt_alloc(GT_CUDA, dev, 64, 0);
         out[i] = gt_alloc(GT_CUDA, dev, 64, 0);
-        sum_of(k, in[i], out[i], i);
+        swap_of(k, in[i], out[i], i);
     }
     CHECK_EQ(cu.stream_begin_capture(k->stream, CU_CAPTURE_GLOBAL), 0);
-    FAILS(MPIX_Allreduce_enqueue(in[BUFFERS - 1], out[BUFFERS - 1], 1, MPI_INT, MPI_SUM, k->comm),
-          MPI_ERR_UNSUPPORTED_OPERATION);
+    FAILS(swap_all(k, in[BUFFERS - 1], out[BUFFERS - 1]), MPI_ERR_UNSUPPORTED_OPERATION);
     CHECK_EQ(cu.stream_end_capture(k->stream, &graph), 0);
     CHECK_EQ(cu.graph_destroy(graph), 0);
     for (int i = 0; i < BUFFERS; i++) {
@@ -462,7 +515,8 @@ int main(int argc, char **argv)
     const char *mode = argc > 1 ? argv[1] : "";
     int got;
     gt_need(1);
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &got);
+    MPI_Init_thread(&argc, &argv,
+                    strcmp(mode, "differ") ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED, &got);
     mt_setup();
     dev = mt_rank % gt_ndevices();
     gt_use(dev);
@@ -472,6 +526,8 @@ int main(int argc, char **argv)
         MT_RUN(lonely_graph);
     else if (!strcmp(mode, "enqueue"))
         MT_RUN(failed_enqueue);
+    else if (!strcmp(mode, "differ"))
+        MT_RUN(differ);
     else if (!strcmp(mode, "reset"))
         MT_RUN(reset);
     else if (!strcmp(mode, "queue"))
@@ -489,8 +545,9 @@ int main(int argc, char **argv)
         MT_RUN(destroyed);
         MT_RUN(regrown);
     } else
-        CHECK_MSG(0,
-                  "%s is none of abandon, enqueue, frees, graph, mappings, queue, reset, threads",
-                  mode);
+        CHECK_MSG(
+            0,
+            "%s is none of abandon, differ, enqueue, frees, graph, mappings, queue, reset, threads",
+            mode);
     return mt_end();
 }

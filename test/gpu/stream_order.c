@@ -535,15 +535,44 @@ static void wrong_vectors(void)
           MPI_ERR_COUNT);
 }
 
+/* No host waits for another process's call: rank 0's calls return before the others make theirs. */
+static void alone(void)
+{
+    int token = 1, all = mt_size * (mt_size - 1) / 2, sum[2] = { mt_rank, 0 };
+    if (!can_capture()) /* the hosts do the work */
+        return;
+    gt_write(in, sum, sizeof sum[0]);
+    OK(MPI_Barrier(mt_comm));
+    if (mt_rank > 0)
+        OK(MPI_Recv(&token, 1, MPI_INT, mt_rank - 1, 77, mt_comm, MPI_STATUS_IGNORE));
+    OK(MPIX_Allreduce_enqueue(in, out, 1, MPI_INT, MPI_SUM, comm));
+    OK(MPIX_Bcast_enqueue(out, 1, MPI_INT, mt_size - 1, comm));
+    OK(MPIX_Barrier_enqueue(comm));
+    if (mt_rank < mt_size - 1)
+        OK(MPI_Send(&token, 1, MPI_INT, mt_rank + 1, 77, mt_comm));
+    settle();
+    gt_read(sum, out, sizeof sum[0]);
+    CHECK_EQ(sum[0], all);
+}
+
+/* Counts that are not the same on all: for a long call an error on all at once, and nothing has
+ * happened. */
+static void differing(void)
+{
+    enum { LEN = 600000 };
+    unsigned char *p = gt_alloc(GT_CUDA, dev, (LEN + 1) * sizeof(int), 0);
+    if (mt_size > 1 && can_capture())
+        FAILS(MPIX_Allreduce_enqueue(MPI_IN_PLACE, p, LEN + (mt_rank == 1), MPI_INT, MPI_SUM, comm),
+              MPI_ERR_TRUNCATE);
+    gt_free(p);
+}
+
 static void graphs(void)
 {
     if (!can_capture()) {
         mt_skip("devices do not reach each other");
         return;
     }
-    if (mt_size > 1) /* not the same on all: an error on all */
-        FAILS(MPIX_Allreduce_enqueue(in, out, 10 + (mt_rank == 1), MPI_INT, MPI_SUM, comm),
-              MPI_ERR_TRUNCATE);
     graphs_in(CU_CAPTURE_GLOBAL);
     graphs_in(CU_CAPTURE_THREAD_LOCAL);
     graphs_in(CU_CAPTURE_RELAXED);
@@ -643,12 +672,39 @@ static void other_device(void)
     gt_free(p);
 }
 
-/* The fake driver's count of copies by engines; -1: another driver, or counting is off. */
-static long ncopies(void)
+/* How often the fake driver's function has been called; -1: another driver, or counting is off. */
+static long ncalled(const char *what)
 {
     fake_cuda_seen_fn *seen = (fake_cuda_seen_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_seen");
     const char *rules = getenv("FAKE_CUDA_FAIL");
-    return seen && rules && strstr(rules, "cuMemcpyAsync") ? seen("cuMemcpyAsync") : -1;
+    return seen && rules && strstr(rules, what) ? seen(what) : -1;
+}
+
+static long ncopies(void) { return ncalled("cuMemcpyAsync"); }
+
+/* A short call is one kernel and no copy, in place or not, whatever its buffers' memory. */
+static void one_kernel(void)
+{
+    static const enum gt_kind kinds[] = { GT_CUDA, GT_POOL_OWN, GT_VMM_PARTS, GT_MANAGED };
+    int root = mt_size - 1;
+    if (!can_capture() || ncopies() < 0)
+        return;
+    for (int i = 0; i < 4; i++) {
+        unsigned char *p = gt_alloc(kinds[i], dev, 3 << 20, 0);
+        long kernels = ncalled("cuLaunchKernel"), copies = ncopies();
+        OK(MPIX_Allreduce_enqueue(MPI_IN_PLACE, p, 1000, MPI_INT, MPI_MIN, comm));
+        OK(MPIX_Allreduce_enqueue(in, p, 1000, MPI_INT, MPI_SUM, comm));
+        OK(MPIX_Reduce_enqueue(in, p, 1000, MPI_INT, MPI_BXOR, root, comm));
+        OK(MPIX_Bcast_enqueue(p, 1000, MPI_INT, root, comm));
+        OK(MPIX_Allgather_enqueue(in, 10, MPI_INT, p, 10, MPI_INT, comm));
+        OK(MPIX_Alltoall_enqueue(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, p, 10, MPI_INT, comm));
+        OK(MPIX_Reduce_scatter_block_enqueue(MPI_IN_PLACE, p, 10, MPI_INT, MPI_SUM, comm));
+        OK(MPIX_Barrier_enqueue(comm));
+        CHECK_EQ(ncalled("cuLaunchKernel") - kernels, 8);
+        CHECK_EQ(ncopies() - copies, 0);
+        settle();
+        gt_free(p);
+    }
 }
 
 /* Blocks that engines would bring to one rank after another: with direct links a kernel brings them
@@ -698,6 +754,8 @@ int main(int argc, char **argv)
     MT_RUN(reductions);
     MT_RUN(chained);
     MT_RUN(by_host);
+    MT_RUN(alone);
+    MT_RUN(differing);
     MT_RUN(graphs);
     MT_RUN(v_forms);
     MT_RUN(wrong_vectors);
@@ -706,6 +764,7 @@ int main(int argc, char **argv)
     MT_RUN(freed_early);
     MT_RUN(other_streams);
     MT_RUN(other_device);
+    MT_RUN(one_kernel);
     MT_RUN(long_blocks);
     teardown();
     return mt_end();
