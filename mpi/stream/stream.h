@@ -3,8 +3,9 @@
  * for users.
  *
  * A stream communicator belongs to a CUDA stream in each of its processes.  The *_enqueue calls put
- * communication on that stream.  While the calls are made, the hosts of the processes exchange keys
- * of buffers by ordinary messages on a hidden communicator (`ctl`), and never wait for a device.
+ * communication on that stream.  A short collective is one kernel, and the hosts exchange nothing
+ * (push.c).  For other calls the hosts of the processes exchange keys of buffers by ordinary
+ * messages on a hidden communicator (`ctl`) while the calls are made, and never wait for a device.
  * The devices synchronise when the streams reach the calls.  For this each process has a block of
  * flags in its device's memory, which all other processes map (struct wm_xstream_block).  Only
  * other processes write the flags, so polling them does not use the links.  The kernel weft_meet
