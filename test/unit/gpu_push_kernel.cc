@@ -400,7 +400,10 @@ static bool failure_ok(unsigned how)
     do {
         calls.clear(); /* no copy: the call has addresses of its buffers */
         calls.push_back(fold_call(n));
-    } while (calls[0].of[0].p.stride == 0 || calls[0].of[bad].p.of[bad].receive == 0);
+        /* Lanes run one after another, those with marks first if they have no data: a lane that
+         * waits for data that never come must not keep a mark from being stored. */
+    } while (calls[0].of[0].p.stride == 0 || calls[0].of[bad].p.of[bad].receive == 0 ||
+             calls[0].of[0].p.stride / RT_GPU_PUSH_ROOM > 64 - RT_GPU_PUSH_RANKS);
     rt_gpu_push &p = calls[0].of[bad].p;
     if (how == 0) {
         p.signature = 78;
@@ -425,7 +428,7 @@ static bool failure_ok(unsigned how)
 
 int main(int argc, char **argv)
 {
-    const int rounds = argc > 2 ? atoi(argv[2]) : 150;
+    const int rounds = argc > 2 ? atoi(argv[2]) : 60;
     bool ok = true;
     rng = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
     printf("# seed %llu\n", (unsigned long long)rng);
