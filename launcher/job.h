@@ -175,6 +175,7 @@ struct launch_opts {
     struct launch_hang_opts hang;
     int stdin_rank;  /* a rank or LAUNCH_STDIN_... */
     int timeout_s;   /* 0: none */
+    bool ft;         /* --ft: the job continues when ranks die */
     bool dry_run;    /* places the ranks, and starts none */
     bool ping;       /* measure the hosts instead of starting a program */
     bool mca_warned; /* the warning about --mca has been printed */
@@ -207,6 +208,8 @@ struct launch_rank {
     bool looked;          /* which MPI it has loaded is known (loaded.c) */
     bool other;           /* in mpirun: it has loaded another MPI's library */
     bool gone;            /* its process group was empty when the process was reaped */
+    int died;             /* --ft: it was the n-th rank to die; 0: it has not died */
+    uint64_t died_ns;     /* when its death was noticed */
     int status;           /* of waitpid */
     hwloc_bitmap_t place; /* cores chosen for it; NULL: none were chosen */
     hwloc_bitmap_t cpus;  /* cores to which it is bound; NULL: it is not bound */
@@ -274,6 +277,7 @@ struct launch_job {
     char **env;   /* environment with which mpirun was started */
     int event_fd; /* read end */
     int nrunning, nconnected, nfinalized;
+    int ndied;    /* --ft: ranks that have died */
     int nskipped; /* ranks that exited with code 0 without calling MPI_Init */
 
     uint64_t look_from_ns, look_at_ns; /* loaded.c; 0: the libraries of the ranks are known */

@@ -6,7 +6,7 @@ mpirun_SOURCES = $(both_sources) $(merge_sources) launcher/mpirun/hang.h launche
 	launcher/options/policy.c launcher/options/pingjob.c launcher/options/hosts.h launcher/options/hosts.c \
 	launcher/options/hostlist.c launcher/options/hostfile.c launcher/options/allocation.c \
 	launcher/options/assign.h launcher/options/assign.c launcher/mpirun/main.c launcher/mpirun/loop.h launcher/mpirun/loop.c \
-	launcher/mpirun/forward.h launcher/mpirun/forward.c launcher/mpirun/job_end.h launcher/mpirun/job_end.c launcher/mpirun/head.h \
+	launcher/mpirun/forward.h launcher/mpirun/forward.c launcher/mpirun/job_end.h launcher/mpirun/job_end.c launcher/mpirun/deaths.h launcher/mpirun/deaths.c launcher/mpirun/head.h \
 	launcher/mpirun/head_state.h launcher/mpirun/head.c launcher/mpirun/head_frames.c launcher/mpirun/head_look.c launcher/mpirun/names.h \
 	launcher/mpirun/names.c launcher/mpirun/family.h launcher/mpirun/family_state.h launcher/mpirun/family.c \
 	launcher/mpirun/spawns.c launcher/mpirun/member.c

@@ -298,6 +298,21 @@ static void on_quit(struct frame *f)
     agent.phase = AGENT_LEAVING;
 }
 
+static void on_died(struct frame *f)
+{
+    tree_send(&agent.tree, FRAME_ALL, f->raw, f->raw_len);
+    size_t n = frame_get_count(&f->in, 4);
+    for (size_t i = 0; i < n; i++) {
+        int rank = frame_get_int(&f->in);
+        if (f->in.bad || rank < 0 || rank >= agent.job.total)
+            f->in.bad = true;
+        else if (agent.phase == AGENT_RUNNING && agent.job.nrunning)
+            launch_server_died(rank);
+    }
+    if (!frame_in_ok(&f->in))
+        f->in.bad = true;
+}
+
 void agent_obey(struct frame *f)
 {
     switch (f->type) {
@@ -332,6 +347,9 @@ void agent_obey(struct frame *f)
         break;
     case FRAME_NOTICE:
         agent_notice(f);
+        break;
+    case FRAME_DIED:
+        on_died(f);
         break;
     case FRAME_LOOK:
         agent_look(f);

@@ -546,6 +546,24 @@ static int check_calls(void)
     return -RT_EPERM;
 }
 
+static void notified(pmix_status_t status, void *arg)
+{
+    (void)arg;
+    if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED)
+        log_error(LAUNCH, "could not notify the ranks of a death: %s", PMIx_Error_string(status));
+}
+
+/* PMIx keeps the event for ranks that register for it later, and sends it to each rank once. */
+void launch_server_died(int rank)
+{
+    pmix_proc_t who;
+    PMIX_LOAD_PROCID(&who, server.nspace, (pmix_rank_t)rank);
+    pmix_status_t rc = PMIx_Notify_event(PMIX_ERR_PROC_TERM_WO_SYNC, &who, PMIX_RANGE_LOCAL, NULL,
+                                         0, notified, NULL);
+    if (rc != PMIX_SUCCESS)
+        notified(rc, NULL);
+}
+
 int launch_server_start(struct launch_job *job, const char *segment)
 {
     pmix_status_t lost = PMIX_ERR_LOST_CONNECTION;

@@ -301,6 +301,17 @@ void head_signal(struct head *h, int sig)
     send_number(h, FRAME_SIGNAL, FRAME_ALL, &number);
 }
 
+void head_died(struct head *h, int rank)
+{
+    uint8_t buf[FRAME_HEADER + 8];
+    struct frame_out o = { .buf = buf, .cap = sizeof buf };
+    frame_begin(&o, FRAME_DIED, FRAME_ALL);
+    frame_put_u32(&o, 1);
+    frame_put_int(&o, rank);
+    frame_end(&o);
+    tree_send(&h->tree, FRAME_ALL, o.buf, o.len);
+}
+
 void head_finish(struct head *h)
 {
     if (!h->finishing)

@@ -3,6 +3,7 @@
  * invalid frame is marked bad, which makes its host fail.  Main thread only. */
 #include "launcher/host/spawn.h"
 #include "launcher/mpirun/family.h"
+#include "launcher/mpirun/deaths.h"
 #include "launcher/mpirun/job_end.h"
 #include "launcher/mpirun/head_state.h"
 #include "launcher/mpirun/forward.h"
@@ -400,6 +401,7 @@ static void on_lost(struct head *h, int first, int end, bool was_up, const char 
     bool done = true;
     for (int i = first; i < end; i++)
         done = done && h->hosts[i].done;
+    bool goes_on = !done && launch_death_of_hosts(job, first, end);
     int n = head_drop_ranks(h, first, end);
     for (int i = first; i < end; i++)
         head_host_done(h, i);
@@ -407,6 +409,12 @@ static void on_lost(struct head *h, int first, int end, bool was_up, const char 
         return;
     if (end - first > 1)
         snprintf(more, sizeof more, " and the %d that were reached through it", end - first - 1);
+    if (goes_on) {
+        launch_report(job, "lost host %s%s, with %d rank%s that ran: %s; the job continues (--ft)",
+                      job->hosts[first].name, more, n, n == 1 ? "" : "s",
+                      *why ? why : "its agent ended");
+        return;
+    }
     if (job->nrunning)
         snprintf(text, sizeof text, "; ending the other %d rank%s", job->nrunning,
                  job->nrunning == 1 ? "" : "s");

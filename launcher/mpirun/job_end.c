@@ -4,6 +4,7 @@
  * consequence and is not reported. */
 #include "launcher/abi/abi.h"
 #include "launcher/host/spawn.h"
+#include "launcher/mpirun/deaths.h"
 #include "launcher/mpirun/job_end.h"
 #include "launcher/mpirun/head.h"
 #include "launcher/mpirun/forward.h"
@@ -251,7 +252,7 @@ static void judge(struct launch_job *job, struct launch_rank *r)
     int sig = WIFSIGNALED(r->status) ? WTERMSIG(r->status) : 0;
     int code = sig ? 128 + sig : WEXITSTATUS(r->status);
 
-    if (r->aborted)
+    if (r->aborted || launch_death(job, r))
         return;
     if (sig) {
         snprintf(how, sizeof how, "was killed by signal %d (%s)", sig, strsignal(sig));

@@ -6,6 +6,7 @@
  * often a consequence. */
 #include "launcher/host/loaded.h"
 #include "launcher/host/spawn.h"
+#include "launcher/mpirun/deaths.h"
 #include "launcher/mpirun/job_end.h"
 #include "launcher/mpirun/family.h"
 #include "launcher/mpirun/head.h"
@@ -254,5 +255,7 @@ int launch_loop(struct launch_job *job, int signal_fd)
     }
     free(l.fds);
     launch_end_other(job);
+    if (job->opts->ft)
+        job->exit_code = launch_deaths_end(job);
     return job->exit_code || !launch_io_lost() ? job->exit_code : LAUNCH_EXIT_FAIL;
 }

@@ -316,6 +316,7 @@ static int add_globals(struct start *s, int number)
         { o->output.rank, "--prepend-rank" },
         { o->output.timestamp, "--timestamp-output" },
         { o->output.merge_stderr, "--merge-stderr-to-stdout" },
+        { o->ft, "--ft" },
         { o->display.quiet, "--quiet" },
         { o->display.verbose, "--verbose" },
         { o->display.bindings, "--report-bindings" },

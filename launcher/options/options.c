@@ -426,6 +426,23 @@ SETTER(set_timeout)
     return parse_number(f, f->arg, 0, 10000000, &o->timeout_s);
 }
 
+/* The ranks learn it as a setting, like those of set_named(). */
+SETTER(set_ft)
+{
+    struct launch_found yes = *f;
+    yes.arg = "yes";
+    o->ft = true;
+    return set_named(o, app, &yes, "ft");
+}
+SETTER(set_with_ft)
+{
+    if (launch_name_in("no none false", f->arg))
+        return 0;
+    if (!launch_name_in("ulfm mpi yes true", f->arg))
+        return launch_usage("%s: '%s' is not ulfm or none", f->name, f->arg);
+    return set_ft(o, app, f);
+}
+
 SETTER(set_hang)
 {
     static const char *const words[] = { "report", "stacks", "abort" };
@@ -698,6 +715,11 @@ const struct launch_option launch_options[] = {
       "slow ones.  Exit code 1 if two hosts do not reach each other.",
       set_ping },
     { "timeout", "SECONDS", 1, "End the job after this time, exit code 124.", set_timeout },
+    { "ft enable-recovery disable-auto-cleanup", NULL, 0,
+      "Fault tolerance: the job continues when ranks die; docs/FAULTS.md.  Exit code: that of the "
+      "lowest rank that did not die.",
+      set_ft },
+    { "with-ft", "ulfm|none", 1, "Same as --ft, as in Open MPI.", set_with_ft },
     { "hang-action", "report|stacks|abort", 1,
       "When no rank makes progress for the setting hang_s: report who waits for whom (default); "
       "add all stacks; end the job if it is a deadlock, exit code 124.",

@@ -27,6 +27,7 @@
 #include "runtime/base/cfg.h"
 #include "runtime/gpu/gpu.h"
 #include "runtime/layout/pack_gpu.h"
+#include "runtime/mem/deaths.h"
 #include "runtime/mem/segment.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -108,6 +109,7 @@ static int build(void)
     if (err)
         return wm_err_rt(err, "the setting WEFT_TUNE_FILE is \"%s\"", cfg.tune_file);
     rt_node_register();
+    rt_deaths_init();
     err = rt_boot_init();
     if (err)
         return wm_err_rt(err, "reaching the process manager");

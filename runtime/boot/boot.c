@@ -4,6 +4,7 @@
  * the job when a process connects.  They are read with PMIX_OPTIONAL, so that a key which a server
  * does not offer costs no round trip.  Called by one thread at a time. */
 #include "runtime/boot/boot.h"
+#include "runtime/boot/dead.h"
 #include "runtime/boot/jobs.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
@@ -276,6 +277,8 @@ static int reconnect(void)
         rt_boot_leave();
         err = -RT_EBOOT;
     }
+    if (err == 0)
+        rt_dead_open();
     return err;
 }
 
@@ -393,6 +396,8 @@ int rt_boot_init(void)
     err = connect_server();
     if (err == 0)
         err = read_job();
+    if (err == 0)
+        rt_dead_open();
     if (err < 0)
         rt_boot_fini();
     return err;
@@ -501,6 +506,8 @@ static pmix_status_t get_patiently(const pmix_proc_t *proc, const char *key, int
 
     for (;;) {
         pmix_status_t rc = get_once(proc, key, timeout_s, v);
+        if (rc != PMIX_SUCCESS && rt_dead_has((struct rt_proc){ 0, proc->rank }))
+            return PMIX_ERR_NOT_FOUND; /* it will commit nothing more */
         if (rc == PMIX_ERR_TIMEOUT && timeout_s <= 0)
             continue;
         if (rc != PMIX_ERR_NOT_FOUND)

@@ -3,6 +3,7 @@
  * under the domain's lock. */
 #include "runtime/mem/deaths.h"
 #include "runtime/base/idle.h"
+#include "runtime/boot/dead.h"
 #include "runtime/mem/others.h"
 #include "runtime/mem/segment_int.h"
 
@@ -63,6 +64,16 @@ void rt_node_hold(uint32_t *word)
 
 /* ---- looking ---- */
 
+/* All others of this host can find it from now on. */
+static void count(struct rt_bell *b)
+{
+    rt_fetch_add(&node_head()->changes, 1u);
+    rt_store_release(&b->ended, RT_BELL_COUNTED);
+    for (int i = 0; i < rt_node.size; i++)
+        if (i != rt_node.rank)
+            rt_bell_ring(i);
+}
+
 /* Returns true for a process that the next look must confirm. */
 static bool look_at(int r)
 {
@@ -74,13 +85,32 @@ static bool look_at(int r)
     rt_store_release(&b->ended, ended ? RT_BELL_ENDED : RT_BELL_MISSED);
     if (!ended)
         return true;
-    rt_fetch_add(&node_head()->changes, 1u);
-    rt_store_release(&b->ended, RT_BELL_COUNTED);
-    for (int i = 0; i < rt_node.size; i++)
-        if (i != rt_node.rank)
-            rt_bell_ring(i);
+    count(b);
     return false;
 }
+
+/* Deaths that the launcher has reported need no look. */
+static void take_reported(void)
+{
+    struct node_private *my = &rt_node_private;
+    for (uint32_t n = rt_dead(); my->nreported < n; my->nreported++) {
+        struct rt_proc p = rt_dead_at(my->nreported);
+        int r = p.ns == 0 ? rt_node_attached(p.rank) : -1;
+        struct rt_bell *b = r < 0 || r == rt_node.rank ? NULL : &rt_node.bells[r];
+        if (b && rt_load_acquire(&b->ended) != RT_BELL_COUNTED) {
+            rt_store_release(&b->ended, RT_BELL_ENDED);
+            count(b);
+        }
+    }
+}
+
+static void on_reported(void)
+{
+    rt_interrupt();
+    rt_bell_ring_self();
+}
+
+void rt_deaths_init(void) { rt_dead_notify = on_reported; }
 
 /* Whether it is time for a look; true for one caller.  A time far ahead is of a process in another
  * time namespace; the clock is read after `due`, because a process that was off the core between
@@ -116,6 +146,8 @@ bool rt_deaths_look(void)
         rt_node_seek();
     if (!rt_node.base)
         return false;
+    if (rt_unlikely(my->nreported != rt_dead()))
+        take_reported();
     bool own = take_turn(&my->look_ns);
     if (own && rt_others_is_open())
         rt_others_look();

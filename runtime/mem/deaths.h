@@ -18,6 +18,9 @@
  * another one looks 50 ms later.  Processes of a PID namespace that is not the segment's look for
  * themselves.
  *
+ * With the setting `ft`, the launcher reports deaths (runtime/boot/dead.h), and the next look takes
+ * them without asking the kernel.
+ *
  * States of a rank: attached; leaving, from MPI_Finalize on; left, in good order: others may still
  * need what it has stored.  Its process may end in each of them.  A process that has ended without
  * leaving has died. */
@@ -30,6 +33,9 @@ extern RT_HIDDEN uint32_t rt_interrupts_count;
 /* Interruptions so far in this process; 0: none.  Any thread. */
 static inline uint32_t rt_interrupts(void) { return rt_load_relaxed(&rt_interrupts_count); }
 void rt_interrupt(void); /* any thread */
+
+/* Before rt_boot_init(): deaths that the launcher reports interrupt waits. */
+void rt_deaths_init(void);
 
 /* Under the domain's lock.  True: a caller that sleeps must look again after RT_DEATHS_US, because
  * a process must be confirmed to have ended, or to map another segment. */

@@ -49,15 +49,16 @@ struct node_layout { /* offsets from the start, all multiples of the page size *
 
 struct node_private {
     struct node_layout at;
-    int fd;           /* of the segment, for fallocate and for other jobs; -1: private memory */
-    bool alone;       /* no other process maps the segment, so none rings */
-    uint64_t pidns;   /* of this process; 0: unknown */
-    bool membarrier;  /* registered: rt_bell_arm() may rely on it */
-    uint32_t changes; /* of the segment that this process has seen, */
-    uint32_t nended;  /* and the ranks known to have ended then */
-    uint64_t look_ns; /* the next look that this process takes alone */
-    bool missed;      /* the next look must confirm what its last look has found */
-    int bell_fd;      /* socket of its bell; 0: not needed yet; -1: none */
+    int fd;             /* of the segment, for fallocate and for other jobs; -1: private memory */
+    bool alone;         /* no other process maps the segment, so none rings */
+    uint64_t pidns;     /* of this process; 0: unknown */
+    bool membarrier;    /* registered: rt_bell_arm() may rely on it */
+    uint32_t changes;   /* of the segment that this process has seen, */
+    uint32_t nended;    /* and the ranks known to have ended then */
+    uint64_t look_ns;   /* the next look that this process takes alone */
+    uint32_t nreported; /* entries of runtime/boot/dead.h that have been taken */
+    bool missed;        /* the next look must confirm what its last look has found */
+    int bell_fd;        /* socket of its bell; 0: not needed yet; -1: none */
     char path[512];
 };
 extern struct node_private rt_node_private;

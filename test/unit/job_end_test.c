@@ -5,8 +5,10 @@
 #include <string.h>
 #include <time.h>
 #include "launcher/abi/abi.h"
+#include "launcher/host/server.h"
 #include "launcher/host/spawn.h"
 #include "launcher/job.h"
+#include "launcher/mpirun/deaths.h"
 #include "launcher/mpirun/job_end.h"
 #include "launcher/mpirun/head.h"
 #include "launcher/mpirun/forward.h"
@@ -22,6 +24,9 @@ static char said[2048];
 void launch_io_print(const char *text) { snprintf(said, sizeof said, "%s", text); }
 void launch_io_drain(struct launch_job *j, struct launch_rank *r) { (void)j, (void)r; }
 void launch_signal_local(const struct launch_job *j, int sig) { (void)j, (void)sig; }
+static int published[8], npublished;
+void launch_server_died(int rank) { published[npublished++] = rank; }
+void head_died(struct head *h, int rank) { (void)h, (void)rank; }
 void head_signal(struct head *h, int sig) { (void)h, (void)sig; }
 
 static uint64_t now_ns = 1000000000u;
@@ -352,6 +357,68 @@ static void another_mpi(void)
     CHECK_STR(said, "");
 }
 
+static void begin_ft(void)
+{
+    begin();
+    opts.ft = true;
+    npublished = 0;
+}
+
+/* mpirun --ft: deaths are published, and the job continues. */
+static void deaths_do_not_end_the_job(void)
+{
+    begin_ft();
+    ranks[2].status = 9; /* SIGKILL */
+    leaves(2);
+    exits(1, 3);
+    wait_long();
+    CHECK(!job.ending && !job.suspect);
+    CHECK(npublished == 2 && published[0] == 2 && published[1] == 1);
+    goodbye(0);
+    exits(0, 4);
+    CHECK_EQ(job.ndied, 2);
+    CHECK_EQ(launch_deaths_end(&job), 4);
+    CHECK_MSG(strstr(said, "rank 1 ") && strstr(said, "exit code 3"), "%s", said);
+}
+
+/* A rank without MPI_Finalize has died when it is certain that none will be reported. */
+static void a_silent_end_is_a_death(void)
+{
+    begin_ft();
+    exits(1, 0);
+    exits(2, 0);
+    CHECK_EQ(npublished, 0);
+    goodbye(2);
+    loses_connection(1);
+    wait_long();
+    CHECK(!job.ending && npublished == 1 && published[0] == 1);
+    goodbye(0);
+    exits(0, 0);
+    CHECK_EQ(launch_deaths_end(&job), 0);
+}
+
+static void the_first_death_counts_if_all_die(void)
+{
+    begin_ft();
+    exits(1, 5);
+    exits(0, 6);
+    exits(2, 7);
+    CHECK_EQ(launch_deaths_end(&job), 5);
+}
+
+/* MPI_Abort, or an error handler that ends the job, ends it with --ft, too. */
+static void an_abort_ends_the_job(void)
+{
+    begin_ft();
+    exits(1, 5);
+    aborts(0, 8);
+    exits(0, 8);
+    wait_long();
+    CHECK(job.ending);
+    CHECK_EQ(launch_deaths_end(&job), 8);
+    CHECK_EQ(job.ndied, 1);
+}
+
 int main(void)
 {
     RUN(late_goodbyes_are_heard);
@@ -368,5 +435,9 @@ int main(void)
     RUN(a_failure_is_reported_in_time);
     RUN(a_failure_beside_a_late_goodbye_is_reported);
     RUN(another_mpi);
+    RUN(deaths_do_not_end_the_job);
+    RUN(a_silent_end_is_a_death);
+    RUN(the_first_death_counts_if_all_die);
+    RUN(an_abort_ends_the_job);
     return check_end();
 }

@@ -13,7 +13,7 @@ test_unit_frame_test_SOURCES = test/unit/frame_test.c launcher/tree/describe.c l
 	launcher/tree/rsh.c launcher/tree/relay.c launcher/strings.c
 test_unit_frame_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/job_end_test
-test_unit_job_end_test_SOURCES = test/unit/job_end_test.c launcher/mpirun/job_end.c launcher/abi/words.c launcher/abi/needed.c \
+test_unit_job_end_test_SOURCES = test/unit/job_end_test.c launcher/mpirun/job_end.c launcher/mpirun/deaths.c launcher/abi/words.c launcher/abi/needed.c \
 	launcher/abi/search.c launcher/abi/elf.c
 test_unit_job_end_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/explain_test
