@@ -6,6 +6,7 @@
 #include "coll/sched.h"
 #include "coll/select.h"
 #include "coll/wide.h"
+#include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/boot/boot.h"
@@ -71,8 +72,9 @@ static bool waits_for_lost(const struct coll_task *k)
         return false;
     int rank = t->limits->lost(t);
     if (rank >= 0)
-        log_error(COLL, "rank %d of the communicator has ended before %s was complete; it fails",
-                  coll_team_whole_rank(t, rank), coll_kind_names[k->args.kind]);
+        log_at(COLL, cfg.ft ? RT_LOG_INFO : RT_LOG_ERROR,
+               "rank %d of the communicator has ended before %s was complete; it fails",
+               coll_team_whole_rank(t, rank), coll_kind_names[k->args.kind]);
     return rank >= 0;
 }
 

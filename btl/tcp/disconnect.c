@@ -4,6 +4,7 @@
 #include "btl/tcp/disconnect.h"
 #include "btl/tcp/rma.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
@@ -40,8 +41,8 @@ void tcp_peer_lost(struct tcp_peer *p, const char *why)
 {
     if (p->lost)
         return;
-    log_at(BTL, tcp_instance(p)->closing ? RT_LOG_INFO : RT_LOG_ERROR, "tcp: rank %u is lost: %s",
-           p->base.proc.rank, why);
+    log_at(BTL, tcp_instance(p)->closing || cfg.ft ? RT_LOG_INFO : RT_LOG_ERROR,
+           "tcp: rank %u is lost: %s", p->base.proc.rank, why);
     p->lost = true;
     close_all(p);
     tcp_peer_notify(p);

@@ -32,6 +32,7 @@
 #include "coll/begin.h"
 #include "coll/select.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/idle.h"
 #include "runtime/base/log.h"
@@ -266,9 +267,9 @@ static int wait_turn(struct coll_gpu_call *c)
         g->subject->lost(c);
     if (rc == -RT_ENOTSUP)
         return coll_gpu_stage(c);
-    log_error(COLL, "rank %d of the communicator has gone; %s on device memory fails",
-              coll_team_whole_rank(g->board.team, c->on.counted),
-              coll_kind_names[c->task->args.kind]);
+    log_at(COLL, cfg.ft ? RT_LOG_INFO : RT_LOG_ERROR,
+           "rank %d of the communicator has gone; %s on device memory fails",
+           coll_team_whole_rank(g->board.team, c->on.counted), coll_kind_names[c->task->args.kind]);
     return coll_gpu_over(c, rc);
 }
 

@@ -118,6 +118,12 @@ def extension_prototypes(text):
 
 
 EXTENSIONS = """
+/* Fault tolerance, which the standard does not have yet: mpirun --ft, docs/FAULTS.md.  The values
+ * are Weft's and will be those of the standard: use the names. */
+#define MPIX_ERR_PROC_FAILED 16001
+#define MPIX_ERR_PROC_FAILED_PENDING 16002
+#define MPIX_ERR_REVOKED 16003
+
 /* Beyond the standard, with the names that MPICH and Open MPI users know: which device buffers the
  * library takes.  A program that uses them runs with libraries that have them, too. */
 #define MPIX_GPU_SUPPORT_CUDA 0

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include "mpi/base/comm.h"
+#include "runtime/base/cfg.h"
 
 static __thread char detail[MPI_MAX_ERROR_STRING];
 static __thread struct wm_comm *attached; /* with a reference */
@@ -18,7 +19,9 @@ int wm_err(int errclass, const char *fmt, ...)
     return errclass;
 }
 
-int wm_err_class(int rt_err)
+/* With the setting `ft`, the death of a process has a class of its own, by which programs know
+ * that they may continue. */
+static int class_of(int rt_err)
 {
     switch (rt_err < 0 ? -rt_err : rt_err) {
 #define RT_ERR(name, mpi_class, text) \
@@ -29,6 +32,12 @@ int wm_err_class(int rt_err)
     default:
         return MPI_ERR_INTERN;
     }
+}
+
+int wm_err_class(int rt_err)
+{
+    int errclass = class_of(rt_err);
+    return cfg.ft && errclass == MPI_ERR_PROC_ABORTED ? MPIX_ERR_PROC_FAILED : errclass;
 }
 
 int wm_err_rt(int rt_err, const char *fmt, ...)

@@ -103,6 +103,15 @@ static const struct class_text tool_classes[] = {
     TOOL(MPI_T_ERR_PVAR_NO_ATOMIC, "the variable cannot be read and reset at once"),
 };
 
+/* Fault tolerance, beyond the standard: mpi.h. */
+#define FAULT(c, t) [c - MPIX_ERR_PROC_FAILED] = { #c, t }
+static const struct class_text fault_classes[] = {
+    FAULT(MPIX_ERR_PROC_FAILED, "a process that the operation needs has failed"),
+    FAULT(MPIX_ERR_PROC_FAILED_PENDING,
+          "a process has failed that might send to this receive, which stays active"),
+    FAULT(MPIX_ERR_REVOKED, "the communicator has been revoked"),
+};
+
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
 static const struct class_text *standard_class(int code)
@@ -111,6 +120,8 @@ static const struct class_text *standard_class(int code)
         return classes[code].name ? &classes[code] : NULL;
     if (code >= MPI_T_ERR_CANNOT_INIT && code - MPI_T_ERR_CANNOT_INIT < COUNT(tool_classes))
         return &tool_classes[code - MPI_T_ERR_CANNOT_INIT];
+    if (code >= MPIX_ERR_PROC_FAILED && code - MPIX_ERR_PROC_FAILED < COUNT(fault_classes))
+        return &fault_classes[code - MPIX_ERR_PROC_FAILED];
     return NULL;
 }
 

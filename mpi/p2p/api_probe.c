@@ -4,6 +4,7 @@
 #include "mpi/base/status.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/describe.h"
+#include "mpi/p2p/failed.h"
 #include "mpi/p2p/api_wait.h"
 #include "mpi/p2p/progress.h"
 #include "mpi/p2p/recv.h"
@@ -30,6 +31,12 @@ static struct wm_stored *find(struct wm_comm *c, int source, int tag)
 static void describe(const struct wm_stored *s, MPI_Status *status)
 {
     wm_status_set(status, s->unex.key.src, s->unex.key.tag, wm_stored_len(s), false);
+}
+
+/* A message from any source must not be waited for. */
+static bool is_hopeless(struct wm_comm *c, int source)
+{
+    return source == MPI_ANY_SOURCE && rt_unlikely(rt_dead()) && wm_failed_unacked(c);
 }
 
 /* Connects to a named source, so that a process that has never sent anything is polled, too.  Of a
@@ -68,7 +75,8 @@ struct awaited {
 static bool is_there(void *arg)
 {
     const struct awaited *a = arg;
-    return find(a->comm, a->source, a->tag) || (a->source >= 0 && a->comm->peers[a->source]->err);
+    return find(a->comm, a->source, a->tag) || (a->source >= 0 && a->comm->peers[a->source]->err) ||
+           is_hopeless(a->comm, a->source);
 }
 
 static void describe_awaited(const void *of, struct rt_wait_note *n)
@@ -81,6 +89,9 @@ static void describe_awaited(const void *of, struct rt_wait_note *n)
 static struct wm_stored *wait_for(struct wm_comm *c, int source, int tag)
 {
     struct awaited a = { c, source, tag };
+    struct wm_stored *s = look(c, source, tag);
+    if (s)
+        return s;
     wm_domain_until(c->dom, is_there, &a, (struct wm_what){ describe_awaited, &a });
     return find(c, source, tag);
 }
@@ -121,6 +132,8 @@ static int probe(int source, int tag, struct wm_comm *comm, int *flag, MPI_Messa
         err = claim(comm, s, message, status);
     else if (s)
         describe(s, status);
+    else if (!err && is_hopeless(comm, source))
+        err = wm_err_gone(comm, source, tag);
     else if (!flag && !err)
         err = prepare(comm, source, tag); /* the error of the lost source */
     if (flag)

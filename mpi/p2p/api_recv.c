@@ -6,6 +6,7 @@
 #include "mpi/p2p/api_wait.h"
 #include "mpi/p2p/checks.h"
 #include "mpi/p2p/describe.h"
+#include "mpi/p2p/failed.h"
 #include "mpi/p2p/progress.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
@@ -31,7 +32,9 @@ static int recv_failed(int err, const struct wm_msg *m)
 static int start_plain(const struct wm_msg *m, struct wm_type *t, struct rt_req **out)
 {
     int err = wm_p2p_irecv(m, out);
-    if (err < 0)
+    if (rt_unlikely(err < 0))
+        err = wm_req_postpone(m, WM_PREQ_RECV, err, out);
+    if (rt_unlikely(err < 0))
         return recv_failed(err, m);
     if (!((*out)->flags & RT_REQ_STATIC) && !t->predefined && !rt_req_done(*out)) {
         ((struct wm_preq *)*out)->type = t;
@@ -80,14 +83,27 @@ static inline bool hot_poll(const struct wm_preq *q, struct wm_peer *p, int poll
     return false;
 }
 
+/* A receive from any source, without a message, whose sender may have died. */
+static bool give_up(struct wm_domain *d, struct wm_preq *q)
+{
+    if (q->peer_rank != MPI_ANY_SOURCE || d->hot != q || !wm_failed_unacked(q->comm))
+        return false;
+    d->hot = NULL;
+    q->r.status = (struct rt_status){ .src = q->peer_rank, .tag = q->tag };
+    rt_req_finish(&q->r, -RT_EPEER);
+    return true;
+}
+
 /* After a pass that has found `n` events. */
-static __attribute__((noinline)) void wait_longer(struct wm_domain *d, const struct wm_preq *q,
+static __attribute__((noinline)) void wait_longer(struct wm_domain *d, struct wm_preq *q,
                                                   struct wm_peer *p, int polls, int n)
 {
     struct wm_wait wait = WM_WAIT_REQ(&q->r, ((struct wm_what){ wm_describe_preq, q }));
     do {
         if (n)
             wait.idle = (struct rt_idle){ 0 };
+        else if (rt_unlikely(rt_dead()) && give_up(d, q))
+            break;
         else
             wm_domain_idle(d, &wait);
         if (hot_poll(q, p, polls))
@@ -97,7 +113,7 @@ static __attribute__((noinline)) void wait_longer(struct wm_domain *d, const str
     wm_domain_left(d, &wait);
 }
 
-static void hot_wait(struct wm_domain *d, const struct wm_preq *q, struct wm_peer *p)
+static void hot_wait(struct wm_domain *d, struct wm_preq *q, struct wm_peer *p)
 {
     int polls = rt_idle_oversubscribed() ? POLLS_CROWDED : POLLS;
     if (hot_poll(q, p, polls))

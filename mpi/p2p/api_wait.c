@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include "mpi/base/status.h"
 #include "mpi/p2p/describe.h"
+#include "mpi/p2p/failed.h"
+#include "mpi/p2p/persistent.h"
 #include "mpi/p2p/progress.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/wait.h"
@@ -87,11 +89,38 @@ static bool ends(const struct wm_preq *q, const struct wm_peer *peer, struct rt_
     return false;
 }
 
+static __attribute__((noinline)) bool is_any_source(const struct rt_req *r)
+{
+    const struct rt_req *in = wm_persistent_inner(r);
+    const struct wm_preq *q = (const struct wm_preq *)in;
+    return in && in->ops == &wm_recv_ops && q->peer_rank == MPI_ANY_SOURCE &&
+           q->state == WM_POSTED && wm_failed_unacked(q->comm);
+}
+
+/* Whether it is a receive from any source, without a message, that must not be waited for. */
+static inline bool stuck(const struct rt_req *r)
+{
+    return rt_unlikely(rt_dead()) && is_any_source(r);
+}
+
+/* The error of such a receive, which stays active. */
+static int pending_error(const struct rt_req *r)
+{
+    if (!stuck(r))
+        return MPI_ERR_PENDING;
+    wm_err_attach(r->ops->owner(r));
+    return wm_err(MPIX_ERR_PROC_FAILED_PENDING,
+                  "a receive from any source stays active, but a process of the communicator has "
+                  "failed; MPIX_Comm_ack_failed lets it wait for the others");
+}
+
+static bool is_stuck(void *r) { return stuck(r); } /* `hits` of a wait */
+
 static void wait_device(struct wm_preq *q)
 {
     const struct wm_peer *peer = q->peer_rank >= 0 ? q->comm->peers[q->peer_rank] : NULL;
     struct wm_wait wait = WM_WAIT_REQ(&q->r, ((struct wm_what){ wm_describe_preq, q }));
-    while (!rt_req_done(&q->r)) {
+    while (!rt_req_done(&q->r) && !stuck(&q->r)) {
         if (ends(q, peer, &wait.idle))
             break;
         if (wm_progress(q->dom) > 0)
@@ -102,18 +131,31 @@ static void wait_device(struct wm_preq *q)
     wm_domain_left(q->dom, &wait);
 }
 
-static void wait_for(struct wm_domain *d, struct rt_req *r)
+/* False: the request is not complete, a receive that must not be waited for. */
+static bool wait_for(struct wm_domain *d, struct rt_req *r)
 {
-    if (rt_unlikely(r->flags & RT_REQ_DEVICE))
+    if (rt_unlikely(r->flags & RT_REQ_DEVICE)) {
         wait_device((struct wm_preq *)r);
-    else
-        wm_domain_wait(d, r);
+        return rt_req_done(r);
+    }
+    wm_progress(d); /* most often one pass is enough */
+    return rt_req_done(r) || wm_domain_until_or(d, wm_wait_done, WM_WAIT_DONE(r),
+                                                (struct wm_what){ wm_describe_request, r },
+                                                (struct wm_interrupt){ is_stuck, r });
+}
+
+/* Ends it, in a call that blocks until it is complete. */
+static void give_up(struct rt_req *r)
+{
+    r->ops->cancel(r);
+    r->status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG };
+    r->err = -RT_EPEER;
 }
 
 int wm_req_wait(struct wm_domain *d, struct rt_req *r, MPI_Status *status)
 {
-    if (!rt_req_done(r))
-        wait_for(d, r);
+    if (!rt_req_done(r) && rt_unlikely(!wait_for(d, r)))
+        give_up(r);
     fill_status(status, WM_STANDARD_ABI, r);
     int err = wm_req_error(r);
     wm_req_release(r);
@@ -279,9 +321,8 @@ static int wait_one(const struct array *a, MPI_Status *status)
         return wrong(0, get(a, 0));
     struct wm_domain *d = domain();
     rt_lock(&d->lock);
-    if (st == PENDING)
-        wait_for(d, r);
-    int err = take(d, a, 0, r, status);
+    int err = st == PENDING && rt_unlikely(!wait_for(d, r)) ? pending_error(r)
+                                                            : take(d, a, 0, r, status);
     rt_unlock(&d->lock);
     return err;
 }
@@ -322,6 +363,8 @@ int wm_api_test(MPI_Request *request, int *flag, MPI_Status *status)
         err = wrong(0, get(&a, 0));
     else if (st == COMPLETE)
         err = take(d, &a, 0, r, status);
+    else if (stuck(r))
+        err = pending_error(r);
     rt_unlock(&d->lock);
     wm_domain_polled(*flag);
     return err;
@@ -347,7 +390,7 @@ static int in_status(bool failed)
                   last);
 }
 
-/* Takes all of them, which are complete. */
+/* Takes all of them, which are complete, except after a wait that has ended early. */
 static ALWAYS_INLINE int take_all(struct wm_domain *d, const struct array *a, MPI_Status *statuses)
 {
     bool failed = false;
@@ -358,8 +401,8 @@ static ALWAYS_INLINE int take_all(struct wm_domain *d, const struct array *a, MP
         enum state st = look(get(a, i), &r);
         if (st == NOTHING)
             fill_empty(s, a->abi);
-        else if (rt_unlikely(st == WRONG)) /* the array contains a request twice */
-            err = wrong(i, get(a, i));
+        else if (rt_unlikely(st != COMPLETE)) /* WRONG: the array contains a request twice */
+            err = st == WRONG ? wrong(i, get(a, i)) : pending_error(r);
         else
             err = take(d, a, i, r, s);
         note(s, a->abi, err, &failed);
@@ -367,19 +410,20 @@ static ALWAYS_INLINE int take_all(struct wm_domain *d, const struct array *a, MP
     return in_status(failed);
 }
 
-static __attribute__((noinline)) void wait_long(struct wm_domain *d, struct array a,
+static __attribute__((noinline)) bool wait_long(struct wm_domain *d, struct array a,
                                                 struct rt_req *r)
 {
-    wm_domain_wait_as(d, r, (struct wm_what){ describe_pending, &a });
+    return wm_domain_until_or(d, wm_wait_done, WM_WAIT_DONE(r),
+                              (struct wm_what){ describe_pending, &a },
+                              (struct wm_interrupt){ is_stuck, r });
 }
 
 /* The caller's array may stay in registers.  Most often one pass is enough. */
-static __attribute__((noinline)) void wait_in(struct wm_domain *d, MPI_Request *h, int n,
+static __attribute__((noinline)) bool wait_in(struct wm_domain *d, MPI_Request *h, int n,
                                               enum wm_abi abi, struct rt_req *r)
 {
     wm_progress(d);
-    if (rt_unlikely(!rt_req_done(r)))
-        wait_long(d, (struct array){ h, n, abi }, r);
+    return rt_likely(rt_req_done(r)) || wait_long(d, (struct array){ h, n, abi }, r);
 }
 
 /* Inlined for each ABI: the loops of window benchmarks and of halo exchanges. */
@@ -391,9 +435,9 @@ static ALWAYS_INLINE int wait_all(struct array a, MPI_Status *statuses)
     rt_lock(&d->lock);
     for (int i = 0; i < a.n && !err; i++) { /* all are checked before the first is taken */
         enum state st = look(get(&a, i), &r);
-        if (st == PENDING)
-            wait_in(d, a.h, a.n, a.abi, r);
-        else if (rt_unlikely(st == WRONG))
+        if (st == PENDING && rt_unlikely(!wait_in(d, a.h, a.n, a.abi, r)))
+            break;
+        if (rt_unlikely(st == WRONG))
             err = wrong(i, get(&a, i));
     }
     if (rt_likely(!err))
@@ -414,6 +458,22 @@ int wm_api_waitall(int count, MPI_Request requests[], MPI_Status statuses[])
     }
 }
 
+/* The first receive that must not be waited for. */
+static bool find_stuck(const struct array *a, int *i)
+{
+    struct rt_req *r;
+    for (*i = 0; *i < a->n; (*i)++)
+        if (look(get(a, *i), &r) == PENDING && stuck(r))
+            return true;
+    return false;
+}
+
+static bool any_stuck(void *arg)
+{
+    int i;
+    return find_stuck(arg, &i);
+}
+
 static bool all_done(const struct array *a)
 {
     struct rt_req *r;
@@ -426,7 +486,7 @@ static bool all_done(const struct array *a)
 int wm_api_testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
 {
     struct array a = array(count, requests);
-    int err = check_array(&a);
+    int err = check_array(&a), i;
     if (err)
         return err;
     struct wm_domain *d = domain();
@@ -436,6 +496,8 @@ int wm_api_testall(int count, MPI_Request requests[], int *flag, MPI_Status stat
     *flag = all_done(&a);
     if (*flag)
         err = take_all(d, &a, statuses);
+    else if (rt_unlikely(rt_dead()) && find_stuck(&a, &i))
+        err = pending_error(wm_req_get(get(&a, i)));
     rt_unlock(&d->lock);
     wm_domain_polled(*flag);
     return err;
@@ -482,9 +544,12 @@ int wm_api_waitany(int count, MPI_Request requests[], int *index, MPI_Status *st
         return err;
     struct wm_domain *d = domain();
     rt_lock(&d->lock);
-    wm_domain_until(d, some_done, &a, (struct wm_what){ describe_pending, &a });
+    wm_domain_until_or(d, some_done, &a, (struct wm_what){ describe_pending, &a },
+                       (struct wm_interrupt){ any_stuck, &a });
     i = find_done(&a, &active);
-    if (i < 0) {
+    if (i < 0 && active && find_stuck(&a, index)) {
+        err = pending_error(wm_req_get(get(&a, *index)));
+    } else if (i < 0) {
         *index = MPI_UNDEFINED;
         fill_empty(status, a.abi);
     } else {
@@ -511,6 +576,9 @@ int wm_api_testany(int count, MPI_Request requests[], int *index, int *flag, MPI
         err = take(d, &a, i, wm_req_get(get(&a, i)), status);
     } else if (!active) {
         fill_empty(status, a.abi);
+    } else if (rt_unlikely(rt_dead()) && find_stuck(&a, &i)) {
+        *index = i;
+        err = pending_error(wm_req_get(get(&a, i)));
     }
     rt_unlock(&d->lock);
     wm_domain_polled(*flag);
@@ -526,10 +594,12 @@ static int take_some(struct wm_domain *d, const struct array *a, int *outcount, 
     bool failed = false;
     for (int i = 0; i < a->n; i++) {
         struct rt_req *r;
-        if (look(get(a, i), &r) != COMPLETE)
+        enum state st = look(get(a, i), &r);
+        bool left = st == PENDING && stuck(r);
+        if (st != COMPLETE && !left)
             continue;
         MPI_Status *s = wm_caller_status(statuses, k, a->abi);
-        note(s, a->abi, take(d, a, i, r, s), &failed);
+        note(s, a->abi, left ? pending_error(r) : take(d, a, i, r, s), &failed);
         indices[k++] = i;
     }
     *outcount = k;
@@ -545,7 +615,8 @@ int wm_api_waitsome(int incount, MPI_Request requests[], int *outcount, int indi
         return err;
     struct wm_domain *d = domain();
     rt_lock(&d->lock);
-    wm_domain_until(d, some_done, &a, (struct wm_what){ describe_pending, &a });
+    wm_domain_until_or(d, some_done, &a, (struct wm_what){ describe_pending, &a },
+                       (struct wm_interrupt){ any_stuck, &a });
     find_done(&a, &active);
     if (active)
         err = take_some(d, &a, outcount, indices, statuses);

@@ -19,10 +19,12 @@
 #include "mpi/p2p/rndv.h"
 #include "mpi/p2p/send.h"
 #include "mpi/p2p/wait.h"
+#include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/base/reserve.h"
+#include "runtime/boot/dead.h"
 #include "runtime/boot/jobs.h"
 #include "runtime/mem/deaths.h"
 #include "runtime/mem/activity.h"
@@ -49,11 +51,13 @@ static void on_down(void *arg, struct btl_peer *bp, int err)
     bool idle = rt_list_empty(&p->pending) && rt_list_empty(&p->rndv);
     bool ended = idle ? leaving || normal : leaving && normal;
     err = normal ? -RT_EPEER : err;
-    log_at(MPI, ended ? RT_LOG_INFO : RT_LOG_ERROR,
+    log_at(MPI, ended || cfg.ft ? RT_LOG_INFO : RT_LOG_ERROR,
            "lost contact with rank %u%s: %s; operations with it fail from now on", p->proc.rank,
            rt_boot_of_job(p->proc.ns), rt_err_text(err));
     p->err = err;
     p->is_last = ended || leaving;
+    if (!p->is_last)
+        rt_dead_add(p->proc);
     rt_interrupt();
     p->blocked = true;
     wm_peer_hold(p);

@@ -198,6 +198,10 @@ void wm_describe_instead(const struct wm_comm *c, int source, char *out, size_t 
 
 int wm_err_gone(const struct wm_comm *c, int source, int tag)
 {
+    if (source == MPI_ANY_SOURCE)
+        return wm_err_rt(-RT_EPEER, "a process of the communicator has failed, and may have been "
+                                    "the one to send; MPIX_Comm_ack_failed lets receives from any "
+                                    "source wait for the others");
     const struct wm_unex *first = find_instead(c, source);
     char asked[32] = "", there[64] = "";
     if (tag >= 0)

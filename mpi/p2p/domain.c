@@ -10,6 +10,7 @@
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/boot/dead.h"
 #include "runtime/boot/jobs.h"
 #include "runtime/mem/deaths.h"
 #include "runtime/mem/others.h"
@@ -395,6 +396,8 @@ int wm_domain_peer(struct wm_domain *d, struct rt_proc proc, struct wm_peer **ou
     *out = wm_domain_known(d, proc);
     if (*out)
         return 0;
+    if (rt_unlikely(rt_dead()) && rt_dead_has(proc))
+        return -RT_EPEER;
     int err = connect_peer(d, proc, &bp);
     return err < 0 ? err : make_peer(d, proc, bp, out);
 }

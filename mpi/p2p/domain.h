@@ -160,6 +160,10 @@ struct wm_domain {
                 const void *data, size_t len);
     void (*rma_down)(struct wm_domain *d, struct wm_peer *p, bool left);
     void (*rma_held)(struct rt_wait_note *n); /* writes the locks that this process holds */
+    struct {                                  /* failed.c */
+        uint32_t ntaken;                      /* deaths that have been taken from the list */
+        uint64_t due_ns; /* when connections to these that have not ended are given up; 0: none */
+    } failed;
     bool flow_due; /* collectives have used up a peer's budget: poll before the next one */
 };
 

@@ -5,6 +5,7 @@
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/buffered.h"
 #include "mpi/p2p/checks.h"
+#include "mpi/p2p/persistent.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"
@@ -82,6 +83,11 @@ static const struct rt_req_ops persistent_ops = {
     .release = persistent_release,
     .owner = persistent_owner,
 };
+
+const struct rt_req *wm_persistent_inner(const struct rt_req *r)
+{
+    return r->ops == &persistent_ops ? ((const struct persistent *)r)->active : r;
+}
 
 static int make(const struct wm_msg *m, struct wm_type *t, enum wm_mode mode, bool is_recv,
                 MPI_Request *request)

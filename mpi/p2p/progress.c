@@ -3,6 +3,7 @@
 #include "mpi/p2p/progress.h"
 #include "coll/begin.h"
 #include "mpi/p2p/chunks.h"
+#include "mpi/p2p/failed.h"
 #include "mpi/p2p/pieces.h"
 #include "mpi/p2p/send.h"
 #include "mpi/p2p/transfer.h"
@@ -37,6 +38,7 @@ int wm_progress_copies(struct wm_domain *d)
 bool wm_progress_look(struct wm_domain *d)
 {
     bool again = rt_deaths_look();
+    wm_failed_look(d);
     if (rt_unlikely(d->napart != rt_load_relaxed(&rt_node.napart)))
         wm_domain_open_apart(d);
     return again;

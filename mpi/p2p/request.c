@@ -6,6 +6,7 @@
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/checks.h"
 #include "mpi/p2p/describe.h"
+#include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 
 _Static_assert(sizeof(struct wm_preq) <= WM_REQ_MAX, "point-to-point request fits a slab slot");
@@ -25,6 +26,26 @@ void *wm_req_alloc(const struct rt_req_ops *ops)
     if (r)
         r->ops = ops;
     return r;
+}
+
+int wm_req_postpone(const struct wm_msg *m, enum wm_preq_kind kind, int err, struct rt_req **out)
+{
+    if (!cfg.ft || err != -RT_EPEER)
+        return err;
+    struct wm_preq *q = wm_preq_new(m->comm->dom, kind);
+    if (!q)
+        return -RT_ENOMEM;
+    q->coll = m->coll;
+    q->peer_rank = m->peer;
+    q->tag = m->tag;
+    q->comm = m->comm;
+    wm_comm_ref(m->comm);
+    q->layout = m->layout;
+    q->r.status = (struct rt_status){ .src = m->peer, .tag = m->tag };
+    rt_list_init(&q->link);
+    rt_req_finish(&q->r, err);
+    *out = &q->r;
+    return 0;
 }
 
 void wm_req_forgive(struct wm_preq *q, const struct wm_peer *peer)

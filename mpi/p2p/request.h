@@ -58,6 +58,9 @@ static inline struct wm_preq *wm_preq_new(struct wm_domain *d, enum wm_preq_kind
     return q;
 }
 void wm_preq_release(struct rt_req *r);
+/* A nonblocking call that meets a dead process succeeds with the setting `ft`; its request fails.
+ * Returns 0 with this request, else `err`. */
+int wm_req_postpone(const struct wm_msg *m, enum wm_preq_kind kind, int err, struct rt_req **out);
 /* A request that has failed because its peer has gone counts as cancelled, if the peer had
  * published before that it sends and receives no more.  peer may be NULL. */
 void wm_req_forgive(struct wm_preq *q, const struct wm_peer *peer);

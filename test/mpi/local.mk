@@ -57,6 +57,7 @@ check-played: all
 	@set -f; $(run_tests) --launch='--rsh @srcdir@/test/launch/rsh_here -H n0:8,n1:8,n2:8 --map-by node --set spin_us=0' \
 		$(RUNTESTS) $(or $(TESTS),mpi/*)
 .PHONY: check-played
+include test/mpi/ft.mk
 include test/mpi/topo.mk
 include test/mpi/inter.mk
 include test/mpi/session.mk

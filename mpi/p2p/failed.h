@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages and dead processes, with the setting `ft`: runtime/boot/dead.h has the list of deaths,
+ * which is empty without it.  Under the domain's lock. */
+#ifndef WM_P2P_FAILED_H
+#define WM_P2P_FAILED_H
+
+#include "mpi/p2p/domain.h"
+#include "runtime/boot/dead.h"
+
+/* Fails the operations that wait for processes that have died since the last call. */
+void wm_failed_take(struct wm_domain *d);
+static inline void wm_failed_look(struct wm_domain *d)
+{
+    if (rt_unlikely(d->failed.ntaken != rt_dead() || d->failed.due_ns))
+        wm_failed_take(d);
+}
+
+/* Whether a process of `c` to receive from has died whose death the user has not acknowledged: a
+ * receive from any source must not be waited for. */
+bool wm_failed_unacked(struct wm_comm *c);
+
+#endif

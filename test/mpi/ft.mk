@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Fault tolerance: ranks die and the job continues.
+check_PROGRAMS += test/mpi/ft_p2p
+EXTRA_DIST += test/mpi/ft_test.h
+test_mpi_ft_p2p_LDADD = libmpi_abi.la

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Frame of the programs of fault tolerance: the last rank, or ranks that a case names, die; the
+ * others check what they get.  No barrier and no collective of the frame, because ranks die. */
+#ifndef TEST_MPI_FT_TEST_H
+#define TEST_MPI_FT_TEST_H
+
+#include "test/mpi/mpitest.h"
+
+static bool ft_exits; /* argument `exit`: a victim ends with a code instead of a signal */
+
+static inline bool ft_has(int argc, char **argv, const char *word)
+{
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], word))
+            return true;
+    return false;
+}
+
+static inline void ft_init(int argc, char **argv)
+{
+    ft_exits = ft_has(argc, argv, "exit");
+    mt_init(argc, argv);
+}
+
+static inline void ft_die(void)
+{
+    if (ft_exits)
+        _exit(7);
+    raise(SIGKILL);
+}
+
+/* Of this rank alone.  The exit code of mpirun is that of the lowest rank that lives, so rank 0, or
+ * the lowest survivor, prints the result of the program; failures of others are in their exit
+ * codes, which the survivors give to the lowest one: ft_end(). */
+static inline int ft_end(const char *name, int lowest, const int *alive, int nalive)
+{
+    int failed = check_failed_case, other;
+    for (int i = 0; i < nalive && mt_rank == lowest; i++) {
+        if (alive[i] == lowest)
+            continue;
+        other = 1;
+        MPI_Recv(&other, 1, MPI_INT, alive[i], MT_TAG_RESULT, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        failed |= other;
+    }
+    if (mt_rank != lowest)
+        MPI_Send(&failed, 1, MPI_INT, lowest, MT_TAG_RESULT, MPI_COMM_WORLD);
+    else
+        printf("%sok 1 - %s\n1..1\n", failed ? "not " : "", name);
+    fflush(stdout);
+    MPI_Finalize();
+    return failed;
+}
+
+#endif
