@@ -63,28 +63,35 @@ int coll_start_messages(struct coll_task *k)
     return start_with(k, coll_args_bytes(k->team, &k->args), false);
 }
 
-/* Messages report a lost rank themselves, and calls on devices test for one (coll/board.c). */
-static bool waits_for_lost(const struct coll_task *k)
+uint32_t coll_revocations;
+
+/* Messages report a lost rank themselves, and calls on devices test for one (coll/board.c).
+ * Returns 0: the call may still end; -RT_EPEER, -RT_EREVOKED: it must be given up. */
+static int is_hopeless(const struct coll_task *k)
 {
     struct coll_team *t = k->team;
-    if (rt_likely(!rt_node.nended) || !k->alg || k->copying ||
+    if (rt_likely(!(rt_node.nended | coll_revocations)) || !k->alg || k->copying ||
         !(k->alg->need & COLL_NEED_ONE_NODE) || k->alg->need & COLL_NEED_PEER_MAP)
-        return false;
+        return 0;
+    if (coll_revocations && t->ops->revoked && t->ops->revoked(t))
+        return -RT_EREVOKED;
+    if (!rt_node.nended)
+        return 0;
     int rank = t->limits->lost(t);
     if (rank >= 0)
         log_at(COLL, cfg.ft ? RT_LOG_INFO : RT_LOG_ERROR,
                "rank %d of the communicator has ended before %s was complete; it fails",
                coll_team_whole_rank(t, rank), coll_kind_names[k->args.kind]);
-    return rank >= 0;
+    return rank >= 0 ? -RT_EPEER : 0;
 }
 
 int coll_task_advance(struct coll_task *k)
 {
     int rc = k->step(k);
     if (rc == 0) {
-        if (!waits_for_lost(k))
+        rc = is_hopeless(k);
+        if (rt_likely(!rc))
             return 0;
-        rc = -RT_EPEER;
         k->team->limits->fail(k->team);
         if (k->home)
             rt_list_del(&k->link);

@@ -13,6 +13,9 @@ int coll_begin_host(struct coll_task *k);
 int coll_start_messages(struct coll_task *k);
 /* Calls step(); completes task->req at the end.  1: completed in this call, else 0. */
 int coll_task_advance(struct coll_task *task);
+/* Communicators that have been revoked so far, in this process: their calls in shared memory end
+ * with -RT_EREVOKED; those by messages end with their messages. */
+extern uint32_t coll_revocations;
 /* Ends the job: this rank has no memory to take part in a call, in which other ranks would wait. */
 _Noreturn void coll_cannot_take_part(void);
 

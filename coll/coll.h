@@ -93,6 +93,8 @@ struct coll_team_ops {
      * process has ended: as far as is known (runtime/mem/deaths.h).  NULL-able. */
     bool (*gone)(struct coll_team *t, int rank);
     enum coll_ended (*ended)(struct coll_team *t, int rank);
+    /* Whether calls of the team must end (coll_revocations).  NULL-able. */
+    bool (*revoked)(struct coll_team *t);
     /* The ranks are of several jobs: only rank 0 can free memory that it has allocated. */
     bool one_owner;
     /* Stores for each rank the number of its host: the same on all ranks, less than the team's

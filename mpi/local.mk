@@ -4,6 +4,7 @@ include mpi/base/local.mk
 include mpi/core/local.mk
 include mpi/check/local.mk
 include mpi/coll/local.mk
+include mpi/ft/local.mk
 include mpi/datatype/local.mk
 include mpi/p2p/local.mk
 include mpi/pack/local.mk

@@ -130,6 +130,12 @@ static enum coll_ended sub_ended(struct coll_team *t, int rank)
     return up->ops->ended ? up->ops->ended(up, whole_rank(t, rank)) : COLL_LIVES;
 }
 
+static bool sub_revoked(struct coll_team *t)
+{
+    struct coll_team *up = whole(t);
+    return up->ops->revoked && up->ops->revoked(up);
+}
+
 /* A part of a schedule on the device that does not go from device to device goes by messages,
  * because calls in shared memory would begin in another order on each rank.  The other ranks wait
  * for this rank's messages; if there is no memory on the device, these messages are poisoned. */
@@ -163,6 +169,7 @@ static const struct coll_team_ops sub_ops = {
     .dev_repin = sub_dev_repin,
     .gone = sub_gone,
     .ended = sub_ended,
+    .revoked = sub_revoked,
     .stage = sub_stage,
     .whole_rank = whole_rank,
 };

@@ -75,10 +75,13 @@ struct wm_comm {
     void (*stream_left)(struct wm_comm *c); /* with `stream`: the user frees the handle */
     /* With `stream`: a window is created on c. */
     int (*stream_window)(struct wm_win *win, struct wm_comm *c);
-    struct {             /* deaths, by their places in runtime/boot/dead.h: mpi/p2p/failed.h */
-        uint32_t nacked; /* the user has acknowledged this many */
-        uint32_t nseen;  /* `unacked` is of these */
-        bool unacked;    /* one of the others is of a process to receive from */
+    struct {              /* deaths, by their places in runtime/boot/dead.h: mpi/p2p/failed.h */
+        uint32_t nacked;  /* the user has acknowledged this many */
+        uint32_t nseen;   /* `unacked` is of these */
+        bool unacked;     /* one of the others is of a process to receive from */
+        bool revoked;     /* mpi/ft/revoke.c; then `peers` is empty */
+        uint64_t uid;     /* mpi/ft/ft.h; 0: not needed yet */
+        uint32_t nagreed; /* agreements so far, the same on all ranks */
     } ft;
     void (*destroy)(struct wm_comm *c); /* called by the last wm_comm_unref() */
     char name[MPI_MAX_OBJECT_NAME];

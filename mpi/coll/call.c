@@ -127,7 +127,7 @@ static int req_start(struct rt_req *r)
     r->err = 0;
     if (rt_unlikely(cfg.check))
         check_bufs_begin(q->comm, &q->task.args, r);
-    int err = coll_restart(&q->task);
+    int err = q->comm->ft.revoked ? -RT_EREVOKED : coll_restart(&q->task);
     if (err < 0) {
         r->done = 1;
         if (r->flags & RT_REQ_CHECKED)
@@ -215,6 +215,8 @@ static inline bool run_alone(struct wm_domain *d, struct coll_task *k)
 static int start_task(struct wm_comm *c, struct coll_team *t, const struct coll_args *a,
                       bool background, struct coll_task *k)
 {
+    if (rt_unlikely(c->ft.revoked))
+        return -RT_EREVOKED;
     k->req = (struct rt_req){ .ops = &task_ops };
     k->up = NULL;
     k->background = background;
@@ -281,7 +283,8 @@ static int start_request(struct wm_call *call)
     } else {
         if (rt_unlikely(cfg.check))
             check_bufs_begin(q->comm, &call->args, &q->task.req);
-        err = coll_start(&call->comm->team, &call->args, &q->task);
+        err = q->comm->ft.revoked ? -RT_EREVOKED
+                                  : coll_start(&call->comm->team, &call->args, &q->task);
         if (err >= 0) {
             count(call->comm->dom, &q->task);
             run_task(call->comm->dom, &q->task);

@@ -177,6 +177,11 @@ static enum coll_ended team_ended(struct coll_team *t, int rank)
                                                                  : COLL_ENDED_DIED;
 }
 
+static bool team_revoked(struct coll_team *t)
+{
+    return ((const struct wm_comm *)t->arg)->ft.revoked;
+}
+
 /* What does not depend on where the shared memory is. */
 #define COMMON_OPS \
     .isend = team_isend, .irecv = team_irecv, .release = team_release, \
@@ -185,7 +190,7 @@ static enum coll_ended team_ended(struct coll_team *t, int rank)
     .dev_detach = wm_team_dev_detach, .dev_unpin = wm_team_dev_unpin, \
     .dev_repin = wm_team_dev_repin, .device = wm_coll_device, .nodes = team_nodes, \
     .stage = wm_coll_stage, .peer_read = team_peer_read, .peer_write = team_peer_write, \
-    .gone = team_gone, .ended = team_ended
+    .gone = team_gone, .ended = team_ended, .revoked = team_revoked
 
 /* Whether the launcher has started a process on this host. */
 static bool started_here(struct rt_proc p)

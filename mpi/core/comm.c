@@ -47,7 +47,7 @@ static void comm_destroy(struct wm_comm *c)
 {
     if (comm_predefined(c))
         RT_BUG("the last reference to %s, a predefined communicator, was dropped", c->name);
-    uint32_t ctx = c->ctx;
+    uint32_t ctx = c->ft.revoked ? 0 : c->ctx; /* late messages must meet no other communicator */
     comm_empty(c);
     if (ctx)
         wm_comm_release_ctx(ctx); /* a failed MPI_Comm_idup has no context */

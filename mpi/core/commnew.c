@@ -13,7 +13,9 @@
 #include "mpi/core/ctx.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/info.h"
+#include "mpi/ft/revoke.h"
 #include "mpi/p2p/domain.h"
+#include "runtime/base/err.h"
 #include "runtime/gpu/gpu.h"
 
 /* An intercommunicator's hidden communicator of the local group. */
@@ -66,12 +68,20 @@ static void take_ids(struct wm_comm *c, const struct wm_ctx_search *s, const uin
         c->ctx = ctx[0];
     if (c && c->inter)
         c->local->ctx = ctx[1];
+    if (c)
+        wm_ft_created(c);
 }
 
 int wm_comm_agree(const struct wm_exch *x, struct wm_ctx_search *s, struct wm_comm *c, bool whole,
                   struct wm_comm **out)
 {
+    *out = NULL;
     struct wm_domain *dom = x->comm->dom;
+    if (rt_unlikely(x->comm->ft.revoked)) {
+        if (c)
+            wm_comm_free(c);
+        return wm_err_rt(-RT_EREVOKED, "creating a communicator");
+    }
     bool with_block = c && whole && wm_coll_team_in_agreement(c);
     uint32_t ctx[2];
     rt_lock(&dom->lock);
@@ -87,6 +97,10 @@ int wm_comm_agree(const struct wm_exch *x, struct wm_ctx_search *s, struct wm_co
     rt_unlock(&dom->lock);
     if (!err && c && !with_block)
         err = wm_coll_team_share(c);
+    if (err && c && c->ft.revoked) { /* already: the communicator exists, in all processes */
+        wm_coll_team_attach(c, 0);
+        err = MPI_SUCCESS;
+    }
     if (err && c)
         wm_comm_free(c);
     *out = err ? NULL : c;

@@ -11,6 +11,7 @@
 #include "mpi/coll/team.h"
 #include "mpi/core/commnew.h"
 #include "mpi/core/ctx.h"
+#include "mpi/ft/revoke.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/progress.h"
@@ -167,6 +168,7 @@ static int finish_step(struct idup_state *st)
 static int complete(struct idup *q, struct idup_state *st)
 {
     q->fresh->ctx = st->ctx[0];
+    wm_ft_created(q->fresh);
     if (q->fresh->inter) {
         q->fresh->local->ctx = st->ctx[1];
         return 1;

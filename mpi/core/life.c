@@ -19,6 +19,7 @@
 #include "mpi/core/session_comm.h"
 #include "mpi/core/win.h"
 #include "mpi/datatype/f90.h"
+#include "mpi/ft/ft.h"
 #include "mpi/datatype/type.h"
 #include "mpi/op/op.h"
 #include "mpi/p2p/create.h"
@@ -129,6 +130,7 @@ static int build(void)
         goto err_node;
     }
     rt_store_release(&wm_main_domain, d); /* tools read it at any time */
+    wm_ft_open(d);
     wm_ctx_init();
     life.built = true;
     return MPI_SUCCESS;

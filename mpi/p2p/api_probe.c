@@ -44,6 +44,8 @@ static bool is_hopeless(struct wm_comm *c, int source)
 static int prepare(struct wm_comm *c, int source, int tag)
 {
     struct wm_peer *p;
+    if (rt_unlikely(c->ft.revoked))
+        return wm_err_rt(-RT_EREVOKED, "looking for a message");
     if (source < 0)
         return MPI_SUCCESS;
     int err = wm_comm_peer(c, source, &p);
@@ -75,8 +77,9 @@ struct awaited {
 static bool is_there(void *arg)
 {
     const struct awaited *a = arg;
-    return find(a->comm, a->source, a->tag) || (a->source >= 0 && a->comm->peers[a->source]->err) ||
-           is_hopeless(a->comm, a->source);
+    struct wm_comm *c = a->comm;
+    return find(c, a->source, a->tag) || c->ft.revoked || is_hopeless(c, a->source) ||
+           (a->source >= 0 && c->peers[a->source]->err);
 }
 
 static void describe_awaited(const void *of, struct rt_wait_note *n)
@@ -132,9 +135,9 @@ static int probe(int source, int tag, struct wm_comm *comm, int *flag, MPI_Messa
         err = claim(comm, s, message, status);
     else if (s)
         describe(s, status);
-    else if (!err && is_hopeless(comm, source))
+    else if (!err && !comm->ft.revoked && is_hopeless(comm, source))
         err = wm_err_gone(comm, source, tag);
-    else if (!flag && !err)
+    else if ((!flag || comm->ft.revoked) && !err)
         err = prepare(comm, source, tag); /* the error of the lost source */
     if (flag)
         *flag = s && !err;

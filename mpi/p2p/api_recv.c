@@ -146,7 +146,8 @@ int wm_api_recv(void *buf, MPI_Count count, struct wm_type *datatype, int source
     const struct wm_mem *mem = NULL;
     if (rt_likely(!rt_threaded && source >= 0))
         p = comm->peers[source];
-    if (rt_unlikely(rt_threaded || (!p && source != MPI_ANY_SOURCE) || (p && p->err) ||
+    if (rt_unlikely(rt_threaded || (!p && (source != MPI_ANY_SOURCE || comm->ft.revoked)) ||
+                    (p && p->err) ||
                     (((uint64_t)count | (uint64_t)datatype->layout.size) >> 31) != 0 ||
                     (mem = not_host(buf, count, datatype, &room)))) {
         struct wm_msg m = { .buf = buf,

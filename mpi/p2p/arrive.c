@@ -94,6 +94,8 @@ static __attribute__((noinline)) void arrived(struct wm_domain *d, struct btl_pe
             on_died(d, data, len);
         else if (k.tag == WM_INTERRUPT)
             rt_interrupt();
+        else if (k.tag == WM_FT && d->ft)
+            d->ft(d, wm_sender(d, from), data, len);
         else if (k.tag != WM_RMA_MESSAGE)
             wm_flow_on(d, wm_sender(d, from), k.tag);
         else if (d->rma)

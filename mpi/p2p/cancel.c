@@ -98,12 +98,28 @@ static void settle_self(struct wm_preq *q, uint32_t handle)
         ;
 }
 
+static int ask_back(struct wm_preq *q)
+{
+    struct wm_fin f = { .req = q->r.obj.handle };
+    return wm_try_ctl(q->dom, q->peer,
+                      wm_hdr(WM_CANCEL, wm_ctx(q->comm, q->coll), q->tag, q->comm->rank), &f,
+                      sizeof f);
+}
+
+void wm_recall_send(struct wm_preq *q)
+{
+    wm_rndv_enter(q, WM_RECALLED);
+    q->dom->look_cancelled = look;
+    if (ask_back(q) == -RT_ENOMEM)
+        rt_boot_abort(1, "out of memory for the recall of a message");
+}
+
 /* Makes progress before it asks: a target that has left may have published this before its
  * connection ended, and then the send ends without a question. */
 int wm_cancel_send(struct wm_preq *q)
 {
     struct wm_domain *d = q->dom;
-    struct wm_fin f = { .req = q->r.obj.handle };
+    uint32_t handle = q->r.obj.handle;
     if (rt_req_done(&q->r)) {
         wm_req_forgive(q, q->peer);
         return 0;
@@ -113,13 +129,11 @@ int wm_cancel_send(struct wm_preq *q)
     wm_rndv_enter(q, WM_RECALLED);
     d->look_cancelled = look;
     wm_progress(d);
-    if (!is_open(q, f.req))
+    if (!is_open(q, handle))
         return 0;
-    int err = wm_try_ctl(d, q->peer,
-                         wm_hdr(WM_CANCEL, wm_ctx(q->comm, q->coll), q->tag, q->comm->rank), &f,
-                         sizeof f);
+    int err = ask_back(q);
     if (err == 0 && q->peer->is_self)
-        settle_self(q, f.req);
+        settle_self(q, handle);
     if (err == 0 || err == -RT_EPEER) /* of a lost peer it ends with that error */
         return 0;
     wm_rndv_enter(q, WM_ANNOUNCED);

@@ -14,4 +14,7 @@ void wm_on_cancelled(const struct wm_fin *f);
 /* Cancels the sends that this target, which has gone, does not give back. */
 void wm_cancel_left(struct wm_peer *p);
 
+/* Asks for an announced send without progress, inside of an upcall, too. */
+void wm_recall_send(struct wm_preq *q);
+
 #endif

@@ -287,5 +287,6 @@ void wm_domain_destroy(struct wm_domain *d)
     if (d->match.posted)
         wm_match_fini(&d->match);
     rt_lock_fini(&d->lock);
+    free(d->failed.revoked);
     free(d);
 }

@@ -419,6 +419,8 @@ int wm_domain_adopt(struct wm_domain *d, struct btl_peer *bp, struct wm_peer **o
 int wm_comm_peer(struct wm_comm *c, int rank, struct wm_peer **out)
 {
     if (!c->peers[rank]) {
+        if (rt_unlikely(c->ft.revoked))
+            return -RT_EREVOKED;
         int err = wm_domain_peer(c->dom, wm_group_proc(c->remote, rank), &c->peers[rank]);
         if (err < 0)
             return err;

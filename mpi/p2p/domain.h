@@ -162,8 +162,13 @@ struct wm_domain {
     void (*rma_held)(struct rt_wait_note *n); /* writes the locks that this process holds */
     struct {                                  /* failed.c */
         uint32_t ntaken;                      /* deaths that have been taken from the list */
-        uint64_t due_ns; /* when connections to these that have not ended are given up; 0: none */
+        uint64_t due_ns;   /* when connections to these that have not ended are given up; 0: none */
+        uint32_t *revoked; /* contexts of revoked communicators, never used again */
+        uint32_t nrevoked;
     } failed;
+    /* Set by mpi/ft: there are new deaths in the list; a message of WM_FT has arrived. */
+    void (*ft_deaths)(struct wm_domain *d);
+    void (*ft)(struct wm_domain *d, struct wm_peer *from, const void *data, size_t len);
     bool flow_due; /* collectives have used up a peer's budget: poll before the next one */
 };
 

@@ -52,7 +52,8 @@ enum wm_control {
     WM_FLOW_MARKED,
     WM_RMA_MESSAGE, /* mpi/rma/format.h */
     WM_DIED,        /* struct rt_name: this process has died */
-    WM_INTERRUPT    /* what came before it may end waits; no payload */
+    WM_INTERRUPT,   /* what came before it may end waits; no payload */
+    WM_FT           /* mpi/ft/ft.h */
 };
 #define WM_KIND_SHIFT 28
 #define WM_CTX_MASK ((1u << WM_KIND_SHIFT) - 1)

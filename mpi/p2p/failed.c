@@ -4,8 +4,11 @@
  * deaths fails only operations with processes that nothing else would notice. */
 #include "mpi/p2p/failed.h"
 #include "mpi/base/comm.h"
+#include "mpi/p2p/engine.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+
+#include <stdlib.h>
 
 /* Time for a connection to end by itself, after the launcher has reported the death.  That of a
  * host that is lost, or behind a broken link, does not end. */
@@ -36,8 +39,11 @@ void wm_failed_take(struct wm_domain *d)
         d->failed.due_ns = 0;
     for (uint32_t i = 0; late && i < d->failed.ntaken; i++)
         fail(d, rt_dead_at(i), true);
+    bool any = d->failed.ntaken < n;
     while (d->failed.ntaken < n)
         fail(d, rt_dead_at(d->failed.ntaken++), false);
+    if (any && d->ft_deaths)
+        d->ft_deaths(d);
 }
 
 static bool has_unacked(const struct wm_comm *c, uint32_t first, uint32_t end)
@@ -55,4 +61,29 @@ bool wm_failed_unacked(struct wm_comm *c)
         c->ft.unacked = has_unacked(c, c->ft.nseen, n);
     c->ft.nseen = n;
     return c->ft.unacked;
+}
+
+void wm_failed_ack(struct wm_comm *c, uint32_t n)
+{
+    c->ft.nacked = n;
+    c->ft.nseen = rt_dead();
+    c->ft.unacked = has_unacked(c, n, c->ft.nseen);
+}
+
+int wm_failed_retire(struct wm_domain *d, uint32_t ctx)
+{
+    uint32_t *more = realloc(d->failed.revoked, (d->failed.nrevoked + 1) * sizeof *more);
+    if (!more)
+        return -RT_ENOMEM;
+    d->failed.revoked = more;
+    more[d->failed.nrevoked++] = ctx;
+    return 0;
+}
+
+bool wm_failed_drops(const struct wm_domain *d, uint32_t kind, uint32_t ctx)
+{
+    for (uint32_t i = 0; (kind == WM_EAGER || kind == WM_VOID) && i < d->failed.nrevoked; i++)
+        if (d->failed.revoked[i] == (ctx & ~1u))
+            return true;
+    return false;
 }

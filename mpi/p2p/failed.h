@@ -19,4 +19,13 @@ static inline void wm_failed_look(struct wm_domain *d)
  * receive from any source must not be waited for. */
 bool wm_failed_unacked(struct wm_comm *c);
 
+/* Acknowledges the first n entries of the list. */
+void wm_failed_ack(struct wm_comm *c, uint32_t n);
+
+/* The context is that of a revoked communicator.  -RT_ENOMEM. */
+int wm_failed_retire(struct wm_domain *d, uint32_t ctx);
+/* Whether a message that arrives is to be dropped: no receive matches it any more, and its sender
+ * waits for no answer. */
+bool wm_failed_drops(const struct wm_domain *d, uint32_t kind, uint32_t ctx);
+
 #endif

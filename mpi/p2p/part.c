@@ -341,7 +341,8 @@ static int part_start(struct rt_req *r)
     if (p->matched && !p->pieces)
         return -RT_ENOMEM;
     if (!nowhere) {
-        int err = p->comm->peers[p->peer_rank]->err;
+        const struct wm_peer *peer = p->comm->peers[p->peer_rank];
+        int err = peer ? peer->err : -RT_EREVOKED;
         if (err < 0)
             return err;
     }
@@ -402,6 +403,16 @@ void wm_part_fail_peer(struct wm_domain *d, const struct wm_peer *peer, int err)
     rt_list_each_safe (l, tmp, &d->part.recvs) {
         struct wm_part *p = rt_container(l, struct wm_part, link);
         if (p->comm && p->comm->peers[p->peer_rank] == peer && is_active(p))
+            fail_unmatched(p, err);
+    }
+}
+
+void wm_part_fail_comm(struct wm_domain *d, const struct wm_comm *c, int err)
+{
+    struct rt_list *l, *tmp;
+    rt_list_each_safe (l, tmp, &d->part.recvs) {
+        struct wm_part *p = rt_container(l, struct wm_part, link);
+        if (p->comm == c && is_active(p))
             fail_unmatched(p, err);
     }
 }

@@ -69,6 +69,8 @@ void wm_part_describe(const struct rt_req *r, struct rt_wait_note *n);
 /* A WM_PART_INIT has arrived; a peer is lost; the domain is destroyed. */
 void wm_on_part_init(struct wm_domain *d, const struct btl_peer *from, const struct wm_key *k,
                      const void *data);
+/* Ends the receives of a communicator that wait for their match. */
+void wm_part_fail_comm(struct wm_domain *d, const struct wm_comm *c, int err);
 void wm_part_fail_peer(struct wm_domain *d, const struct wm_peer *p, int err);
 void wm_part_fini(struct wm_domain *d);
 

@@ -6,6 +6,7 @@
 #include "mpi/p2p/checks.h"
 #include "mpi/p2p/control.h"
 #include "mpi/p2p/device.h"
+#include "mpi/p2p/failed.h"
 #include "mpi/p2p/flow.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/rndv.h"
@@ -200,6 +201,8 @@ void wm_on_message(struct wm_domain *d, struct btl_peer *from, const struct btl_
         deliver_eager(q, &k, data, len);
         return;
     }
+    if (rt_unlikely(d->failed.nrevoked) && wm_failed_drops(d, kind, k.ctx))
+        return;
     struct wm_peer *p = wm_sender(d, from);
     p->early = NULL;
     if (q)
@@ -229,6 +232,8 @@ int wm_p2p_irecv(const struct wm_msg *m, struct rt_req **out)
             err = p->err;
         if (err < 0)
             return err;
+    } else if (rt_unlikely(c->ft.revoked)) {
+        return -RT_EREVOKED;
     }
     struct wm_preq *q = wm_preq_new(d, WM_PREQ_RECV);
     if (!q)

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Fault tolerance (ULFM): the calls that are local, and revocation.  Their names and rules are
+ * those of docs/FAULTS.md; the standard does not have them yet.  Any thread; they take the domain's
+ * lock. */
+#include "mpi/api/bind.h"
+#include "mpi/core/group.h"
+#include "mpi/ft/revoke.h"
+#include "mpi/p2p/failed.h"
+#include "mpi/p2p/progress.h"
+#include "mpi/p2p/wait.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/err.h"
+
+#include <stdlib.h>
+
+static struct wm_comm *comm_of(MPI_Comm h, const char *call, int *err)
+{
+    struct wm_comm *c = NULL;
+    if (rt_unlikely(!rt_load_relaxed(&wm_state.users)))
+        *err = wm_bad_phase(call);
+    else if (rt_unlikely(!(c = wm_comm_get(h))))
+        *err = wm_raise_comm(NULL, wm_bad_comm("argument 1 (comm)", h), call);
+    return c;
+}
+
+static int result(struct wm_comm *c, int err, const char *call)
+{
+    return rt_likely(!err) ? MPI_SUCCESS : wm_raise_comm(c, err, call);
+}
+
+static int no_output(struct wm_comm *c, const char *arg, const char *call)
+{
+    return wm_raise_comm(c, wm_bad_null(arg, MPI_ERR_ARG), call);
+}
+
+static bool is_member(const struct wm_comm *c, struct rt_proc p)
+{
+    return wm_group_find(c->group, p) != MPI_UNDEFINED ||
+           (c->inter && wm_group_find(c->remote, p) != MPI_UNDEFINED);
+}
+
+/* The dead members among the first n entries of the list of deaths, in that order: so a longer list
+ * begins with a shorter one. */
+static int dead_members(struct wm_comm *c, uint32_t n, struct wm_group **out)
+{
+    struct rt_proc *procs = malloc((n + 1) * sizeof *procs);
+    int k = 0;
+    if (!procs)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for a group of up to %u processes", n);
+    for (uint32_t i = 0; i < n; i++)
+        if (is_member(c, rt_dead_at(i)))
+            procs[k++] = rt_dead_at(i);
+    return wm_group_create(procs, k, out);
+}
+
+static int get(MPI_Comm comm, MPI_Group *group, bool acked, const char *call)
+{
+    struct wm_group *g;
+    int err = MPI_SUCCESS;
+    struct wm_comm *c = comm_of(comm, call, &err);
+    if (!c)
+        return err;
+    if (!group)
+        return no_output(c, "argument 2 (group)", call);
+    rt_lock(&c->dom->lock);
+    wm_failed_look(c->dom);
+    uint32_t n = acked ? c->ft.nacked : rt_dead();
+    rt_unlock(&c->dom->lock);
+    err = dead_members(c, n, &g);
+    if (!err)
+        *group = wm_group_handle(g);
+    return result(c, err, call);
+}
+
+WM_EXPORT int PMPIX_Comm_get_failed(MPI_Comm comm, MPI_Group *failedgrp)
+{
+    return get(comm, failedgrp, false, "MPIX_Comm_get_failed");
+}
+WM_WEAK(MPIX_Comm_get_failed);
+
+WM_EXPORT int PMPIX_Comm_failure_get_acked(MPI_Comm comm, MPI_Group *failedgrp)
+{
+    return get(comm, failedgrp, true, "MPIX_Comm_failure_get_acked");
+}
+WM_WEAK(MPIX_Comm_failure_get_acked);
+
+/* Acknowledges the first `most` dead members; returns how many are acknowledged. */
+static int acknowledge(struct wm_comm *c, int most)
+{
+    uint32_t first = 0, n = rt_dead();
+    int k = 0, acked = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!is_member(c, rt_dead_at(i)))
+            continue;
+        if (k++ < most)
+            first = i + 1;
+        acked += i < first || i < c->ft.nacked;
+    }
+    if (first > c->ft.nacked)
+        wm_failed_ack(c, first);
+    return acked;
+}
+
+WM_EXPORT int PMPIX_Comm_ack_failed(MPI_Comm comm, int num_to_ack, int *num_acked)
+{
+    static const char call[] = "MPIX_Comm_ack_failed";
+    int err = MPI_SUCCESS;
+    struct wm_comm *c = comm_of(comm, call, &err);
+    if (!c)
+        return err;
+    if (!num_acked)
+        return no_output(c, "argument 3 (num_acked)", call);
+    if (num_to_ack < 0)
+        return wm_raise_comm(c, wm_bad_count("argument 2 (num_to_ack)", num_to_ack), call);
+    rt_lock(&c->dom->lock);
+    wm_failed_look(c->dom);
+    *num_acked = acknowledge(c, num_to_ack);
+    rt_unlock(&c->dom->lock);
+    return MPI_SUCCESS;
+}
+WM_WEAK(MPIX_Comm_ack_failed);
+
+WM_EXPORT int PMPIX_Comm_failure_ack(MPI_Comm comm)
+{
+    int err = MPI_SUCCESS;
+    struct wm_comm *c = comm_of(comm, "MPIX_Comm_failure_ack", &err);
+    if (!c)
+        return err;
+    rt_lock(&c->dom->lock);
+    wm_failed_look(c->dom);
+    acknowledge(c, INT_MAX);
+    rt_unlock(&c->dom->lock);
+    return MPI_SUCCESS;
+}
+WM_WEAK(MPIX_Comm_failure_ack);
+
+/* Without --ft there is no flood: the others would not take part. */
+WM_EXPORT int PMPIX_Comm_revoke(MPI_Comm comm)
+{
+    static const char call[] = "MPIX_Comm_revoke";
+    int err = MPI_SUCCESS;
+    struct wm_comm *c = comm_of(comm, call, &err);
+    if (!c)
+        return err;
+    if (!cfg.ft)
+        return wm_raise_comm(c,
+                             wm_err(MPI_ERR_UNSUPPORTED_OPERATION,
+                                    "the job runs without fault tolerance; start it with "
+                                    "mpirun --ft"),
+                             call);
+    rt_lock(&c->dom->lock);
+    err = wm_ft_revoke(c);
+    rt_unlock(&c->dom->lock);
+    return result(c, err < 0 ? wm_err_rt(err, "revoking a communicator") : 0, call);
+}
+WM_WEAK(MPIX_Comm_revoke);
+
+/* Makes progress, so that a loop of such calls ends. */
+WM_EXPORT int PMPIX_Comm_is_revoked(MPI_Comm comm, int *flag)
+{
+    static const char call[] = "MPIX_Comm_is_revoked";
+    int err = MPI_SUCCESS;
+    struct wm_comm *c = comm_of(comm, call, &err);
+    if (!c)
+        return err;
+    if (!flag)
+        return no_output(c, "argument 2 (flag)", call);
+    rt_lock(&c->dom->lock);
+    if (!c->ft.revoked)
+        wm_progress(c->dom);
+    *flag = c->ft.revoked;
+    rt_unlock(&c->dom->lock);
+    wm_domain_polled(*flag);
+    return MPI_SUCCESS;
+}
+WM_WEAK(MPIX_Comm_is_revoked);
