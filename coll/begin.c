@@ -85,6 +85,14 @@ static int is_hopeless(const struct coll_task *k)
     return rank >= 0 ? -RT_EPEER : 0;
 }
 
+/* Poison of host memory comes from a rank that has lost another one. */
+static int result_of(const struct coll_task *k, int rc)
+{
+    int err = rc < 0 ? rc : k->lost;
+    return rt_unlikely(err == -RT_EREMOTE) && cfg.ft && k->args.mem == RT_MEM_HOST ? -RT_EPEER
+                                                                                   : err;
+}
+
 int coll_task_advance(struct coll_task *k)
 {
     int rc = k->step(k);
@@ -99,7 +107,7 @@ int coll_task_advance(struct coll_task *k)
     if (k->cleanup)
         k->cleanup(k);
     k->cleanup = NULL;
-    rt_req_finish(&k->req, rc < 0 ? rc : k->lost);
+    rt_req_finish(&k->req, result_of(k, rc));
     return 1;
 }
 

@@ -10,4 +10,5 @@ core_sources += coll/gpu/plan_names.c
 core_sources += coll/gpu/gate.h coll/gpu/gate.c coll/gpu/vote.c coll/gpu/persistent.c coll/gpu/ranges.h coll/gpu/ranges.c coll/gpu/mappings.c coll/gpu/run.c
 core_sources += coll/hier/hier.h coll/hier/team.h coll/hier/team.c coll/hier/local.h coll/hier/local.c coll/hier/on_device.h coll/hier/rooted.c coll/hier/allreduce.c \
 	coll/hier/allgather.c coll/hier/alltoall.c coll/hier/gather.c coll/hier/reduce_scatter.c coll/hier/scan.c coll/hier/on_device.c
+core_sources += coll/ft/agree.h coll/ft/agree.c
 core_sources += coll/start/start.h coll/start/start.c coll/start/team.h coll/start/team.c coll/start/algs.c

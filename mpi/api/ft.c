@@ -4,11 +4,13 @@
  * lock. */
 #include "mpi/api/bind.h"
 #include "mpi/core/group.h"
+#include "mpi/core/shrink.h"
+#include "mpi/ft/agree.h"
 #include "mpi/ft/revoke.h"
 #include "mpi/p2p/failed.h"
 #include "mpi/p2p/progress.h"
+#include "mpi/p2p/request.h"
 #include "mpi/p2p/wait.h"
-#include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 
 #include <stdlib.h>
@@ -134,7 +136,6 @@ WM_EXPORT int PMPIX_Comm_failure_ack(MPI_Comm comm)
 }
 WM_WEAK(MPIX_Comm_failure_ack);
 
-/* Without --ft there is no flood: the others would not take part. */
 WM_EXPORT int PMPIX_Comm_revoke(MPI_Comm comm)
 {
     static const char call[] = "MPIX_Comm_revoke";
@@ -142,12 +143,6 @@ WM_EXPORT int PMPIX_Comm_revoke(MPI_Comm comm)
     struct wm_comm *c = comm_of(comm, call, &err);
     if (!c)
         return err;
-    if (!cfg.ft)
-        return wm_raise_comm(c,
-                             wm_err(MPI_ERR_UNSUPPORTED_OPERATION,
-                                    "the job runs without fault tolerance; start it with "
-                                    "mpirun --ft"),
-                             call);
     rt_lock(&c->dom->lock);
     err = wm_ft_revoke(c);
     rt_unlock(&c->dom->lock);
@@ -174,3 +169,117 @@ WM_EXPORT int PMPIX_Comm_is_revoked(MPI_Comm comm, int *flag)
     return MPI_SUCCESS;
 }
 WM_WEAK(MPIX_Comm_is_revoked);
+
+/* ---- agreements ---- */
+
+static int verdict(const struct wm_comm *c, const struct wm_ft_value *v)
+{
+    return wm_ft_unacked(c, v) ? wm_err(MPIX_ERR_PROC_FAILED,
+                                        "a member has failed, and not all have acknowledged that "
+                                        "(MPIX_Comm_ack_failed)")
+                               : MPI_SUCCESS;
+}
+
+WM_EXPORT int PMPIX_Comm_agree(MPI_Comm comm, int *flag)
+{
+    static const char call[] = "MPIX_Comm_agree";
+    int err = MPI_SUCCESS;
+    struct wm_comm *c = comm_of(comm, call, &err);
+    if (!c)
+        return err;
+    if (!flag)
+        return no_output(c, "argument 2 (flag)", call);
+    struct wm_ft_call k = { .comm = c, .flag = *flag };
+    rt_lock(&c->dom->lock);
+    err = wm_ft_agree_wait(&k);
+    if (!err) {
+        *flag = k.value->flag;
+        err = verdict(c, k.value);
+    } else {
+        err = wm_err_rt(err, "an agreement of %d processes", c->size);
+    }
+    rt_unlock(&c->dom->lock);
+    return result(c, err, call);
+}
+WM_WEAK(MPIX_Comm_agree);
+
+struct agree_req {
+    struct rt_req r; /* first member */
+    struct wm_ft_call call;
+    int *flag;
+};
+_Static_assert(sizeof(struct agree_req) <= WM_REQ_MAX, "agreement fits a slab slot");
+
+static void agree_release(struct rt_req *r)
+{
+    struct agree_req *q = (struct agree_req *)r;
+    wm_comm_unref(q->call.comm);
+    rt_slab_free(&wm_request_slab, q);
+}
+
+static void *agree_owner(const struct rt_req *r)
+{
+    return ((const struct agree_req *)r)->call.comm;
+}
+
+static int agree_error(const struct rt_req *r)
+{
+    const struct agree_req *q = (const struct agree_req *)r;
+    return verdict(q->call.comm, q->call.value);
+}
+
+static const struct rt_req_ops agree_ops = { .name = "agreement",
+                                             .release = agree_release,
+                                             .owner = agree_owner,
+                                             .error = agree_error,
+                                             .no_free_active = true };
+
+static void agreed(struct wm_ft_call *k)
+{
+    struct agree_req *q = rt_container(k, struct agree_req, call);
+    *q->flag = k->value->flag;
+    wm_req_end(&q->r, wm_ft_unacked(k->comm, k->value) ? -RT_EPEER : 0);
+}
+
+WM_EXPORT int PMPIX_Comm_iagree(MPI_Comm comm, int *flag, MPI_Request *request)
+{
+    static const char call[] = "MPIX_Comm_iagree";
+    int err = MPI_SUCCESS;
+    struct wm_comm *c = comm_of(comm, call, &err);
+    if (!c)
+        return err;
+    if (!flag || !request)
+        return no_output(c, flag ? "argument 3 (request)" : "argument 2 (flag)", call);
+    rt_lock(&c->dom->lock);
+    struct agree_req *q = wm_req_alloc(&agree_ops);
+    if (q) {
+        wm_comm_ref(c);
+        q->flag = flag;
+        q->call = (struct wm_ft_call){ .comm = c, .flag = *flag, .done = agreed };
+        q->r.status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG };
+        err = wm_ft_agree(&q->call);
+        if (err < 0)
+            agree_release(&q->r);
+        else
+            wm_req_store(request, &q->r);
+    }
+    rt_unlock(&c->dom->lock);
+    return result(c, !q || err ? wm_err(MPI_ERR_NO_MEM, "no memory for an agreement") : 0, call);
+}
+WM_WEAK(MPIX_Comm_iagree);
+
+WM_EXPORT int PMPIX_Comm_shrink(MPI_Comm comm, MPI_Comm *newcomm)
+{
+    static const char call[] = "MPIX_Comm_shrink";
+    int err = MPI_SUCCESS;
+    struct wm_comm *made, *c = comm_of(comm, call, &err);
+    if (!c)
+        return err;
+    if (!newcomm)
+        return no_output(c, "argument 2 (newcomm)", call);
+    err = wm_comm_shrink(c, &made);
+    if (!err)
+        *newcomm = wm_comm_handle(made);
+    return result(c, err, call);
+}
+WM_WEAK(MPIX_Comm_shrink);

@@ -60,7 +60,7 @@ int wm_comm_prepare(struct wm_comm *parent, struct wm_group *group, struct wm_gr
 
 /* The ids of the agreement, for the members of the new communicator; other processes do not need
  * them: disjoint groups of one call share the ids. */
-static void take_ids(struct wm_comm *c, const struct wm_ctx_search *s, const uint32_t *ctx)
+void wm_comm_take_ids(struct wm_comm *c, const struct wm_ctx_search *s, const uint32_t *ctx)
 {
     for (int i = 0; !c && i < (s->want ? s->want : 1); i++)
         wm_comm_release_ctx(ctx[i]);
@@ -89,7 +89,7 @@ int wm_comm_agree(const struct wm_exch *x, struct wm_ctx_search *s, struct wm_co
         s->block = wm_coll_team_block(c);
     int err = wm_ctx_find(x, s, ctx);
     if (!err)
-        take_ids(c, s, ctx);
+        wm_comm_take_ids(c, s, ctx);
     if (!err && with_block)
         wm_coll_team_attach(c, s->offer.block);
     else if (with_block)

@@ -9,6 +9,9 @@
 struct wm_ctx_search;
 struct wm_exch;
 
+/* Gives `c` the ids of an agreement; NULL: releases them.  Under the domain's lock. */
+void wm_comm_take_ids(struct wm_comm *c, const struct wm_ctx_search *s, const uint32_t *ctx);
+
 /* A communicator of `group`, complete but for its ids and its shared memory; no communication.  If
  * `remote` is not NULL: an intercommunicator.  `model`: a communicator of the same processes, or
  * NULL.  Gets the parent's error handler.  On failure *out is NULL. */

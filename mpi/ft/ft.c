@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See ft.h. */
 #include "mpi/ft/ft.h"
+#include "mpi/ft/agree.h"
 #include "mpi/ft/revoke.h"
 #include "mpi/p2p/control.h"
 #include "mpi/p2p/malformed.h"
-#include "runtime/base/cfg.h"
 #include "runtime/boot/dead.h"
 #include "runtime/boot/jobs.h"
 
@@ -98,14 +98,22 @@ static void arrived(struct wm_domain *d, struct wm_peer *from, const void *data,
     memcpy(&h, data, sizeof h);
     if (h.kind == WM_FT_REVOKE)
         wm_ft_on_revoke(d, &h, data, len);
+    else if (h.kind == WM_FT_AGREE)
+        wm_ft_on_agree(d, from, &h, data, len);
     else
         wm_malformed(&from->proc, "kind %u of fault tolerance", h.kind);
 }
 
+static void on_deaths(struct wm_domain *d, bool any)
+{
+    if (any)
+        wm_ft_revoke_deaths(d);
+    if (d->failed.nagreeing)
+        wm_ft_agree_deaths(d);
+}
+
 void wm_ft_open(struct wm_domain *d)
 {
-    if (!cfg.ft)
-        return;
     d->ft = arrived;
-    d->ft_deaths = wm_ft_revoke_deaths;
+    d->ft_deaths = on_deaths;
 }

@@ -8,7 +8,7 @@
 #include "mpi/p2p/domain.h"
 
 /* The messages of WM_FT begin with this. */
-enum wm_ft_kind { WM_FT_REVOKE, WM_FT_KINDS };
+enum wm_ft_kind { WM_FT_REVOKE, WM_FT_AGREE };
 struct wm_ft_head {
     uint32_t kind, ctx;
     uint64_t uid;

@@ -165,9 +165,11 @@ struct wm_domain {
         uint64_t due_ns;   /* when connections to these that have not ended are given up; 0: none */
         uint32_t *revoked; /* contexts of revoked communicators, never used again */
         uint32_t nrevoked;
+        uint32_t nagreeing; /* agreements of mpi/ft/agree.c in progress */
     } failed;
-    /* Set by mpi/ft: there are new deaths in the list; a message of WM_FT has arrived. */
-    void (*ft_deaths)(struct wm_domain *d);
+    /* Set by mpi/ft: there are new deaths in the list (`any`), or an agreement is in progress; a
+     * message of WM_FT has arrived. */
+    void (*ft_deaths)(struct wm_domain *d, bool any);
     void (*ft)(struct wm_domain *d, struct wm_peer *from, const void *data, size_t len);
     bool flow_due; /* collectives have used up a peer's budget: poll before the next one */
 };

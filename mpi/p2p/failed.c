@@ -42,8 +42,8 @@ void wm_failed_take(struct wm_domain *d)
     bool any = d->failed.ntaken < n;
     while (d->failed.ntaken < n)
         fail(d, rt_dead_at(d->failed.ntaken++), false);
-    if (any && d->ft_deaths)
-        d->ft_deaths(d);
+    if ((any || d->failed.nagreeing) && d->ft_deaths)
+        d->ft_deaths(d, any);
 }
 
 static bool has_unacked(const struct wm_comm *c, uint32_t first, uint32_t end)

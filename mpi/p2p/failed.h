@@ -11,7 +11,7 @@
 void wm_failed_take(struct wm_domain *d);
 static inline void wm_failed_look(struct wm_domain *d)
 {
-    if (rt_unlikely(d->failed.ntaken != rt_dead() || d->failed.due_ns))
+    if (rt_unlikely(d->failed.ntaken != rt_dead() || d->failed.due_ns || d->failed.nagreeing))
         wm_failed_take(d);
 }
 
