@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Fault tolerance: ranks die and the job continues.
-check_PROGRAMS += test/mpi/ft_p2p test/mpi/ft_revoke test/mpi/ft_shrink
-EXTRA_DIST += test/mpi/ft_test.h
+check_PROGRAMS += test/mpi/ft_p2p test/mpi/ft_revoke test/mpi/ft_shrink test/mpi/ft_coll test/mpi/ft_win
+EXTRA_DIST += test/mpi/ft_test.h test/mpi/ft_program.py
 test_mpi_ft_revoke_LDADD = libmpi_abi.la
 test_mpi_ft_shrink_LDADD = libmpi_abi.la
+test_mpi_ft_coll_LDADD = libmpi_abi.la
+test_mpi_ft_win_LDADD = libmpi_abi.la
+check_PROGRAMS += test/mpi/ft_example
+test_mpi_ft_example_SOURCES = docs/examples/shrink.c
+test_mpi_ft_example_LDADD = libmpi_abi.la -lm
 test_mpi_ft_p2p_LDADD = libmpi_abi.la
