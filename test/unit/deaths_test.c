@@ -3,6 +3,7 @@
  * and a rank that has left in good order has not died. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
+#include "runtime/boot/dead.h"
 #include "runtime/mem/deaths.h"
 #include "runtime/mem/segment_int.h"
 #include "test/check.h"
@@ -251,6 +252,26 @@ static int other_namespace(void)
 
 static void each_namespace_looks(void) { CHECK(run_ranks(other_namespace)); }
 
+/* runtime/boot/dead.h: in order, each once, with more entries than the first blocks hold; empty
+ * without the setting. */
+static void the_list_keeps_its_order(void)
+{
+    enum { NDEAD = 1000 };
+    rt_dead_add((struct rt_proc){ 0, 1 });
+    CHECK_EQ(rt_dead(), 0);
+    cfg.ft = true;
+    for (uint32_t twice = 0; twice < 2; twice++)
+        for (uint32_t i = 0; i < NDEAD; i++)
+            rt_dead_add((struct rt_proc){ i % 3, i });
+    cfg.ft = false;
+    CHECK_EQ(rt_dead(), NDEAD);
+    for (uint32_t i = 0; i < NDEAD && !check_failed_case; i++) {
+        struct rt_proc p = rt_dead_at(i);
+        CHECK(p.rank == i && p.ns == i % 3 && rt_dead_has(p));
+    }
+    CHECK(!rt_dead_has((struct rt_proc){ 0, 1 }) && !rt_dead_has((struct rt_proc){ 0, NDEAD }));
+}
+
 int main(void)
 {
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -266,6 +287,7 @@ int main(void)
     RUN(a_death_ends_sleeps);
     RUN(others_may_interrupt);
     RUN(each_namespace_looks);
+    RUN(the_list_keeps_its_order);
     rmdir(dir);
     return check_end();
 }
