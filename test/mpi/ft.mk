@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Fault tolerance: ranks die and the job continues.
 check_PROGRAMS += test/mpi/ft_p2p test/mpi/ft_revoke test/mpi/ft_shrink test/mpi/ft_coll test/mpi/ft_win
-EXTRA_DIST += test/mpi/ft_test.h test/mpi/ft_program.py
+EXTRA_DIST += test/mpi/ft_test.h test/mpi/ft_program.py test/mpi/ft_agent.py
 test_mpi_ft_revoke_LDADD = libmpi_abi.la
 test_mpi_ft_shrink_LDADD = libmpi_abi.la
 test_mpi_ft_coll_LDADD = libmpi_abi.la

@@ -6,7 +6,7 @@
  * Rank 0 lives, or with argument `low` the last rank; each other rank dies at a call of its own:
  * at=N (default 1) plus step=K (default 5) times its place among the victims.  With `kill` the
  * survivor kills the victims instead, at calls of its own, so that they die inside of calls, also
- * of agreements and of shrinking. */
+ * of agreements and of shrinking.  `talks`: the survivor prints a line after the first step. */
 #include "test/mpi/ft_test.h"
 
 #include <sys/types.h>
@@ -157,6 +157,8 @@ int main(int argc, char **argv)
         } else {
             rc = CALL(MPIX_Comm_agree(comm, &flag));
         }
+        if (step == 0 && mt_rank == survivor && ft_has(argc, argv, "talks"))
+            printf("# all ranks have their communicator\n"), fflush(stdout);
         if (!failed(rc) && flag)
             continue;
         mend(&n, &me);
