@@ -263,6 +263,8 @@ struct launch_job {
     void (*say)(const char *text);
     uint64_t began_ns; /* start of the --timeout */
     char nspace[200], host[256];
+    char meet_addr[256]; /* where programs that do not know MPI meet (host/meet.h) */
+    int meet_port;
     struct launch_host *hosts; /* resources.hosts of opts, or only this host */
     int nhosts;
     int node; /* index in hosts[] of this process's host; -1 in a head */

@@ -42,7 +42,7 @@ stack_sources = launcher/explain/process.h launcher/explain/process.c \
 # What mpirun and its agents share.
 both_sources = $(abi_sources) launcher/job.h launcher/job.c \
 	launcher/host/place.h launcher/host/place.c launcher/host/show.h launcher/host/show.c launcher/host/server.h \
-	launcher/host/ask.h launcher/host/server_ask.h launcher/host/server_ask.c launcher/host/server.c launcher/host/accept.c launcher/host/foreign.h launcher/host/foreign.c launcher/host/spawn.h \
+	launcher/host/ask.h launcher/host/server_ask.h launcher/host/server_ask.c launcher/host/server.c launcher/host/accept.c launcher/host/foreign.h launcher/host/foreign.c launcher/host/meet.h launcher/host/meet.c launcher/host/spawn.h \
 	launcher/host/spawn.c launcher/host/guard.h launcher/host/guard.c launcher/host/loaded.h launcher/host/loaded.c \
 	launcher/tree/tree.h launcher/tree/tree.c launcher/tree/rsh.c \
 	launcher/tree/describe.h launcher/tree/describe.c launcher/tree/relay.h launcher/tree/relay.c

@@ -3,6 +3,7 @@
  * the ranks, passes on signals and input, and cleans up.  See agent.c.  Main thread only. */
 #include "launcher/agent/agent.h"
 #include "launcher/host/guard.h"
+#include "launcher/host/meet.h"
 #include "launcher/host/place.h"
 #include "launcher/host/server.h"
 #include "launcher/host/show.h"
@@ -39,6 +40,7 @@ static void send_info(void)
     frame_put_str(&o, host);
     for (int i = 0; i < LAUNCH_UNSET; i++)
         frame_put_int(&o, nobj[i]);
+    frame_put_int(&o, launch_free_port());
     agent_end(&o);
 }
 

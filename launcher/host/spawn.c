@@ -6,6 +6,7 @@
 #include "launcher/host/foreign.h"
 #include "launcher/host/guard.h"
 #include "launcher/host/loaded.h"
+#include "launcher/host/meet.h"
 #include "launcher/host/server.h"
 #include "launcher/host/spawn.h"
 #include "launcher/job.h"
@@ -276,6 +277,8 @@ static int make_env(struct launch_job *job, const struct launch_rank *r, struct 
         err = add_all(env, &app->env.set);
     if (!err)
         err = add_rank_vars(job, r, env);
+    if (!err)
+        err = launch_meet_vars(job, r, env);
     if (!err)
         err = launch_foreign_vars(job, r, env);
     if (!err)

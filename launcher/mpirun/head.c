@@ -164,6 +164,22 @@ static int start_agents(struct head *h)
     return unusable(h, job->nhosts - h->nanswered - h->nfailed);
 }
 
+/* On the host of rank 0.  Its name is the one by which mpirun reaches it; "localhost" would be
+ * another host on each host. */
+static void choose_meeting(struct head *h)
+{
+    struct launch_job *job = h->job;
+    int node = job->ranks[0].node;
+    const char *name = launch_bare_name(job->hosts[node].name);
+
+    if (job->hosts[node].nranks == job->total)
+        name = "127.0.0.1";
+    else if (!strcmp(name, "localhost") || !strncmp(name, "127.", 4))
+        name = h->hosts[node].own_name;
+    snprintf(job->meet_addr, sizeof job->meet_addr, "%s", name);
+    job->meet_port = h->hosts[node].port;
+}
+
 static int assign(struct head *h)
 {
     struct launch_job *job = h->job;
@@ -175,6 +191,8 @@ static int assign(struct head *h)
     if (!code && (!where || launch_index_hosts(job, where) < 0))
         code = LAUNCH_EXIT_FAIL;
     free(where);
+    if (!code)
+        choose_meeting(h);
     if (!code && job->opts->stdin_rank >= job->n) {
         launch_say(job, "--stdin: rank %d is outside 0..%d", job->opts->stdin_rank, job->n - 1);
         code = LAUNCH_EXIT_USAGE;

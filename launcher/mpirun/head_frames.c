@@ -112,13 +112,16 @@ static void on_info(struct head *h, struct frame *f)
     struct launch_host *known = &h->job->hosts[f->node];
     int err = frame_get_int(&f->in);
 
-    frame_get_text(&f->in);
+    const char *name = frame_get_text(&f->in);
     for (int i = 0; i < LAUNCH_UNSET; i++) {
         known->nobj[i] = frame_get_int(&f->in);
         if (known->nobj[i] < 0 || known->nobj[i] > 1 << 20)
             f->in.bad = true;
     }
-    if (!frame_in_ok(&f->in) || host->answered)
+    host->port = frame_get_int(&f->in);
+    if (name)
+        snprintf(host->own_name, sizeof host->own_name, "%s", name);
+    if (!frame_in_ok(&f->in) || host->answered || host->port < 0 || host->port > 65535)
         f->in.bad = true;
     if (f->in.bad)
         return;

@@ -13,6 +13,8 @@ struct head_host {
     int code;             /* exit code of its preparation */
     char *map, *bindings; /* texts to print in the order of the hosts */
     uint32_t owed;        /* bytes of output received and not yet granted again */
+    char own_name[256];   /* gethostname(2) there */
+    int port;             /* that was free there; 0: none */
 };
 
 /* A message of one or more hosts, with the name of the first host in it. */

@@ -4,6 +4,7 @@
  * (agent.c), and this process is the head of the agents (head.c).  All other work is done on the
  * main thread. */
 #include "launcher/host/guard.h"
+#include "launcher/host/meet.h"
 #include "launcher/host/place.h"
 #include "launcher/host/server.h"
 #include "launcher/host/show.h"
@@ -149,6 +150,8 @@ static int run(struct launch_job *job)
     if (launch_io_init(job) < 0 || launch_io_open_files(job) < 0 ||
         launch_guard_start(job, segment, -1, -1) || launch_server_start(job, segment) < 0)
         return LAUNCH_EXIT_FAIL;
+    strcpy(job->meet_addr, "127.0.0.1");
+    job->meet_port = launch_free_port();
     code = launch_spawn(job);
     if (code)
         launch_end_begin(job, code);

@@ -265,6 +265,8 @@ void launch_describe(struct frame_out *o, const struct launch_job *job, const ch
     frame_put_str(o, job->nspace);
     frame_put_str(o, cwd);
     frame_put_int(o, job->universe);
+    frame_put_str(o, job->meet_addr);
+    frame_put_int(o, job->meet_port);
     put_opts(o, job->opts);
     launch_put_list(o, job->env, nenv);
     frame_put_u32(o, (uint32_t)job->nhosts);
@@ -281,8 +283,12 @@ int launch_understand(struct frame_in *i, struct launch_job *job, struct launch_
     const char *nspace = frame_get_text(i);
     *cwd = frame_get_text(i);
     job->universe = frame_get_int(i);
+    const char *addr = frame_get_text(i);
+    job->meet_port = frame_get_int(i);
     if (nspace)
         snprintf(job->nspace, sizeof job->nspace, "%s", nspace);
+    if (addr)
+        snprintf(job->meet_addr, sizeof job->meet_addr, "%s", addr);
     get_opts(i, opts);
     get_vars(i, env);
     if (!i->bad)
