@@ -203,6 +203,16 @@ int PMPIX_Type_iov_len(MPI_Datatype datatype, MPI_Count max_iov_bytes, MPI_Count
 int PMPIX_Type_iov(MPI_Datatype datatype, MPI_Count iov_offset, MPIX_Iov iov[], MPI_Count max_iov_len,
     MPI_Count *actual_iov_len);
 
+/* A start without a process manager: the processes meet by a store (MPIX_Init_from_store(3)). */
+typedef int (MPIX_Store_put_function)(void *store, const char *key, const void *value,
+    MPI_Count len);
+typedef int (MPIX_Store_get_function)(void *store, const char *key, void *value, MPI_Count max,
+    MPI_Count *len, int timeout_ms);
+int MPIX_Init_from_store(int rank, int size, int timeout_s, MPIX_Store_put_function *put,
+    MPIX_Store_get_function *get, void *store);
+int PMPIX_Init_from_store(int rank, int size, int timeout_s, MPIX_Store_put_function *put,
+    MPIX_Store_get_function *get, void *store);
+
 /* 16-bit floating point: IEEE binary16 and bfloat16, for which the standard has no type of C.  Their
  * handles are in the range that the ABI reserves.  The other names are those of MPICH. */
 #define MPIX_FLOAT16 MPI_H_ADDRESS(MPI_Datatype, 0x28a)

@@ -26,6 +26,7 @@
 #include "mpi/p2p/p2p.h"
 #include "mpi/p2p/request.h"
 #include "runtime/base/cfg.h"
+#include "runtime/boot/store.h"
 #include "runtime/gpu/gpu.h"
 #include "runtime/layout/pack_gpu.h"
 #include "runtime/mem/deaths.h"
@@ -129,16 +130,43 @@ static int build(void)
         err = wm_err_rt(err, "opening the transports \"%s\"", cfg.btl);
         goto err_node;
     }
+    err = rt_boot_complete();
+    if (err) {
+        err = wm_err_rt(err, "waiting for all %d processes", rt_boot.size);
+        goto err_domain;
+    }
     rt_store_release(&wm_main_domain, d); /* tools read it at any time */
     wm_ft_open(d);
     wm_ctx_init();
     life.built = true;
     return MPI_SUCCESS;
+err_domain:
+    wm_domain_destroy(d);
 err_node:
     rt_node_close();
 err_boot:
     rt_boot_fini();
     return err;
+}
+
+int wm_life_use_store(const struct rt_store *s)
+{
+    const struct rt_store *now = rt_store();
+    pthread_mutex_lock(&mutex);
+    bool same = now && now->rank == s->rank && now->size == s->size;
+    bool late = life.built && !same;
+    if (!life.built)
+        rt_store_set(s);
+    pthread_mutex_unlock(&mutex);
+    if (late)
+        return wm_err(MPI_ERR_OTHER,
+                      "this process is rank %d of %d already, by %s; a store must be given before "
+                      "MPI_Init and the first session, and with the same rank and size after them",
+                      rt_boot.rank, rt_boot.size,
+                      now                 ? "an earlier store"
+                      : rt_boot.singleton ? "its start without a launcher"
+                                          : "its launcher");
+    return MPI_SUCCESS;
 }
 
 /* A later start, after a rest. */

@@ -16,6 +16,11 @@ int wm_life_enter(int required, int *provided);
  * may still be up, and MPI may be used again.  `call` is for messages. */
 void wm_life_leave(const char *call);
 
+/* The store of the program, which takes the place of a process manager.  An error of wm_err() if
+ * this process has another rank or size already; no effect if the store came before. */
+struct rt_store;
+int wm_life_use_store(const struct rt_store *s);
+
 /* Called when the library goes to rest, before the domain does; set by mpi/stream, which may have
  * work on devices then, and by helper.c, which may have a thread.  NULL: nothing to do. */
 enum wm_rest { WM_REST_STREAM, WM_REST_HELPER, WM_RESTS };

@@ -2,10 +2,12 @@
 /* The PMIx client of a rank, or a singleton if no PMIx server has started this process.
  * Initialisation sends no request after the connection, because the server sends all facts about
  * the job when a process connects.  They are read with PMIX_OPTIONAL, so that a key which a server
- * does not offer costs no round trip.  Called by one thread at a time. */
+ * does not offer costs no round trip.  A store of the program takes the server's place: store.h.
+ * Called by one thread at a time. */
 #include "runtime/boot/boot.h"
 #include "runtime/boot/dead.h"
 #include "runtime/boot/jobs.h"
+#include "runtime/boot/store.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
@@ -38,8 +40,9 @@ struct rt_boot rt_boot;
 
 static struct {
     pmix_proc_t me;
-    bool connected; /* PMIx_Init() succeeded and PMIx_Finalize() was not called */
-    bool dirty;     /* a value has been put and not yet committed */
+    bool connected;            /* PMIx_Init() succeeded and PMIx_Finalize() was not called */
+    bool dirty;                /* a value has been put and not yet committed */
+    char remove_at_abort[512]; /* file; "": none */
 } boot;
 
 /* PMIx_Get() without a request to the server. */
@@ -264,10 +267,21 @@ static int connect_server(void)
     return 0;
 }
 
+static int join_store(void)
+{
+    int err = rt_store_join();
+    if (err < 0) {
+        rt_boot_fini();
+        return err;
+    }
+    rt_boot.ncpus = guess_ncpus();
+    return 0;
+}
+
 /* The server must still assign the same rank of the same job. */
 static int reconnect(void)
 {
-    if (rt_boot.singleton || boot.connected)
+    if (rt_boot.singleton || boot.connected || rt_store())
         return 0;
     int err = connect_server();
     if (err == 0 && (int)boot.me.rank != rt_boot.rank) {
@@ -362,6 +376,8 @@ static int read_job(void)
 int rt_boot_maxprocs(void)
 {
     long published = number_of("WEFT_LAUNCH_MAXPROCS");
+    if (rt_store())
+        return rt_store()->size;
     if (!getenv("PMIX_NAMESPACE"))
         return 1;
     return published > 0 ? (int)published : rt_boot.size;
@@ -391,6 +407,8 @@ int rt_boot_init(void)
     if (gethostname(rt_boot.host, sizeof rt_boot.host) < 0)
         snprintf(rt_boot.host, sizeof rt_boot.host, "localhost");
     rt_boot.host[sizeof rt_boot.host - 1] = '\0';
+    if (rt_store())
+        return join_store();
     if (!getenv("PMIX_NAMESPACE") || !getenv("PMIX_RANK"))
         return become_singleton();
     err = connect_server();
@@ -418,6 +436,7 @@ void rt_boot_fini(void)
     rt_boot_leave();
     rt_boot_nodes_fini();
     rt_boot_jobs_fini();
+    rt_store_fini();
     free(rt_boot.local_procs);
     rt_boot.local_procs = NULL;
     free(rt_boot.cpulist);
@@ -431,6 +450,9 @@ int rt_boot_put(const char *key, const void *val, size_t len)
     int err = rt_boot_keep(key, val, len);
     if (err < 0 || rt_boot.singleton)
         return err;
+    boot.dirty = true;
+    if (rt_store())
+        return 0;
     v.type = PMIX_BYTE_OBJECT;
     v.data.bo.bytes = (char *)val; /* PMIx_Put copies it */
     v.data.bo.size = len;
@@ -440,7 +462,6 @@ int rt_boot_put(const char *key, const void *val, size_t len)
                   PMIx_Error_string(rc));
         return -RT_EBOOT;
     }
-    boot.dirty = true;
     return 0;
 }
 
@@ -451,6 +472,8 @@ int rt_boot_commit(void)
     if (!boot.dirty)
         return 0;
     boot.dirty = false;
+    if (rt_store())
+        return rt_store_commit();
     pmix_status_t rc = PMIx_Put(PMIX_GLOBAL, COMMITTED_KEY, &yes);
     if (rc == PMIX_SUCCESS)
         rc = PMIx_Commit();
@@ -536,6 +559,8 @@ int rt_boot_get(struct rt_proc peer, const char *key, void **val, size_t *len, i
         return rt_boot_card_get(peer, key, val, len);
     if (rt_boot.singleton || peer.rank >= (uint32_t)rt_boot.size)
         return -RT_ENOENT;
+    if (rt_store())
+        return rt_store_get(peer.rank, key, val, len);
     PMIX_LOAD_PROCID(&proc, boot.me.nspace, peer.rank);
     pmix_status_t rc = get_patiently(&proc, key, timeout_s, &v);
     if (rc == PMIX_ERR_TIMEOUT)
@@ -568,10 +593,15 @@ int rt_boot_ask(uint32_t rank, const char *key, struct rt_boot_question *q)
     return -RT_EBOOT;
 }
 
+/* mpirun ends a job of which a rank dies in its start; with a store each rank waits for all. */
+int rt_boot_complete(void) { return rt_store() ? rt_store_fence() : 0; }
+
 int rt_boot_fence(void)
 {
     if (rt_boot.singleton)
         return 0;
+    if (rt_store())
+        return rt_store_fence();
     pmix_status_t rc = PMIx_Fence(NULL, 0, NULL, 0);
     if (rc != PMIX_SUCCESS) {
         log_error(BOOT, "barrier through the PMIx server: %s", PMIx_Error_string(rc));
@@ -596,12 +626,21 @@ static void limit_abort(int code)
         _exit(code);
 }
 
+void rt_boot_remove_at_abort(const char *path)
+{
+    snprintf(boot.remove_at_abort, sizeof boot.remove_at_abort, "%s", path);
+}
+
 _Noreturn void rt_boot_abort(int code, const char *msg)
 {
     limit_abort(code);
     rt_stdio_flush();
+    if (boot.remove_at_abort[0])
+        unlink(boot.remove_at_abort);
     bool aborted = boot.connected && !PMIx_Abort(code, msg ? msg : "", NULL, 0);
     if (!aborted && msg) /* no launcher, or no memory for a message to it */
-        log_error(BOOT, "%s; this process ends the job", msg);
+        log_error(BOOT, "%s; %s", msg,
+                  rt_store() ? "this process ends, and the others get errors from their calls"
+                             : "this process ends the job");
     _exit(code);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A process's rank and job, and values that its peers have published: the PMIx client, or a
- * singleton if no PMIx server has started this process.  No function exchanges data among all
- * ranks: values are put and committed, and fetched from one peer when they are first needed.
- * Called by one thread at a time. */
+/* A process's rank and job, and values that its peers have published: the PMIx client, or a store
+ * of the program (store.h), or a singleton if no PMIx server has started this process.  No function
+ * exchanges data among all ranks: values are put and committed, and fetched from one peer when they
+ * are first needed. Called by one thread at a time. */
 #ifndef RT_BOOT_BOOT_H
 #define RT_BOOT_BOOT_H
 
@@ -144,6 +144,11 @@ void rt_boot_spawn_fini(void); /* called by rt_boot_leave() */
  * number of ranks of each command, "3,1". */
 #define RT_BOOT_KEY_COUNTS "weft.counts."
 
+/* The last step of the start.  With a store it waits for all ranks, so that a rank that dies in its
+ * start is an error in all others.  The errors of rt_boot_init(). */
+int rt_boot_complete(void);
+/* A file that rt_boot_abort() removes: without mpirun, no other process would.  "": none. */
+void rt_boot_remove_at_abort(const char *path);
 /* Barrier over the whole job through the server; slow, not for the data path.  -RT_EBOOT,
  * logged. */
 int rt_boot_fence(void);

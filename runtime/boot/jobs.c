@@ -266,11 +266,8 @@ int rt_boot_host(struct rt_proc p)
     return c ? c->host : -RT_ENOENT;
 }
 
-int rt_boot_card_get(struct rt_proc p, const char *key, void **val, size_t *len)
+static int copy_value(const struct card *c, const char *key, void **val, size_t *len)
 {
-    const struct card *c = find_card(p);
-    if (!c)
-        return -RT_ENOENT;
     const struct value *v = find_value((const char *)c + head_len(c->name_len),
                                        (const char *)c + c->nbytes, key);
     if (!v)
@@ -281,6 +278,19 @@ int rt_boot_card_get(struct rt_proc p, const char *key, void **val, size_t *len)
     memcpy(*val, (const char *)(v + 1) + v->key_len, v->len);
     *len = v->len;
     return 0;
+}
+
+int rt_boot_card_get(struct rt_proc p, const char *key, void **val, size_t *len)
+{
+    const struct card *c = find_card(p);
+    return c ? copy_value(c, key, val, len) : -RT_ENOENT;
+}
+
+int rt_boot_card_value(const void *card, size_t nbytes, const char *key, void **val, size_t *len)
+{
+    if (rt_boot_card_len(card, nbytes) != (int64_t)nbytes)
+        return -RT_EBOOT;
+    return copy_value(card, key, val, len);
 }
 
 void rt_boot_jobs_fini(void)

@@ -40,6 +40,8 @@ int rt_boot_keep(const char *key, const void *val, size_t len);
 /* Copies a value of a process's card into malloc'ed *val.  -RT_ENOENT: no card, or the card lacks
  * the key; -RT_ENOMEM. */
 int rt_boot_card_get(struct rt_proc p, const char *key, void **val, size_t *len);
+/* The same from a card that the caller has.  -RT_EBOOT: it is not a card. */
+int rt_boot_card_value(const void *card, size_t nbytes, const char *key, void **val, size_t *len);
 void rt_boot_jobs_fini(void); /* called by rt_boot_fini() */
 
 #endif

@@ -9,6 +9,7 @@
 #include "runtime/base/atomic.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/boot/store.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,13 @@ static bool get_local(int rank, const char *key, pmix_value_t **val)
     pmix_status_t rc = PMIx_Get(&proc, key, &info, 1, val);
     PMIX_INFO_DESTRUCT(&info);
     return rc == PMIX_SUCCESS && *val;
+}
+
+static bool by_store(int *out)
+{
+    for (int r = 0; rt_store() && r < rt_boot.size; r++)
+        out[r] = rt_store_node((unsigned)r);
+    return rt_store() != NULL;
 }
 
 static bool by_number(int *out)
@@ -174,7 +182,7 @@ static int find_nodes(void)
     int err = 0, *of = calloc((size_t)rt_boot.size, sizeof *of);
     if (!of)
         return -RT_ENOMEM;
-    if (rt_boot.nnodes > 1 && !by_number(of) && !by_name(of) && !by_list(of)) {
+    if (rt_boot.nnodes > 1 && !by_store(of) && !by_number(of) && !by_name(of) && !by_list(of)) {
         log_warn(BOOT,
                  "the PMIx server does not publish the hosts of the %d processes; "
                  "collectives ignore which ranks share a host",

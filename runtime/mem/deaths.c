@@ -4,12 +4,20 @@
 #include "runtime/mem/deaths.h"
 #include "runtime/base/idle.h"
 #include "runtime/boot/dead.h"
+#include "runtime/boot/store.h"
 #include "runtime/mem/others.h"
 #include "runtime/mem/segment_int.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
 
 /* A longer interval only delays the error of a wait; a look takes about a third of a microsecond
  * for each rank. */
@@ -21,12 +29,28 @@ void rt_interrupt(void) { rt_fetch_add(&rt_interrupts_count, 1u); }
 
 /* ---- the state of a rank ---- */
 
-/* A PID of another PID namespace cannot be checked: that process counts as running. */
+/* Whether the process has ended and its parent has not waited for it yet, with all of its threads.
+ * False also before Linux 5.3. */
+static bool is_zombie(pid_t pid)
+{
+    struct pollfd p = { .fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN };
+    if (p.fd < 0)
+        return false;
+    bool ended = poll(&p, 1, 0) == 1 && p.revents & POLLIN;
+    close(p.fd);
+    return ended;
+}
+
+/* A PID of another PID namespace cannot be checked: that process counts as running.  mpirun reaps a
+ * rank as soon as it ends; the launcher of a program that brings a store may take its time. */
 bool rt_bell_ended(const struct rt_bell *b)
 {
     uint32_t pid = rt_load_acquire(&b->pid);
-    return pid && b->pidns && b->pidns == rt_node_private.pidns && kill((pid_t)pid, 0) < 0 &&
-           errno == ESRCH;
+    if (!pid || !b->pidns || b->pidns != rt_node_private.pidns)
+        return false;
+    if (kill((pid_t)pid, 0) < 0)
+        return errno == ESRCH;
+    return rt_store() && is_zombie((pid_t)pid);
 }
 
 void rt_node_publish_leaving(void)

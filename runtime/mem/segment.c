@@ -10,6 +10,7 @@
 #include "runtime/base/hmac.h"
 #include "runtime/base/log.h"
 #include "runtime/boot/boot.h"
+#include "runtime/boot/store.h"
 #include "runtime/mem/segment_int.h"
 
 #include <errno.h>
@@ -408,6 +409,8 @@ int rt_node_open(size_t pair_nbytes)
     rt_store_release(&b->alive, 1u);
     if (rt_fetch_add(&node_head()->attached, 1u) + 1 == (uint32_t)size && size > 1)
         unlink(my->path);
+    if (size > 1 && rt_store())
+        rt_boot_remove_at_abort(my->path);
     rt_node_arrived();
     return 0;
 }
@@ -426,6 +429,9 @@ void rt_node_close(void)
         return;
     if (rt_node.bells[rt_node.rank].alive != 2)
         rt_node_leave();
+    /* The start has failed, and the last process to attach may never come. */
+    if (rt_store())
+        unlink(rt_node_private.path);
     rt_bell_fini();
     rt_activity_attach(NULL);
     munmap(rt_node.base, rt_node.nbytes);
