@@ -19,8 +19,8 @@
 
 void wm_rma_poll(struct wm_rma *r)
 {
-    const unsigned turns = 8; /* divides WM_RMA_QUICK_TURNS */
-    if ((r->service.serves && !r->service.helped) || wm_rma_quick_calls++ % turns == 0)
+    const unsigned turns = 8; /* divides WM_RMA_QUICK_TURNS: a call that is due comes here next */
+    if ((r->service.serves && !r->service.helped) || (wm_rma_quick_count() - 1) % turns == 0)
         wm_progress(r->dom);
 }
 

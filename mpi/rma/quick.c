@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct wm_rma_quick wm_rma_quick[WM_RMA_QUICK];
-_Thread_local unsigned wm_rma_quick_calls WM_RMA_QUICK_TLS;
+unsigned wm_rma_quick_calls;
 struct wm_rma_change wm_rma_change[32][256];
 uint8_t wm_rma_quick_size[256];
 

@@ -36,17 +36,22 @@ struct wm_rma_quick {
 #define WM_RMA_QUICK 64 /* bits of wm_rma.targets.quick */
 extern RT_HIDDEN struct wm_rma_quick wm_rma_quick[WM_RMA_QUICK];
 
-/* The model without a call: a call would take a third of the time of a flush. */
-#define WM_RMA_QUICK_TLS __attribute__((tls_model("initial-exec")))
-
 /* Counts calls that found everything done.  One in WM_RMA_QUICK_TURNS takes the long path and makes
  * progress: this process may be in a loop that waits for a flag in a window, while the process that
- * will set it waits for a message. */
+ * will set it waits for a message.  Not for each thread: a thread-local variable would need a call,
+ * a third of the time of a flush, or make the library one that a program cannot open late, because
+ * the memory for such variables is used up (after `import torch`). */
 #define WM_RMA_QUICK_TURNS 128
-extern _Thread_local unsigned wm_rma_quick_calls WM_RMA_QUICK_TLS;
+extern RT_HIDDEN unsigned wm_rma_quick_calls; /* threads may lose counts of each other */
+static inline unsigned wm_rma_quick_count(void)
+{
+    unsigned n = rt_load_relaxed(&wm_rma_quick_calls) + 1;
+    rt_store_relaxed(&wm_rma_quick_calls, n);
+    return n;
+}
 static inline bool wm_rma_quick_due(void)
 {
-    return rt_unlikely(++wm_rma_quick_calls % WM_RMA_QUICK_TURNS == 0);
+    return rt_unlikely(wm_rma_quick_count() % WM_RMA_QUICK_TURNS == 0);
 }
 
 /* How an operation changes elements of a predefined datatype without gaps; by the handles of both.
