@@ -9,3 +9,4 @@ include test/gpu/local.mk
 include test/rig/local.mk
 include test/fortran/local.mk
 include test/foreign/local.mk
+include test/torch/local.mk

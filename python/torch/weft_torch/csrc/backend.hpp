@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The back end "weft" of one process group: each operation becomes nonblocking calls of MPI on the
+// group's communicator.  Ranks call the operations of a group in one order, as with any back end.
+#pragma once
+
+#include "types.hpp"
+#include "work.hpp"
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+namespace weft {
+
+using Tensors = std::vector<at::Tensor>;
+using TensorLists = std::vector<std::vector<at::Tensor>>;
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+class WeftBackend : public c10d::Backend {
+ public:
+  // `ranks`: the world ranks of the group; none: all.
+  WeftBackend(int rank, int size, std::vector<int64_t> ranks, const std::string& name,
+              Milliseconds timeout);
+  ~WeftBackend() override;
+
+  const std::string getBackendName() const override { return "weft"; }
+  c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
+  void setTimeout(Milliseconds timeout) override { options_->timeout = timeout; }
+
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override;
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors,
+                              const c10d::AllreduceCoalescedOptions& opts) override;
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& opts) override;
+  WorkPtr allgather(TensorLists& outputs, Tensors& inputs,
+                    const c10d::AllgatherOptions& opts) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
+                          const c10d::AllgatherOptions& opts) override;
+  WorkPtr allgather_coalesced(TensorLists& outputs, Tensors& inputs,
+                              const c10d::AllgatherOptions& opts) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& opts) override;
+  WorkPtr gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& opts) override;
+  WorkPtr scatter(Tensors& outputs, TensorLists& inputs,
+                  const c10d::ScatterOptions& opts) override;
+  WorkPtr reduce_scatter(Tensors& outputs, TensorLists& inputs,
+                         const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& out_rows,
+                        std::vector<int64_t>& in_rows, const c10d::AllToAllOptions& opts) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts) override;
+  WorkPtr send(Tensors& tensors, int to, int tag) override;
+  WorkPtr recv(Tensors& tensors, int from, int tag) override;
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override;
+  WorkPtr barrier(const c10d::BarrierOptions& opts) override;
+  void monitoredBarrier(const c10d::BarrierOptions& opts, bool all_ranks) override;
+
+  bool supportsCoalescing() const override { return true; }
+  void startCoalescing() override;
+  WorkPtr endCoalescing() override;
+  uint64_t getSequenceNumberForGroup() override { return calls_; }
+  void setSequenceNumberForGroup() override {}
+  void abort() override { *aborted_ = true; }
+  void shutdown() override;
+
+ private:
+  std::vector<int64_t> ranks_;
+  c10::intrusive_ptr<Options> options_;
+  std::shared_ptr<std::atomic<bool>> aborted_ = std::make_shared<std::atomic<bool>>(false);
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  uint64_t calls_ = 0;  // collectives so far
+  int tag_max_ = 0;
+  bool coalescing_ = false;
+  std::shared_ptr<Task> coalesced_;
+
+  std::shared_ptr<Task> begin(const char* call, const at::Tensor& data, Milliseconds timeout);
+  WorkPtr end(c10d::OpType type, std::shared_ptr<Task> task, bool async);
+  // `request` is read after the call that has returned `err`.
+  void post(const std::shared_ptr<Task>& task, int err, const MPI_Request& request);
+  void check_rank(int64_t rank, const char* what) const;
+  int check_tag(int tag) const;
+  WorkPtr receive(Tensors& tensors, int from, int tag, const char* call);
+  void start_allreduce(const std::shared_ptr<Task>& task, at::Tensor t, const c10d::ReduceOp& op);
+  void start_allgather(const std::shared_ptr<Task>& task, const at::Tensor& out,
+                       const at::Tensor& in);
+  void start_reduce_scatter(const std::shared_ptr<Task>& task, const at::Tensor& out,
+                            at::Tensor in, const c10d::ReduceOp& op);
+  void start_allgather_list(const std::shared_ptr<Task>& task, Tensors& outs, const at::Tensor& in);
+};
+
+}  // namespace weft

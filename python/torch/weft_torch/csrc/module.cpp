@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What Python sees of the back end.
+#include "backend.hpp"
+#include "world.hpp"
+
+#include <pybind11/chrono.h>
+#include <torch/csrc/utils/pybind.h>
+
+namespace py = pybind11;
+
+static c10::intrusive_ptr<c10d::Backend> create(int rank, int size, std::vector<int64_t> ranks,
+                                                const std::string& name,
+                                                std::chrono::milliseconds timeout) {
+  return c10::make_intrusive<weft::WeftBackend>(rank, size, std::move(ranks), name, timeout);
+}
+
+static void stop() {
+  weft::progress_stop();
+  weft::world_stop();
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.def("start", &weft::world_start, py::call_guard<py::gil_scoped_release>());
+  m.def("create", &create, py::call_guard<py::gil_scoped_release>());
+  m.def("stop", &stop, py::call_guard<py::gil_scoped_release>());
+}

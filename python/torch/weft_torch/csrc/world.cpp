@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Starts and ends MPI; see world.hpp.
+#include "world.hpp"
+
+#include <atomic>
+#include <c10/util/Exception.h>
+#include <cstring>
+#include <mutex>
+
+namespace weft {
+namespace {
+
+struct World {
+  std::mutex lock;
+  bool up = false;
+  std::atomic<bool> spoilt{false};
+  std::atomic<int> ncomms{0};
+  MPI_Session session = MPI_SESSION_NULL;
+  MPI_Group group = MPI_GROUP_NULL;
+  int rank = -1, size = 0;
+  c10::intrusive_ptr<c10d::Store> store;  // MPI uses it until it is finalized
+};
+
+World& world() {
+  static auto* w = new World;  // never destroyed: threads may outlive static objects
+  return *w;
+}
+
+int put(void*, const char* key, const void* value, MPI_Count len) {
+  try {
+    auto* bytes = static_cast<const uint8_t*>(value);
+    world().store->set(key, std::vector<uint8_t>(bytes, bytes + len));
+    return MPI_SUCCESS;
+  } catch (const std::exception& e) {
+    TORCH_WARN("weft: the store of torch.distributed failed to set ", key, ": ", e.what());
+    return MPI_ERR_OTHER;
+  }
+}
+
+// Stores throw the same exception for a timeout and for a lost connection; whether they still
+// answer tells which it was.
+int get(void*, const char* key, void* value, MPI_Count max, MPI_Count* len, int timeout_ms) {
+  try {
+    try {
+      world().store->wait({key}, std::chrono::milliseconds(timeout_ms));
+    } catch (const std::exception&) {
+      if (!world().store->check({key}))
+        return MPI_ERR_PENDING;
+    }
+    auto got = world().store->get(key);
+    std::memcpy(value, got.data(), std::min(got.size(), static_cast<size_t>(max)));
+    *len = static_cast<MPI_Count>(got.size());
+    return MPI_SUCCESS;
+  } catch (const std::exception& e) {
+    TORCH_WARN("weft: the store of torch.distributed failed to get ", key, ": ", e.what());
+    return MPI_ERR_OTHER;
+  }
+}
+
+void open_session(World& w) {
+  check(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &w.session), "MPI_Session_init");
+  check(MPI_Group_from_session_pset(w.session, "mpi://WORLD", &w.group),
+        "MPI_Group_from_session_pset");
+  MPI_Group_rank(w.group, &w.rank);
+  MPI_Group_size(w.group, &w.size);
+}
+
+}  // namespace
+
+void check(int err, const char* call) {
+  if (err == MPI_SUCCESS)
+    return;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int len = 0;
+  MPI_Error_string(err, text, &len);
+  C10_THROW_ERROR(DistBackendError,
+                  c10::str("weft: ", call, " on rank ", world().rank, ": ", text));
+}
+
+void world_start(c10::intrusive_ptr<c10d::Store> store, int rank, int size, int timeout_s) {
+  World& w = world();
+  std::lock_guard<std::mutex> hold(w.lock);
+  if (!w.up) {
+    if (store) {
+      w.store = std::move(store);
+      check(MPIX_Init_from_store(rank, size, timeout_s, put, get, nullptr),
+            "MPIX_Init_from_store");
+    }
+    open_session(w);
+    w.up = true;
+  }
+  TORCH_CHECK(w.rank == rank && w.size == size, "weft: this process is rank ", w.rank, " of ",
+              w.size, " for MPI, and rank ", rank, " of ", size,
+              " for init_process_group. The launcher of MPI and the rank and world_size given to "
+              "torch must agree, and a process keeps both for its life.");
+}
+
+MPI_Comm world_comm(const std::vector<int64_t>& ranks, const std::string& name) {
+  World& w = world();
+  MPI_Group group = w.group;
+  MPI_Comm comm = MPI_COMM_NULL;
+  std::string tag = "torch/" + name.substr(0, MPI_MAX_STRINGTAG_LEN - 8);
+  if (!ranks.empty()) {
+    std::vector<int> list(ranks.begin(), ranks.end());
+    check(MPI_Group_incl(w.group, static_cast<int>(list.size()), list.data(), &group),
+          "MPI_Group_incl");
+  }
+  int err = MPI_Comm_create_from_group(group, tag.c_str(), MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm);
+  if (!ranks.empty())
+    MPI_Group_free(&group);
+  check(err, "MPI_Comm_create_from_group");
+  w.ncomms++;
+  return comm;
+}
+
+void world_free(MPI_Comm* comm) {
+  MPI_Comm_free(comm);
+  world().ncomms--;
+}
+
+void world_spoil() { world().spoilt = true; }
+
+bool world_spoilt() { return world().spoilt; }
+
+void world_stop() {
+  World& w = world();
+  std::lock_guard<std::mutex> hold(w.lock);
+  if (!w.up || w.spoilt || (w.ncomms && w.store))
+    return;
+  MPI_Group_free(&w.group);
+  MPI_Session_finalize(&w.session);
+  w.up = false;
+}
+
+}  // namespace weft

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The MPI side of a process: one session for its whole life, in which each process group gets a
+// communicator.  The first group starts MPI; any thread may create further groups.
+#pragma once
+
+#include <cstdint>
+#include <mpi.h>
+#include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
+
+namespace weft {
+
+// Throws DistBackendError with the text of an MPI error.
+void check(int err, const char* call);
+
+// Starts MPI unless it runs.  With a store, the processes meet by it; without, the launcher's PMIx
+// server assigns the ranks, which must be those of the group.
+void world_start(c10::intrusive_ptr<c10d::Store> store, int rank, int size, int timeout_s);
+// A communicator of these ranks of the world, in this order; none: all ranks.  Collective over them.
+MPI_Comm world_comm(const std::vector<int64_t>& ranks, const std::string& name);
+void world_free(MPI_Comm* comm);
+// An operation has not ended in time: the world cannot be left in order any more.
+void world_spoil();
+bool world_spoilt();
+// Ends MPI, unless the program ends early: groups are left that may wait for this process, and no
+// mpirun ends the job.  Then this process must be one that has died, for the others.
+void world_stop();
+
+}  // namespace weft
