@@ -10,6 +10,7 @@ import sys
 
 import torch
 import torch.distributed as dist
+import weft_torch  # noqa: F401 (not needed where weft-torch is installed and torch loads back ends by itself)
 from torch.nn.parallel import DistributedDataParallel
 
 STEPS, BATCH = 20, 24

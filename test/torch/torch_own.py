@@ -22,6 +22,7 @@ from torch.testing._internal import common_distributed as common  # noqa: E402
 for feature in ("ddp", "subgroup"):  # what torch asks of a back end before it runs a test
     common.DistTestCases.backend_feature[feature].add("weft")
 
+from torch.testing._internal.common_utils import set_rng_seed  # noqa: E402
 from torch.testing._internal.distributed.distributed_test import DistributedTest, TestDistBackend  # noqa: E402
 
 
@@ -45,6 +46,7 @@ def run(name):
     """"" (passed), "skipped: ..." or the error."""
     test = TestWeft(name)
     test.rank, test.file_name = RANK, ""
+    set_rng_seed(1234)  # as torch does in each process of each test
     try:
         getattr(test, name)()
     except SystemExit as e:
