@@ -64,9 +64,10 @@ RESTART = """if 1:
     dist.all_reduce(t)
     assert t.tolist() == [9.0] * 3, t
     dist.destroy_process_group()
-    print("worked after", os.environ["TORCHELASTIC_RESTART_COUNT"], "restarts")
+    sys.stdout.write("worked after " + os.environ["TORCHELASTIC_RESTART_COUNT"] + " restarts\\n")
 """
 PARTIAL = """if 1:
+    import sys
     import torch, torch.distributed as dist
     import weft_torch
     dist.init_process_group("gloo")
@@ -75,7 +76,7 @@ PARTIAL = """if 1:
         try:
             dist.new_group(ranks, backend="weft", use_local_synchronization=True)
         except RuntimeError as e:
-            print(e, flush=True)
+            sys.stdout.write(str(e) + "\\n")
 """
 
 
@@ -88,7 +89,9 @@ def environment():
 
 
 def run(*command, code=0):
-    r = subprocess.run(list(map(str, command)), env=environment(), capture_output=True, text=True, timeout=240 * SCALE)
+    with tempfile.TemporaryDirectory() as tmp:  # torchrun leaves files there if a process fails
+        r = subprocess.run(list(map(str, command)), env=dict(environment(), TMPDIR=tmp), capture_output=True, text=True,
+                           timeout=240 * SCALE)
     if code is not None and r.returncode != code:
         raise AssertionError(f"{command} ended with {r.returncode}\n{r.stdout}\n{r.stderr}")
     return r
@@ -105,7 +108,7 @@ def passed(r, size, cases=CASES):
 
 
 def test_torchrun():
-    for size in (1, 2, 3, 5):
+    for size in (1, 2, 5):
         passed(run(*TORCHRUN, "--nproc-per-node", size, *OPS[1:]), size)
 
 

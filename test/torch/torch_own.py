@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The semantics tests that a wheel of torch brings (torch.testing._internal.distributed.distributed_test), over back end "weft" on
-CPUs.  Started by torchrun; all tests run in the same processes, one after another.
+"""The semantics tests that a wheel of torch brings (torch.testing._internal.distributed.distributed_test), over back end "weft"
+on CPUs.  Started by torchrun; all tests run in the same processes, one after another.
 
     torch_own.py [WORD ...]      tests whose name contains one of the words; "-WORD": without those that contain it
 
@@ -31,6 +31,12 @@ class TestWeft(TestDistBackend, DistributedTest._DistTestBase):
         dist.barrier()
 
 
+# Tests that are not run, and why.
+NOT_RUN = {"barrier_timeout": "make a default group of their own, which needs processes of their own",
+           "monitored_barrier": "leave collectives that do not match, which needs processes of their own",
+           "no_sync": "have branches for known back ends only", "SyncBatchNorm": "need devices",
+           "mixed_backend_err": "expect the message of another back end", "isend_irecv_op_err": "expect another message",
+           "object": "compare objects that pickle makes of the module __main__ of torch's own starter"}
 SKIPS = {skip.exit_code: skip.message for skip in common.TEST_SKIPS.values()}
 RANK = int(os.environ["RANK"])
 
@@ -38,7 +44,8 @@ RANK = int(os.environ["RANK"])
 def names():
     words, without = [w for w in sys.argv[1:] if w[0] != "-"], [w[1:] for w in sys.argv[1:] if w[0] == "-"]
     for name in sorted(dir(TestWeft)):
-        if name.startswith("test_") and not any(w in name for w in without) and (not words or any(w in name for w in words)):
+        dropped = any(w in name for w in (*without, *NOT_RUN))
+        if name.startswith("test_") and not dropped and (not words or any(w in name for w in words)):
             yield name
 
 
