@@ -40,12 +40,12 @@ struct wm_wait {
     bool published;            /* `note` is, or there was no free one */
     uint32_t limit_us;         /* of one sleep; 0: only the safety net */
     uint32_t seen;             /* rt_interrupts() when `by` was last asked; 0: not yet */
-    uint32_t nunex;            /* unexpected messages when the description was written */
     int nfds;                  /* at most WM_WAIT_FDS */
     const struct pollfd *fds;  /* descriptors that end a sleep, too; of the waiting thread */
     struct wm_interrupt by;    /* of wm_domain_until_or() */
     struct wm_look look;       /* for processes that have ended */
     uint64_t begin_ns;         /* of its first sleep; 0: it has not slept */
+    uint64_t arrivals;         /* when the description was written: wait_note.c */
     struct rt_wait_note *note; /* the published description; NULL: none */
 };
 bool wm_wait_done(void *done); /* `ready` of a done word */

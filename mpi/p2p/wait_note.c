@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What other processes can read about a wait of this one: the description is written when the wait
- * is older than RT_ACTIVITY_NS, and written anew when an unexpected message has come.  Under the
- * domain's lock, before a sleep. */
+ * is older than RT_ACTIVITY_NS, and written anew when a message has come.  Under the domain's lock,
+ * before a sleep. */
 #include "mpi/p2p/describe.h"
 #include "mpi/p2p/wait_int.h"
 #include "runtime/base/clock.h"
+
+/* Changes with each message that comes or is received: what is missing may be less, and what is
+ * there more, than the description says. */
+static uint64_t arrivals(const struct wm_domain *d)
+{
+    return rt_load_relaxed(&d->stats->received) + rt_load_relaxed(&d->stats->unexpected) +
+           ((uint64_t)d->match.nunex << 32);
+}
 
 /* Writes the description, or writes it anew. */
 static void publish(struct wm_domain *d, struct wm_wait *w)
 {
     struct rt_wait_note *n = w->note;
     w->published = true;
-    w->nunex = d->match.nunex;
+    w->arrivals = arrivals(d);
     if (n)
         rt_activity_change(n);
     else
@@ -38,7 +46,7 @@ int wm_wait_publish(struct wm_domain *d, struct wm_wait *w)
     uint64_t now = rt_now_ns();
     if (!w->begin_ns)
         w->begin_ns = now;
-    if (w->published && (!w->note || w->nunex == d->match.nunex))
+    if (w->published && (!w->note || w->arrivals == arrivals(d)))
         return most_us;
     if (now < next_ns || (!w->published && now - w->begin_ns < RT_ACTIVITY_NS)) {
         uint64_t ns = now < next_ns ? next_ns - now : 0;

@@ -341,6 +341,7 @@ static void partitions(void)
 {
     MPI_Request r = start_partitions(4);
     if (rank == 0) {
+        usleep(100000); /* rank 1 has described its wait, for all four */
         MPI_Pready(0, r);
         MPI_Pready(2, r);
     }
