@@ -411,11 +411,15 @@ void coll_sched_next_round(struct coll_sched *s, const struct step *end)
 }
 
 /* After an error, messages that are still in progress may write to the schedule's buffers.  So the
- * buffers are never freed: a leak in a job that has lost a process is better than a write into
- * memory that has been reallocated. */
+ * schedule is kept to the end of the process: memory in a job that has lost a process is better
+ * than a write into memory that has been reallocated. */
 static int sched_abandon(struct coll_task *k, int err)
 {
+    static struct coll_sched *abandoned;
+    struct coll_sched *s = k->state;
     log_debug(COLL, "call %u abandoned after an error: %s", k->seq, rt_err_text(err));
+    s->abandoned = abandoned;
+    abandoned = s;
     k->state = NULL;
     return err;
 }

@@ -40,7 +40,8 @@ struct coll_sched {
     struct rt_list waiting;   /* the task, while it waits for request next_req only */
     struct coll_task *calls; /* on sub-teams that share memory; those before next_call have ended */
     int ncalls, calls_room, next_call;
-    bool begun; /* the calls have been numbered */
+    bool begun;                   /* the calls have been numbered */
+    struct coll_sched *abandoned; /* the one that was abandoned before */
     /* If temporaries are in device memory and a device does the local steps: */
     struct rt_gpu *gpu; /* NULL: the fields below are not used */
     struct gpu_tmp *gpu_tmps;
