@@ -3,27 +3,29 @@
  * other rank, a leaf, pass one block, and no leaf waits for another leaf's data.
  *
  * A block moves in the first of these ways that its length allows; both its ranks know the length:
- *  - inline: in the line that says that it is there;
+ *  - inline: in the line, before the line's epoch;
  *  - staged: through the leaf's place in a half, copied in and out;
  *  - between two halves of the leaves, since one core cannot copy all long blocks fast enough: the
  *    root copies the blocks of the leaves that follow it (by_root()), process_vm_readv or writev;
- *    each other leaf copies its own block.  The leaves do that one after another (is_first()),
- *    because the kernel looks up the root's pages under one lock: 31 readers at the same time take
- *    four times as long as one after another (table);
- *  - of the longest blocks each leaf copies its own at once.  They lie in huge pages, and the
- *    lock is rarely needed.
+ *    each other leaf copies its own block.  The leaves do that one after another (is_first()):
+ *    31 readers of one process at the same time take twice as long (table), presumably because
+ *    they wait for each other where the kernel looks up the pages;
+ *  - of the longest blocks each leaf copies its own at once, which is faster there, with and
+ *    without huge pages.
  *
  * A call takes two numbers.  Lines of the first: each leaf's to the root.  Lines of the second: the
  * root writes those of the leaves, one for each; this is the only case in which a rank writes
  * another rank's line.  Before that all ranks have finished the last call that used the slot.  A
  * leaf writes the slot again in a later call, when it has read the line.
  *
- * A rank that expects another length than its peer sends (an erroneous program) finds what has been
- * written, not what it expects; a rank whose peer has left the call does not wait for its line.
+ * In an erroneous program a rank may expect another length than its peer sends.  The rank then
+ * takes what the line describes, up to its own length.  A rank whose peer has left the call does
+ * not wait for the peer's line.
  *
  * Cost: for a leaf two line transfers and one copy.  Means over the ranks and the slowest, us,
- * blocks of 64 KiB, 32 ranks of a mesh Xeon, as bare copies: all leaves at once 195 and 228, one
- * after another 105 and 198, the root alone 144 and 274, both 51 and 101; staged 95 and 171. */
+ * blocks of 64 KiB, 32 ranks of a mesh Xeon, as bare copies, in two runs: all leaves at once 195
+ * and 228, one after another 105 and 198, the root alone 144 and 274, both 51 and 101; staged 95
+ * and 171. */
 #include "coll/node/linear.h"
 
 #include <stdlib.h>

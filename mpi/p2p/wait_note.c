@@ -6,8 +6,8 @@
 #include "mpi/p2p/wait_int.h"
 #include "runtime/base/clock.h"
 
-/* Changes with each message that comes or is received: what is missing may be less, and what is
- * there more, than the description says. */
+/* A number that changes with each message that arrives or is received.  After such a change the
+ * description may name requests that are complete, or lack messages that have arrived. */
 static uint64_t arrivals(const struct wm_domain *d)
 {
     return rt_load_relaxed(&d->stats->received) + rt_load_relaxed(&d->stats->unexpected) +
