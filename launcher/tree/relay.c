@@ -22,6 +22,7 @@
 
 #define SECOND_NS 1000000000ull
 #define NOTIFY_NS 1000000000   /* longer than a fence of ranks that arrive normally */
+#define ENDED_S 1              /* for PMIx to read what a rank that has ended has published */
 #define AGAIN_NS 10000000      /* time before a fetch is first repeated; doubled each time */
 #define AGAIN_MAX_NS 200000000 /* the longest pause */
 
@@ -326,10 +327,14 @@ static bool is_running(const struct relay *r, int rank)
     return false;
 }
 
+/* PMIx answers at once if the rank has published anything, else when it does so: a rank that has
+ * ended will not. */
 static void query_ask(struct relay *r, struct relay_query **p)
 {
     struct relay_query *q = *p;
     q->asked = true;
+    if (!is_running(r, q->rank))
+        q->until_ns = deadline(ENDED_S);
     if (launch_server_fetch(q->rank, q->number) < 0)
         query_answer(r, p, -RT_ENOENT, NULL, 0);
 }

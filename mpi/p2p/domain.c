@@ -195,6 +195,8 @@ static bool is_apart(struct rt_proc p)
     return p.ns == 0 && rt_node.base && rt_boot_local(p.rank) >= 0 && rt_node_local(p.rank) < 0;
 }
 
+static bool has_died(struct rt_proc p) { return rt_unlikely(rt_dead()) && rt_dead_has(p); }
+
 /* Waits until a rank that is apart has published the addresses of its transports: it finds out that
  * it is apart in its next call that waits or polls, or leaves MPI. */
 static void await_apart(struct rt_proc proc)
@@ -202,7 +204,7 @@ static void await_apart(struct rt_proc proc)
     struct rt_idle idle = { 0 };
     void *val = NULL;
     size_t len;
-    while (rt_boot_get(proc, APART_KEY, &val, &len, 0) == -RT_ENOENT)
+    while (!has_died(proc) && rt_boot_get(proc, APART_KEY, &val, &len, 0) == -RT_ENOENT)
         rt_idle_pause(&idle, 1);
     free(val);
 }
@@ -300,16 +302,19 @@ static int connect_by(struct wm_domain *d, int i, struct rt_proc proc, struct bt
 /* The first transport with messages, in order of preference, that reaches the process. */
 static int connect_peer(struct wm_domain *d, struct rt_proc proc, struct btl_peer **out)
 {
-    if (is_apart(proc)) {
+    bool apart = is_apart(proc); /* may wait, until the process dies */
+    if (apart && !has_died(proc)) {
         wm_domain_open_apart(d);
         if (has_remote(d) && !remote_wanted(btl_all))
             await_apart(proc);
     }
-    for (int i = 0; i < d->nbtl; i++) {
+    for (int i = 0; i < d->nbtl && !has_died(proc); i++) {
         int err = btl_has_messages(d->btl[i]) ? connect_by(d, i, proc, out) : -RT_EUNREACH;
         if (err != -RT_EUNREACH)
             return err;
     }
+    if (has_died(proc))
+        return -RT_EPEER;
     char tried[128] = "";
     for (int i = 0; i < d->nbtl; i++)
         snprintf(tried + strlen(tried), sizeof tried - strlen(tried), "%s%s", i ? ", " : "",
@@ -396,8 +401,6 @@ int wm_domain_peer(struct wm_domain *d, struct rt_proc proc, struct wm_peer **ou
     *out = wm_domain_known(d, proc);
     if (*out)
         return 0;
-    if (rt_unlikely(rt_dead()) && rt_dead_has(proc))
-        return -RT_EPEER;
     int err = connect_peer(d, proc, &bp);
     return err < 0 ? err : make_peer(d, proc, bp, out);
 }

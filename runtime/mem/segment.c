@@ -276,7 +276,9 @@ err_close:
 
 /* Whether the file is left from an earlier job of the same name: a process has had this process's
  * rank in it, or processes have died in it and none is left.  Ranks that have left normally prove
- * nothing: their messages may still wait for this process. */
+ * nothing: their messages may still wait for this process.  Nor do deaths with the setting `ft`:
+ * ranks of this job may have died already, and those that attached then would be in another file
+ * than those that have opened this one. */
 static bool segment_stale(const char *base, const struct node_layout *at, int rank, int size,
                           bool *busy_p)
 {
@@ -294,7 +296,8 @@ static bool segment_stale(const char *base, const struct node_layout *at, int ra
             living = true;
     }
     *busy_p = living;
-    return rt_load_acquire(&h->stale) || rt_load_acquire(&bells[rank].alive) || (died && !living);
+    return rt_load_acquire(&h->stale) || rt_load_acquire(&bells[rank].alive) ||
+           (died && !living && !cfg.ft);
 }
 
 /* Attaches the file with the name.  -RT_EAGAIN: it was stale and is being replaced. */

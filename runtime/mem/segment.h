@@ -117,8 +117,8 @@ size_t rt_node_world_block(void);
  */
 
 /* Local rank of a job rank that maps this segment; -1: it is on another host, or has a segment of
- * its own, as in a container with a private /dev/shm.  Waits until that is known: until the process
- * is in MPI_Init. */
+ * its own, as in a container with a private /dev/shm, or has died (dead.h) before it attached.
+ * Waits until that is known: until the process is in MPI_Init. */
 int rt_node_find(uint32_t rank);
 static inline int rt_node_local(uint32_t rank)
 {

@@ -16,6 +16,7 @@
 #include "runtime/base/list.h"
 #include "runtime/base/log.h"
 #include "runtime/boot/boot.h"
+#include "runtime/boot/dead.h"
 #include "runtime/mem/segment_int.h"
 
 #include <linux/futex.h>
@@ -191,6 +192,11 @@ static bool is_apart(int r)
     return apart;
 }
 
+static bool has_died(uint32_t rank)
+{
+    return rt_unlikely(rt_dead()) && rt_dead_has((struct rt_proc){ 0, rank });
+}
+
 int rt_node_find(uint32_t rank)
 {
     int r = rt_node.bells ? rt_boot_local(rank) : -1;
@@ -202,7 +208,7 @@ int rt_node_find(uint32_t rank)
         rt_fence(); /* `awaited` before the read of `alive` */
         rt_node_seek();
         bool here = is_here(r);
-        if (here || is_apart(r)) {
+        if (here || is_apart(r) || has_died(rank)) {
             rt_fetch_add(&node_head()->awaited, UINT32_MAX);
             return here ? r : -1;
         }

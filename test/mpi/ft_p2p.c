@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mpirun --ft: the last rank dies.  Messages with it end with MPIX_ERR_PROC_FAILED, receives from
  * any source as their rules say, and messages among the others continue.  Arguments: `spoken`, the
- * victim has had messages with all before it dies; `exit`, it dies by an exit code. */
+ * victim has had messages with all before it dies; `exit`, it dies by an exit code; `early`, it
+ * dies before MPI_Init; `late`, the others call MPI_Init after its death. */
 #include "test/mpi/ft_test.h"
 
 #define TAG 7
@@ -132,6 +133,12 @@ static void survivors_go_on(void)
 int main(int argc, char **argv)
 {
     int alive[64], err;
+    bool last = atoi(getenv("RANK")) == atoi(getenv("WORLD_SIZE")) - 1;
+    ft_exits = ft_has(argc, argv, "exit");
+    if (last && ft_has(argc, argv, "early"))
+        ft_die();
+    if (!last && ft_has(argc, argv, "late"))
+        usleep(500000);
     ft_init(argc, argv);
     victim = mt_size - 1;
     if (ft_has(argc, argv, "spoken"))
