@@ -249,7 +249,7 @@ static bool attempt(int victim, long nth)
         hit = nomem_disarm() >= nth;
     if (err)
         MPI_Error_class(err, &class);
-    OK(MPI_Bcast(&hit, 1, MPI_INT, victim, mt_world));
+    nomem_behind(MPI_Bcast(&hit, 1, MPI_INT, victim, mt_world));
     CHECK_MSG(hit || !err, "%s: rank %d failed with class %d, and there was memory", name, mt_rank,
               class);
     CHECK_MSG(err || calls[current].good(), "%s: rank %d has a wrong result", name, mt_rank);

@@ -64,7 +64,7 @@ static size_t current;
 /* The largest number of all ranks. */
 static int most(int v)
 {
-    MPI_Allreduce(MPI_IN_PLACE, &v, 1, MPI_INT, MPI_MAX, mt_comm);
+    nomem_behind(MPI_Allreduce(MPI_IN_PLACE, &v, 1, MPI_INT, MPI_MAX, mt_comm));
     return v;
 }
 

@@ -254,7 +254,7 @@ static bool attempt(int victim, long nth)
         ends[0] = nomem_disarm() >= nth;
     ends[1] = err != MPI_SUCCESS;
     ends[2] = err == MPI_SUCCESS;
-    OK(MPI_Allreduce(ends, most, 3, MPI_INT, MPI_MAX, mt_world));
+    nomem_behind(MPI_Allreduce(ends, most, 3, MPI_INT, MPI_MAX, mt_world));
     CHECK_MSG(!most[1] || !most[2], "%s: rank %d %s, others did not", name, mt_rank,
               err ? "failed" : "succeeded");
     if (err) {
