@@ -84,7 +84,7 @@ int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **o
     if (!d)
         return -RT_ENOMEM;
     memset(d, 0, sizeof *d);
-    rt_lock_init(&d->lock);
+    d->lock = (struct rt_lock)RT_LOCK_INIT;
     rt_list_init(&d->tasks);
     rt_list_init(&d->retry);
     rt_list_init(&d->streams);
@@ -286,7 +286,6 @@ void wm_domain_destroy(struct wm_domain *d)
     unexpected_fini(d);
     if (d->match.posted)
         wm_match_fini(&d->match);
-    rt_lock_fini(&d->lock);
     free(d->failed.revoked);
     free(d);
 }

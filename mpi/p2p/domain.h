@@ -23,6 +23,7 @@ struct wm_comm;
 struct wm_msg;
 struct wm_preq;
 struct wm_sleeper;
+struct wm_wait;
 struct rt_wait_note; /* runtime/mem/activity.h */
 
 /* A process as the engine sees it: one per (domain, process), made when first addressed or when its
@@ -98,8 +99,9 @@ struct wm_choice {
 #define WM_FINS_MAX 11 /* a message of 48 bytes: the payload of one slot of the ring of btl/shm */
 
 struct wm_domain {
-    _Alignas(RT_CACHE_LINE) struct rt_lock lock;
-    struct wm_preq *hot; /* the blocking receive in progress; counts as the receive posted last */
+    _Alignas(RT_CACHE_LINE) struct rt_lock lock; /* alone in its line: others poll it */
+    _Alignas(RT_CACHE_LINE) struct wm_preq
+        *hot; /* the blocking receive in progress; counts as the receive posted last */
     struct wm_match match;
     struct wm_stats *stats;
     struct wm_stats own_stats; /* used where other processes cannot read them: create.c */
@@ -113,6 +115,7 @@ struct wm_domain {
         struct rt_list sleepers;    /* threads that are asleep in a wait: wait.c */
         struct wm_sleeper *watcher; /* the waiting thread that sleeps on the bell; NULL: none */
         int nawake;                 /* threads in waits that are awake */
+        struct wm_wait *poller;     /* one of these, which makes progress for them; NULL: none */
         unsigned nwaits;            /* waits of the program that were not over at once */
     } wait;
     struct wm_choice choice;

@@ -21,10 +21,37 @@ static void count(struct wm_domain *d, struct wm_wait *w)
     d->wait.nwaits += !w->internal;
 }
 
+/* The next thread that finds nothing makes progress. */
+static void resign(struct wm_domain *d, const struct wm_wait *w)
+{
+    if (d->wait.poller == w)
+        rt_store_relaxed(&d->wait.poller, NULL);
+}
+
 void wm_domain_sleep(struct wm_domain *d, struct wm_wait *w)
 {
     count(d, w);
+    resign(d, w);
     wm_wait_sleep(d, w);
+}
+
+/* Whether another thread makes progress, and this one can see the end of its wait by itself.  Where
+ * threads outnumber cores the other one may not run. */
+static bool is_beside(const struct wm_domain *d, const struct wm_wait *w)
+{
+    return d->wait.poller && d->wait.poller != w && w->ready == wm_wait_done &&
+           rt_idle_suffices(d->wait.nawake);
+}
+
+/* Polls nothing but the word that ends the wait, so that the thread that makes progress has the
+ * lock and its lines for itself; until it leaves. */
+static enum rt_idle_advice stand_beside(struct wm_domain *d, struct wm_wait *w, int nawake)
+{
+    enum rt_idle_advice advice = RT_IDLE_POLL;
+    while (advice == RT_IDLE_POLL && !wm_wait_done(w->arg) && rt_load_relaxed(&d->wait.poller) &&
+           !wm_wait_interrupted(w))
+        advice = rt_idle_step(&w->idle, nawake);
+    return advice;
 }
 
 void wm_domain_idle(struct wm_domain *d, struct wm_wait *w)
@@ -33,23 +60,33 @@ void wm_domain_idle(struct wm_domain *d, struct wm_wait *w)
     enum rt_idle_advice advice = RT_IDLE_POLL;
     count(d, w);
     int nawake = d->wait.nawake;
+    bool beside = rt_unlikely(nawake > 1) && is_beside(d, w);
+    if (!beside && !d->wait.poller && !w->internal)
+        rt_store_relaxed(&d->wait.poller, w);
     rt_unlock(&d->lock);
     bool slept = false;
     if (rt_unlikely(by_timer))
         slept = rt_idle_pause(&w->idle, nawake);
+    else if (beside)
+        advice = stand_beside(d, w, nawake);
     else
         advice = rt_idle_step(&w->idle, nawake);
+    if (rt_unlikely(rt_threaded) && !beside)
+        rt_lock_offer(&d->lock);
     rt_lock(&d->lock);
     if (rt_unlikely(slept)) {
         wm_progress_look(d);
         wm_wait_publish(d, w);
     }
-    if (rt_unlikely(advice == RT_IDLE_SLEEP))
+    if (rt_unlikely(advice == RT_IDLE_SLEEP)) {
+        resign(d, w);
         wm_wait_sleep(d, w);
+    }
 }
 
 void wm_domain_leave(struct wm_domain *d, struct wm_wait *w)
 {
+    resign(d, w);
     d->wait.nawake--;
     w->counted = false;
     wm_wait_unpublish(w);

@@ -3,7 +3,7 @@
  *
  * A thread that waits is awake (it calls wm_progress() again and again) or asleep.  Of the threads
  * that are asleep at most one, the watcher, sleeps on the process's bell and on the descriptors of
- * the transports; each other one sleeps on a condition variable of its own.  Two rules hold
+ * the transports; each other one sleeps on a word of its own.  Two rules hold
  * whenever the lock is free, so no notification is lost and no sleep needs a time limit:
  *
  * 1. The wait of no sleeping thread has ended.  Each thread that releases the lock checks the
@@ -15,9 +15,11 @@
  *
  * Whatever arrives from outside rings the armed bell or makes a descriptor readable, and a
  * transport that sets itself a new timer rings, too.  Called under the domain's lock. */
+#include <linux/futex.h>
 #include <poll.h>
-#include <pthread.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 #include "mpi/p2p/progress.h"
 #include "mpi/p2p/wait_int.h"
 #include "runtime/base/clock.h"
@@ -33,8 +35,7 @@
 struct wm_sleeper {          /* on the stack of a thread that is asleep, or about to be */
     struct rt_list link;     /* in domain->wait.sleepers */
     const struct wm_wait *w; /* what it waits for */
-    bool asleep;
-    pthread_cond_t wake; /* not used by the watcher */
+    uint32_t asleep;         /* a futex, but not of the watcher */
 };
 
 /* Whether its thread must wake up. */
@@ -57,7 +58,7 @@ static int exhaust(struct wm_domain *d)
 
 static void set_awake(struct wm_domain *d, struct wm_sleeper *s)
 {
-    s->asleep = false;
+    rt_store_relaxed(&s->asleep, 0);
     d->wait.nawake++;
     rt_list_del(&s->link);
     if (rt_list_empty(&d->wait.sleepers))
@@ -70,7 +71,7 @@ static void wake(struct wm_domain *d, struct wm_sleeper *s)
     if (s == d->wait.watcher)
         rt_bell_ring_self();
     else
-        pthread_cond_signal(&s->wake);
+        syscall(SYS_futex, &s->asleep, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 static void wake_ended(struct wm_domain *d)
@@ -97,7 +98,7 @@ static void on_release(struct rt_lock *l)
 
 static void fall_asleep(struct wm_domain *d, struct wm_sleeper *s)
 {
-    s->asleep = true;
+    s->asleep = 1;
     d->wait.nawake--;
     rt_list_append(&d->wait.sleepers, &s->link);
     d->lock.on_release = on_release;
@@ -177,32 +178,29 @@ static void watch(struct wm_domain *d, struct wm_wait *w)
         wm_domain_look_for_ended(d, &w->look);
 }
 
-/* By the monotonic clock.  A function of its own, because the clock of a condition variable is set
- * by an attribute. */
-static void cond_init(pthread_cond_t *c)
+/* Until it is woken or the clock reads `end_ns`; may end earlier. */
+static void sleep_until(struct wm_sleeper *s, uint64_t end_ns)
 {
-    pthread_condattr_t a;
-    pthread_condattr_init(&a);
-    pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
-    pthread_cond_init(c, &a);
-    pthread_condattr_destroy(&a);
+    struct timespec end = { (time_t)(end_ns / 1000000000u), (long)(end_ns % 1000000000u) };
+    syscall(SYS_futex, &s->asleep, FUTEX_WAIT_BITSET_PRIVATE, 1, &end, NULL,
+            FUTEX_BITSET_MATCH_ANY);
 }
 
 /* Sleeps while another thread watches. */
 static void follow(struct wm_domain *d, struct wm_wait *w)
 {
     struct wm_sleeper s = { .w = w };
-    int err = 0, limit_us = wm_wait_publish(d, w);
+    int limit_us = wm_wait_publish(d, w);
     if (w->nfds && limit_us > FOLLOW_FDS_US)
         limit_us = FOLLOW_FDS_US;
     if (!exhaust(d)) {
         uint64_t begin = rt_now_ns(), end = begin + (uint64_t)limit_us * 1000u;
-        struct timespec limit = { (time_t)(end / 1000000000u), (long)(end % 1000000000u) };
-        cond_init(&s.wake);
         fall_asleep(d, &s);
-        while (s.asleep && !err)
-            err = pthread_cond_timedwait(&s.wake, &d->lock.m, &limit);
-        pthread_cond_destroy(&s.wake);
+        while (s.asleep && rt_now_ns() < end) {
+            rt_unlock_plain(&d->lock);
+            sleep_until(&s, end);
+            rt_lock(&d->lock);
+        }
         count_sleep(d, begin);
     }
     if (!s.asleep) {

@@ -77,6 +77,20 @@ static uint64_t other_jobs(const struct wm_comm *c)
     return tool_is_up() ? rt_others_count() : 0;
 }
 
+static uint64_t lock_taken(const struct wm_comm *c)
+{
+    const struct wm_domain *d = domain();
+    (void)c;
+    return d ? rt_load_relaxed(&d->lock.ntaken) : 0;
+}
+
+static uint64_t lock_waits(const struct wm_comm *c)
+{
+    const struct wm_domain *d = domain();
+    (void)c;
+    return d ? rt_load_relaxed(&d->lock.nwaited) : 0;
+}
+
 /* No algorithm yet, or none needed: -1. */
 static uint64_t last_alg(const struct wm_comm *c)
 {
@@ -164,6 +178,12 @@ static const struct pvar table[] = {
           "a defect of the library."),
     { "wait_sleep_time", "Time asleep in waits, seconds.", CLASS(TIMER), TUNER, ALONE, PVAR_SECONDS,
       PVAR_OPEN, TOOL_ENUM_NONE, 1, CAT_WAIT, STAT(sleep_ns), NULL },
+    LOOK(
+        "lock_taken", COUNTER, TUNER, CAT_WAIT, lock_taken,
+        "Times that a thread has taken the lock of the message path; 0 as long as the library knows "
+        "of one thread only."),
+    LOOK("lock_waits", COUNTER, TUNER, CAT_WAIT, lock_waits,
+         "Times that another thread held this lock then."),
     LOOK("objects_communicators", LEVEL, BASIC, CAT_OBJECTS, comms,
          "Communicators alive besides the predefined ones."),
     LOOK("objects_requests", LEVEL, BASIC, CAT_OBJECTS, requests,

@@ -124,6 +124,8 @@ void rt_idle_configure(int nranks, int ncpus)
 
 bool rt_idle_oversubscribed(void) { return rt_load_relaxed(&policy.oversubscribed); }
 
+bool rt_idle_suffices(int nthreads) { return nthreads <= rt_load_relaxed(&policy.cores); }
+
 bool rt_idle_contended(void)
 {
     return rt_load_relaxed(&policy.oversubscribed) || rt_load_relaxed(&crowd.left);

@@ -38,6 +38,7 @@ int rt_idle_yield_polls(void);
 /* Whether the ranks outnumber the cores; whether other threads need the core of this one, ranks or
  * others. */
 bool rt_idle_oversubscribed(void);
+bool rt_idle_suffices(int nthreads); /* a core for each of these threads of this process */
 bool rt_idle_contended(void);
 /* A look at whether other threads need the core, for calls that poll in a loop, each at most some
  * hundred polls after the last one; ever fewer of them yield. */

@@ -1,50 +1,73 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A mutex that costs one predictable branch in a single-threaded program: it locks only after
+/* A lock that costs one predictable branch in a single-threaded program: it locks only after
  * rt_lock_enable() (MPI_THREAD_MULTIPLE, or a helper thread of the library).  Locks are enabled
- * before a second thread enters the library, and never disabled.  Not recursive. */
+ * before a second thread enters the library, and never disabled.  Not recursive.
+ *
+ * It is held for tens to hundreds of nanoseconds, so a thread that meets a holder polls for a while
+ * before it sleeps in the kernel, ever less often: it is not fair, because a lock that stays with a
+ * core is several times as fast as one that moves. */
 #ifndef RT_BASE_LOCK_H
 #define RT_BASE_LOCK_H
 
-#include <pthread.h>
+#include "runtime/base/atomic.h"
+
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 extern bool rt_threaded; /* set once by rt_lock_enable() */
 void rt_lock_enable(void);
 
 struct rt_lock {
-    pthread_mutex_t m;
+    uint32_t state;  /* 0: free, 1: held, 2: held, and threads may sleep on it */
+    uint32_t wanted; /* threads that poll for it */
+    /* By its holder: times that it was taken, and that it was held by another thread then. */
+    uint64_t ntaken, nwaited;
     /* Called by the holder just before it releases the lock; NULL: nothing.  Only holders change
      * it. */
     void (*on_release)(struct rt_lock *l);
 };
 #define RT_LOCK_INIT \
     { \
-        .m = PTHREAD_MUTEX_INITIALIZER \
+        0 \
     }
 
-static inline void rt_lock_init(struct rt_lock *l)
+void rt_lock_wait(struct rt_lock *l); /* it is held by another thread */
+void rt_lock_wake(struct rt_lock *l); /* one of the threads that sleep */
+/* After the release, by a thread that takes the lock again at once: lets one that wants it take it
+ * first, if it runs. */
+void rt_lock_offer(struct rt_lock *l);
+
+/* Whether or not locks are enabled. */
+static inline void rt_lock_always(struct rt_lock *l)
 {
-    pthread_mutex_init(&l->m, NULL);
-    l->on_release = NULL;
+    uint32_t unlocked = 0;
+    if (rt_unlikely(!rt_cas(&l->state, &unlocked, 1u)))
+        rt_lock_wait(l);
+    rt_store_relaxed(&l->ntaken, l->ntaken + 1);
 }
-static inline void rt_lock_fini(struct rt_lock *l) { pthread_mutex_destroy(&l->m); }
+static inline void rt_unlock_always(struct rt_lock *l)
+{
+    if (rt_unlikely(rt_exchange(&l->state, 0u) == 2))
+        rt_lock_wake(l);
+}
 
 static inline void rt_lock(struct rt_lock *l)
 {
-    if (__builtin_expect(rt_threaded, 0))
-        pthread_mutex_lock(&l->m);
+    if (rt_unlikely(rt_threaded))
+        rt_lock_always(l);
 }
 
 /* Unlocks without on_release(). */
 static inline void rt_unlock_plain(struct rt_lock *l)
 {
-    if (__builtin_expect(rt_threaded, 0))
-        pthread_mutex_unlock(&l->m);
+    if (rt_unlikely(rt_threaded))
+        rt_unlock_always(l);
 }
 
 static inline void rt_unlock(struct rt_lock *l)
 {
-    if (__builtin_expect(rt_threaded, 0) && __builtin_expect(l->on_release != NULL, 0))
+    if (rt_unlikely(rt_threaded) && rt_unlikely(l->on_release != NULL))
         l->on_release(l);
     rt_unlock_plain(l);
 }

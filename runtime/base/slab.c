@@ -22,7 +22,7 @@ struct free_obj {
 static void slab_lock(struct rt_slab *s)
 {
     if (s->anytime)
-        pthread_mutex_lock(&s->lock.m);
+        rt_lock_always(&s->lock);
     else
         rt_lock(&s->lock);
 }
@@ -30,7 +30,7 @@ static void slab_lock(struct rt_slab *s)
 static void slab_unlock(struct rt_slab *s)
 {
     if (s->anytime)
-        pthread_mutex_unlock(&s->lock.m);
+        rt_unlock_always(&s->lock);
     else
         rt_unlock(&s->lock);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program with one thread takes no lock: this one puts its own pthread_mutex_lock in front of the
- * C library's and counts its main thread's calls.  With the argument "multiple" it asks for
+/* A program with one thread takes no lock: this one reads how often the library has taken its lock,
+ * and it puts its own pthread_mutex_lock in front of the C library's and counts its main thread's
+ * calls of that, too.  With the argument "multiple" it asks for
  * MPI_THREAD_MULTIPLE and expects some: the control.  Short one-sided operations on memory of this
  * host take almost no locks even then. */
 #include "test/mpi/mpitest.h"
@@ -24,6 +25,36 @@ __attribute__((visibility("default"))) int pthread_mutex_lock(pthread_mutex_t *m
     }
     nlocks += counting;
     return fn(m);
+}
+
+static MPI_T_pvar_session session;
+static MPI_T_pvar_handle taken;
+
+static void open_counter(void)
+{
+    int provided, index, n;
+    OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
+    OK(MPI_T_pvar_session_create(&session));
+    OK(MPI_T_pvar_get_index("lock_taken", MPI_T_PVAR_CLASS_COUNTER, &index));
+    OK(MPI_T_pvar_handle_alloc(session, index, NULL, &taken, &n));
+}
+
+static unsigned long long library_locks(void)
+{
+    unsigned long long n = 0;
+    OK(MPI_T_pvar_read(session, taken, &n));
+    return n;
+}
+
+/* Locks of one call of work(). */
+static unsigned long count_locks(void (*work)(void))
+{
+    unsigned long long before = library_locks();
+    nlocks = 0;
+    counting = true;
+    work();
+    counting = false;
+    return nlocks + (unsigned long)(library_locks() - before);
 }
 
 static int right(void) { return (mt_rank + 1) % mt_size; }
@@ -77,14 +108,11 @@ static void objects(void)
 static void counted(void (*work)(void), const char *what)
 {
     work(); /* first uses connect, which asks the process manager */
-    nlocks = 0;
-    counting = true;
-    work();
-    counting = false;
+    unsigned long n = count_locks(work);
     if (multiple)
-        CHECK_MSG(nlocks > 0, "rank %d: %s took no lock under MPI_THREAD_MULTIPLE", mt_rank, what);
+        CHECK_MSG(n > 0, "rank %d: %s took no lock under MPI_THREAD_MULTIPLE", mt_rank, what);
     else
-        CHECK_MSG(nlocks == 0, "rank %d: %s took %lu locks", mt_rank, what, nlocks);
+        CHECK_MSG(n == 0, "rank %d: %s took %lu locks", mt_rank, what, n);
 }
 
 static MPI_Win win;
@@ -119,12 +147,9 @@ static void few_locks(void)
     OK(MPI_Win_allocate(16, 1, MPI_INFO_NULL, mt_comm, &mem, &win));
     OK(MPI_Win_lock_all(0, win));
     one_sided();
-    nlocks = 0;
-    counting = true;
-    one_sided();
-    counting = false;
-    CHECK_MSG(nlocks < ROUNDS, "rank %d: %d one-sided calls took %lu locks", mt_rank, 6 * ROUNDS,
-              nlocks);
+    unsigned long taken_n = count_locks(one_sided);
+    CHECK_MSG(taken_n < ROUNDS, "rank %d: %d one-sided calls took %lu locks", mt_rank, 6 * ROUNDS,
+              taken_n);
     OK(MPI_Win_unlock_all(win));
     OK(MPI_Win_free(&win));
     OK(MPI_Group_free(&here));
@@ -150,6 +175,7 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED,
                     &provided);
     mt_setup();
+    open_counter();
     MT_RUN(no_locks);
     MT_RUN(few_locks);
     return mt_end();
