@@ -178,10 +178,9 @@ static const struct pvar table[] = {
           "a defect of the library."),
     { "wait_sleep_time", "Time asleep in waits, seconds.", CLASS(TIMER), TUNER, ALONE, PVAR_SECONDS,
       PVAR_OPEN, TOOL_ENUM_NONE, 1, CAT_WAIT, STAT(sleep_ns), NULL },
-    LOOK(
-        "lock_taken", COUNTER, TUNER, CAT_WAIT, lock_taken,
-        "Times that a thread has taken the lock of the message path; 0 as long as the library knows "
-        "of one thread only."),
+    LOOK("lock_taken", COUNTER, TUNER, CAT_WAIT, lock_taken,
+         "Times that a thread has taken the lock of the message path; 0 as long as there is one "
+         "thread only."),
     LOOK("lock_waits", COUNTER, TUNER, CAT_WAIT, lock_waits,
          "Times that another thread held this lock then."),
     LOOK("objects_communicators", LEVEL, BASIC, CAT_OBJECTS, comms,
