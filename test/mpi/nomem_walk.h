@@ -40,7 +40,7 @@ static inline void nomem_behind(int err)
 {
     if (err)
         sleep(20);
-    CHECK_MSG(!err, "the job goes on, and a call behind the one without memory gave %d", err);
+    CHECK_MSG(!err, "the job continues, and a call behind the one without memory gave %d", err);
 }
 
 /* attempt() calls with allocation `nth` of rank `victim` failing, and returns on all ranks whether
