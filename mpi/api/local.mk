@@ -32,3 +32,20 @@ mpi/api/gen.stamp: $(api_inputs) $(api_bodies)
 # again.
 $(api_headers) $(api_bindings) mpi/api/api_table.c $(fortran_built) $(fortran_texts) $(foreign_built) $(foreign_tests): mpi/api/gen.stamp
 	@test -f $@ || { rm -f mpi/api/gen.stamp; $(MAKE) $(AM_MAKEFLAGS) mpi/api/gen.stamp; }
+
+# The manual pages of the procedures, from the tables and the sentences of man/*.txt.
+man_texts = mpi/api/man/common.txt mpi/api/man/p2p.txt mpi/api/man/partitioned.txt mpi/api/man/io.txt
+EXTRA_DIST += mpi/api/man.py mpi/api/sentences.py $(man_texts)
+mpi/api/man3/stamp: mpi/api/man.py mpi/api/sentences.py $(man_texts) $(api_inputs)
+	$(AM_V_GEN)rm -rf mpi/api/man3 && $(PYTHON) $(top_srcdir)/mpi/api/man.py mpi/api/man3 && touch $@
+all-local: mpi/api/man3/stamp
+install-data-hook: install-procedure-pages
+install-procedure-pages: mpi/api/man3/stamp
+	$(MKDIR_P) "$(DESTDIR)$(man3dir)" && $(INSTALL_DATA) mpi/api/man3/*.3 "$(DESTDIR)$(man3dir)"
+uninstall-hook: uninstall-procedure-pages
+uninstall-procedure-pages: mpi/api/man3/stamp
+	pages=`cd mpi/api/man3 && echo *.3` && cd "$(DESTDIR)$(man3dir)" && rm -f $$pages
+clean-local: clean-procedure-pages
+clean-procedure-pages:
+	rm -rf mpi/api/man3
+.PHONY: install-procedure-pages uninstall-procedure-pages clean-procedure-pages

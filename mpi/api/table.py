@@ -77,7 +77,7 @@ class Proc:
         self.returns, self.return_kind = row["return_type"], row["return_kind"]
         self.twin_of = None if row["large_count_of"] == "-" else row["large_count_of"]
         self.status, self.notes = row["status"], row["notes"]
-        self.c_params = row["c_params"]
+        self.c_params, self.since = row["c_params"], row["since"]
         decls = [] if row["c_params"] in ("void", "-", "") else row["c_params"].split(", ")
         sems = row["param_semantics"].split("|") if row["param_semantics"] != "-" else []
         if self.status.startswith("removed"):

@@ -5,20 +5,4 @@ core_sources += mpi/io/hints.h mpi/io/hints.c mpi/io/datarep.h mpi/io/datarep.c 
 	mpi/io/plan.h mpi/io/plan.c mpi/io/window.h mpi/io/window.c mpi/io/cop.h mpi/io/cop.c \
 	mpi/io/onehost.h mpi/io/onehost.c mpi/io/twophase.h mpi/io/twophase.c \
 	mpi/io/open.h mpi/io/open.c mpi/io/size.c mpi/io/info.c mpi/io/op.h mpi/io/op.c mpi/io/api_read.c mpi/io/api_write.c
-EXTRA_DIST += mpi/io/man.py mpi/io/man.txt
 dist_man_MANS += mpi/io/weft_file_hints.7
-
-# The manual pages of the procedures, from the API table and man.txt.
-mpi/io/man/stamp: mpi/io/man.py mpi/io/man.txt mpi/api/functions.tsv
-	$(AM_V_GEN)rm -rf mpi/io/man && $(PYTHON) $(top_srcdir)/mpi/io/man.py $(top_srcdir) mpi/io/man && touch $@
-all-local: mpi/io/man/stamp
-install-data-hook: install-file-pages
-install-file-pages: mpi/io/man/stamp
-	$(MKDIR_P) "$(DESTDIR)$(man3dir)" && $(INSTALL_DATA) mpi/io/man/*.3 "$(DESTDIR)$(man3dir)"
-uninstall-hook: uninstall-file-pages
-uninstall-file-pages: mpi/io/man/stamp
-	cd mpi/io/man && for page in *.3; do rm -f "$(DESTDIR)$(man3dir)/$$page"; done
-clean-local: clean-file-pages
-clean-file-pages:
-	rm -rf mpi/io/man
-.PHONY: install-file-pages uninstall-file-pages clean-file-pages

@@ -82,6 +82,7 @@ check_PROGRAMS += test/mpi/nomem
 test_mpi_nomem_SOURCES = test/mpi/nomem.c test/mpi/nomem_alloc.c test/mpi/nomem_alloc.h test/mpi/nomem_walk.h test/mpi/mpitest.h
 test_mpi_nomem_LDADD = libmpi_abi.la
 EXTRA_DIST += test/mpi/nomem.py
+EXTRA_DIST += test/mpi/man_pages.py
 check_PROGRAMS += test/mpi/coll_nomem
 test_mpi_coll_nomem_SOURCES = test/mpi/coll_nomem.c test/mpi/nomem_alloc.c test/mpi/nomem_alloc.h test/mpi/nomem_walk.h test/mpi/mpitest.h
 test_mpi_coll_nomem_LDADD = libmpi_abi.la

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The manual pages of the procedures: each procedure has one, each parameter is described, each page has a
+purpose of its own, no formatter complains, references and error classes exist, and the generator
+refuses texts with gaps."""
+
+import csv
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SRC = os.path.abspath(os.environ.get("TEST_SRCDIR", "."))
+API = os.path.join(SRC, "mpi/api")
+CHAPTERS = {"3", "4", "14"}  # those whose pages are complete
+
+
+def read(*path):
+    with open(os.path.join(*path), encoding="utf-8") as f:
+        return f.read()
+
+
+def generate(api, folder):
+    return subprocess.run([sys.executable, os.path.join(api, "man.py"), folder], check=False,
+                          capture_output=True, text=True)
+
+
+def procedures():
+    with open(os.path.join(API, "functions.tsv"), encoding="utf-8", newline="") as f:
+        rows = csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return {r["name"]: r for r in rows if r["c_presence"] in ("abi", "not-in-abi(MPI_Fint)")
+                and r["chapter"].split()[0] in CHAPTERS}
+
+
+def page(folder, name):
+    text = read(folder, name + ".3")
+    other = re.fullmatch(r"\.so man3/(\w+)\.3\n", text)
+    return read(folder, other[1] + ".3") if other else text
+
+
+def section(text, name):
+    found = re.search(r'^\.SH "?%s"?\n(.*?)(?=^\.SH|\Z)' % name, text, re.M | re.S)
+    assert found, f"no section {name} in {text[:200]}"
+    return found[1]
+
+
+def all_exist(folder):
+    procs = procedures()
+    have = {f[:-2] for f in os.listdir(folder)}
+    assert have == set(procs) and len(procs) > 50, have ^ set(procs)
+    for name, row in procs.items():
+        text = page(folder, name)
+        for part in ("DESCRIPTION", "DEVICE BUFFERS", "ERRORS", "STANDARD"):
+            assert section(text, part).strip(), f"{name}: {part} is empty"
+        flat = re.sub(r"\s+", " ", section(text, "SYNOPSIS"))
+        assert re.search(r"\b%s\(" % name, flat), f"{name} has no prototype"
+        assert row["large_count_of"] == "-" or row["large_count_of"] in flat, name
+
+
+def parameters(folder):
+    for name, row in procedures().items():
+        decls = [re.match(r".*?(\w+)(\[\w*\])*$", d)[1] for d in row["c_params"].split(", ")
+                 if d not in ("void", "...")]
+        directions = [p.split(":")[1] for p in row["param_semantics"].split("|") if decls]
+        for arg, direction in zip(decls, directions):
+            text = section(page(folder, name), "PARAMETERS")
+            found = re.search(r"^\\fI%s\\fR \(([a-z ]+)[^)]*\)\n(\S.*)" % arg, text, re.M)
+            assert found and len(found[2].split()) > 1, f"{name}: {arg} is not described"
+            word = {"in": "input", "out": "output", "inout": "input and output"}[direction]
+            assert found[1] == word, f"{name}: {arg} is {word}"
+
+
+def purposes(folder):
+    seen = {}
+    for file in sorted(os.listdir(folder)):
+        if read(folder, file).startswith(".so"):
+            continue
+        names, _, purpose = section(read(folder, file), "NAME").partition(" \\- ")
+        assert file[:-2] in names.split(", ") and len(purpose.split()) > 2, f"{file}: {purpose}"
+        assert purpose not in seen, f"{file} and {seen[purpose]} have one purpose: {purpose}"
+        seen[purpose] = file
+
+
+def references(folder):
+    have = {f[:-2] for f in os.listdir(folder)}
+    for top in ("mpi", "launcher", "test"):
+        for _, _, files in os.walk(os.path.join(SRC, top)):
+            have |= {f[:-2] for f in files if re.search(r"\.[1378]$", f)}
+    for f in os.listdir(folder):
+        text = read(folder, f)
+        for other in re.findall(r"^\.BR (\w+) \(", text, re.M):
+            shared = re.search(r"\b%s\b" % other, " ".join(read(API, x) for x in os.listdir(API)
+                                                           if x.startswith("MPIX_")))
+            assert other in have or shared, f"{f} refers to {other}"
+
+
+def classes(folder):
+    known = set(re.findall(r"^(MPI_(?:T_)?ERR_\w+)", read(API, "constants.tsv"), re.M))
+    known |= set(re.findall(r"\bMPIX_ERR_\w+", read(API, "header.py")))
+    for f in os.listdir(folder):
+        if not read(folder, f).startswith(".so"):
+            for line in re.findall(r"^\.B (MPI.*)", section(read(folder, f), "ERRORS"), re.M):
+                for name in line.split(", "):
+                    assert name in known, f"{f}: {name} is no error class"
+
+
+def formats(folder):
+    files = [os.path.join(folder, f) for f in sorted(os.listdir(folder))]
+    files = [f for f in files if not read(f).startswith(".so")]
+    if shutil.which("groff"):
+        p = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z"] + files, capture_output=True,
+                           text=True, check=False)
+        assert p.returncode == 0 and not p.stderr, p.stderr
+    if shutil.which("mandoc"):
+        p = subprocess.run(["mandoc", "-Tlint", "-Wwarning"] + files, capture_output=True,
+                           text=True, check=False)
+        assert p.returncode == 0, p.stdout
+    longest = max(len(line) for f in files for line in read(f).splitlines()
+                  if line.startswith(("int ", "    ")))
+    assert longest <= 80, longest
+
+
+def gaps(folder):
+    """Each change of a text makes the generator refuse it, and name what is wrong."""
+    changes = [
+        ("p2p.txt", "do MPI_Send: ", "#", "no purpose of MPI_Send"),
+        ("common.txt", "arg dest: ", "#", "no text for the parameter dest"),
+        ("p2p.txt", "do MPI_Send: ", "arg nosuch: text\ndo MPI_Send: ", "parameter: .*nosuch"),
+        ("p2p.txt", "do MPI_Send: ", "do MPI_Sned: ", "MPI_Sned: unknown"),
+        ("p2p.txt", "do MPI_Send: ", "see MPI_Sned\ndo MPI_Send: ", "see MPI_Sned"),
+        ("p2p.txt", "device Yes.", "# ", "no row device"),
+    ]
+    for number, (file, old, new, message) in enumerate(changes):
+        copy = os.path.join(folder, str(number))
+        shutil.copytree(API, copy, ignore=shutil.ignore_patterns("*.c", "*.h", "fortran_*"))
+        text = read(copy, "man", file)
+        assert old in text, f"{file} has no {old}"
+        os.chmod(os.path.join(copy, "man", file), 0o644)
+        with open(os.path.join(copy, "man", file), "w", encoding="utf-8") as f:
+            f.write(text.replace(old, new, 1))
+        p = generate(copy, os.path.join(copy, "out"))
+        assert p.returncode and re.search(message, p.stderr), f"{file}, {new}: {p.stderr}"
+
+
+tests = (all_exist, parameters, purposes, references, classes, formats, gaps)
+with tempfile.TemporaryDirectory() as d:
+    made = generate(API, os.path.join(d, "man3"))
+    assert made.returncode == 0, made.stderr
+    for i, test in enumerate(tests, 1):
+        test(d if test is gaps else os.path.join(d, "man3"))
+        print(f"ok {i} - {test.__name__}")
+print(f"1..{len(tests)}")
