@@ -81,10 +81,12 @@ class Texts:
         self.of[name] = family
 
     def arg(self, proc, p):
-        """The sentence of a parameter: of the family, of its file, of all; the later row wins."""
+        """The sentence of a parameter: of the family, of its file, of all; a row that names
+        procedures, then the later row wins."""
         family = self.of[proc.name]
         for rows in (family.args, family.shared, self.common):
-            for pattern, name, text, _, used in reversed(rows):
+            rows = sorted(reversed(rows), key=lambda r: r[0] == "*")
+            for pattern, name, text, _, used in rows:
                 if name == p.name and matches(pattern, proc.name):
                     used.append(proc.name)
                     return text
@@ -145,7 +147,7 @@ def sentence(text):
 def fold(line, width=76, indent="    "):
     out = []
     while len(line) > width:
-        cut = line.rfind(", ", 0, width) + 1 or line.find(", ") + 1
+        cut = line.rfind(", ", 0, width) + 1 or line.find("(") + 1
         if not cut:
             break
         out.append(line[:cut])
