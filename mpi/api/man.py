@@ -93,7 +93,7 @@ class Texts:
         raise SystemExit("%s: no text for the parameter %s" % (proc.name, p.name))
 
     def unused(self):
-        rows = [r for f in self.families for r in f.args + f.shared]
+        rows = self.common + [r for f in self.families for r in f.args + f.shared]
         return sorted({r[3] + r[1] for r in rows if not r[4]})
 
 
@@ -264,9 +264,8 @@ class Page:
         forms = [n for n in self.family.purposes if n != self.proc.name][:12]
         names = list(dict.fromkeys(forms + [n for n in self.family.see if n != self.proc.name]))
         for name in names:
-            if name not in self.texts.names and name not in OTHER_PAGES and name[:5] != "MPIX_":
+            if name not in self.texts.of and name not in OTHER_PAGES and name[:5] != "MPIX_":
                 raise SystemExit("%s: see %s: there is no page" % (self.proc.name, name))
-        names = [n for n in names if n in self.texts.of or n not in self.texts.names]
         items = [".BR %s (%d)" % (n, OTHER_PAGES.get(n, 3)) for n in names]
         return [i + " ," for i in items[:-1]] + items[-1:]
 
@@ -295,11 +294,8 @@ def pages(table):
     texts = Texts(table)
     fortran = {r["name"]: r for r in read_tsv("fortran.tsv")}
     procs = table.procs + table.fortran_procs
-    chapters = {p.chapter for p in procs if p.name in texts.of}
     out = {}
     for proc in procs:
-        if proc.chapter not in chapters:
-            continue
         if proc.twin_of:
             out[proc.name] = ".so man3/%s.3\n" % proc.twin_of
         elif proc.name in texts.of:
