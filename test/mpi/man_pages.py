@@ -14,6 +14,7 @@ import tempfile
 
 SRC = os.path.abspath(os.environ.get("TEST_SRCDIR", "."))
 API = os.path.join(SRC, "mpi/api")
+OVERVIEW = os.path.join(API, "man/weft.7")
 
 
 def read(*path):
@@ -89,9 +90,9 @@ def references(folder):
             have |= {f[:-2] for f in files if re.search(r"\.[1378]$", f)}
     named = " ".join(section(read(API, f), "NAME") for f in os.listdir(API) if f[:5] == "MPIX_")
     have |= set(re.findall(r"\w+", named))  # one page of several procedures
-    for f in os.listdir(folder):
-        for other in re.findall(r"^\.BR (\w+) \(", read(folder, f), re.M):
-            assert other in have, f"{f} refers to {other}"
+    for f in [os.path.join(folder, f) for f in os.listdir(folder)] + [OVERVIEW]:
+        for other in re.findall(r"^\.BR ([\w\\-]+) \(", read(f), re.M):
+            assert other.replace("\\", "") in have, f"{f} refers to {other}"
 
 
 def classes(folder):
@@ -106,7 +107,7 @@ def classes(folder):
 
 def formats(folder):
     files = [os.path.join(folder, f) for f in sorted(os.listdir(folder))]
-    files = [f for f in files if not read(f).startswith(".so")]
+    files = [f for f in files if not read(f).startswith(".so")] + [OVERVIEW]
     if shutil.which("groff"):
         p = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z"] + files, capture_output=True,
                            text=True, check=False)
