@@ -34,10 +34,16 @@ $(api_headers) $(api_bindings) mpi/api/api_table.c $(fortran_built) $(fortran_te
 	@test -f $@ || { rm -f mpi/api/gen.stamp; $(MAKE) $(AM_MAKEFLAGS) mpi/api/gen.stamp; }
 
 # The manual pages of the procedures, from the tables and the sentences of man/*.txt.
-man_texts = mpi/api/man/common.txt mpi/api/man/p2p.txt mpi/api/man/partitioned.txt mpi/api/man/io.txt mpi/api/man/coll.txt mpi/api/man/type.txt mpi/api/man/comm.txt mpi/api/man/topo.txt mpi/api/man/rma.txt mpi/api/man/env.txt mpi/api/man/info.txt mpi/api/man/process.txt mpi/api/man/external.txt mpi/api/man/deprecated.txt mpi/api/man/language.txt mpi/api/man/tool.txt
-EXTRA_DIST += mpi/api/man.py mpi/api/sentences.py $(man_texts)
+man_texts = mpi/api/man/common.txt mpi/api/man/p2p.txt mpi/api/man/partitioned.txt mpi/api/man/io.txt mpi/api/man/coll.txt \
+	mpi/api/man/type.txt mpi/api/man/comm.txt mpi/api/man/topo.txt mpi/api/man/rma.txt mpi/api/man/env.txt \
+	mpi/api/man/info.txt mpi/api/man/process.txt mpi/api/man/external.txt mpi/api/man/deprecated.txt mpi/api/man/language.txt \
+	mpi/api/man/tool.txt
+man_examples = docs/examples/calls/ring.c docs/examples/calls/any_length.c docs/examples/calls/persistent.c docs/examples/calls/sums.c \
+	docs/examples/calls/column.c docs/examples/calls/grid.c docs/examples/calls/hosts.c docs/examples/calls/window.c \
+	docs/examples/calls/file.c docs/examples/calls/session.c
+EXTRA_DIST += mpi/api/man.py mpi/api/sentences.py $(man_texts) $(man_examples)
 dist_man_MANS += mpi/api/man/weft.7
-mpi/api/man3/stamp: mpi/api/man.py mpi/api/sentences.py $(man_texts) $(api_inputs)
+mpi/api/man3/stamp: mpi/api/man.py mpi/api/sentences.py $(man_texts) $(man_examples) $(api_inputs)
 	$(AM_V_GEN)rm -rf mpi/api/man3 && $(PYTHON) $(top_srcdir)/mpi/api/man.py mpi/api/man3 && touch $@
 all-local: mpi/api/man3/stamp
 install-data-hook: install-procedure-pages

@@ -15,6 +15,7 @@ import sentences  # noqa: E402
 from table import HERE, Table, read_tsv  # noqa: E402
 
 DATE = "2026-11-30"
+EXAMPLES = os.path.join(HERE, "../../docs/examples/calls")
 OTHER_PAGES = {"weft_file_hints": 7, "weft_device_windows": 7, "mpirun": 1, "weft_info": 1}
 FORM = {
     "WM_NONBLOCKING": "The call starts the operation of {} and returns.  Buffers and arrays must not be "
@@ -100,13 +101,14 @@ class Texts:
 class Family:
     """Procedures that share a description."""
 
-    ROWS = ("error", "device", "rules", "see", "only", "handler")
+    ROWS = ("error", "device", "rules", "see", "only", "handler", "example")
 
     def __init__(self, title, shared):
         self.title, self.shared = title, shared
         self.args, self.purposes, self.text, self.only = [], {}, [], []
         self.errors, self.rules, self.see = [], [], []
         self.device = self.handler = None
+        self.examples = []
 
     def row(self, word, rest):
         head, _, tail = rest.partition(": ")
@@ -121,6 +123,8 @@ class Family:
             self.rules.append((tail and head or "*", (tail or head).split()))
         elif word == "see":
             self.see += rest.split()
+        elif word == "example":
+            self.examples.append((head, tail or "*"))
         return word in self.ROWS
 
 
@@ -251,6 +255,17 @@ class Page:
             out += [".TP", ".B " + classes, roff("  ".join(sentence(t) for t in lines))]
         return out
 
+    def example(self):
+        """The program of the last row that names the procedure, without its licence."""
+        files = [f for f, pattern in self.family.examples if matches(pattern, self.proc.name)]
+        if not files:
+            return []
+        with open(os.path.join(EXAMPLES, files[-1]), encoding="utf-8") as f:
+            lines = f.read().replace("\\", "\\e").replace("-", "\\-").splitlines()[1:]
+        lines = ["\\&" + x if x.startswith((".", "'")) else x for x in lines]
+        path = ".I docs/examples/calls/" + files[-1]
+        return ["The program is in the sources:", path, ".P", ".nf"] + lines + [".fi"]
+
     def standard(self):
         chapter = self.proc.chapter.split()[0]
         rules = [r for pattern, r in self.family.rules if matches(pattern, self.proc.name)]
@@ -280,6 +295,7 @@ class Page:
         out += parts("DESCRIPTION", self.description())
         out += parts('"DEVICE BUFFERS"', self.device())
         out += parts("ERRORS", self.error_lines())
+        out += parts("EXAMPLE", self.example())
         out += parts("STANDARD", self.standard())
         out += parts('"SEE ALSO"', self.see())
         return "\n".join(out) + "\n"

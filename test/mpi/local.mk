@@ -68,6 +68,7 @@ include test/mpi/tool.mk
 include test/mpi/check.mk
 include test/mpi/conf.mk
 include test/mpi/io.mk
+include test/mpi/man.mk
 include test/mpi/rma.mk
 
 # Jobs that meet.
@@ -82,7 +83,6 @@ check_PROGRAMS += test/mpi/nomem
 test_mpi_nomem_SOURCES = test/mpi/nomem.c test/mpi/nomem_alloc.c test/mpi/nomem_alloc.h test/mpi/nomem_walk.h test/mpi/mpitest.h
 test_mpi_nomem_LDADD = libmpi_abi.la
 EXTRA_DIST += test/mpi/nomem.py
-EXTRA_DIST += test/mpi/man_pages.py
 check_PROGRAMS += test/mpi/coll_nomem
 test_mpi_coll_nomem_SOURCES = test/mpi/coll_nomem.c test/mpi/nomem_alloc.c test/mpi/nomem_alloc.h test/mpi/nomem_walk.h test/mpi/mpitest.h
 test_mpi_coll_nomem_LDADD = libmpi_abi.la

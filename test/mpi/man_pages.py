@@ -132,7 +132,9 @@ def gaps(folder):
         ("p2p.txt", "device Yes.", "# ", "no row device"),
     ]
     for number, (file, old, new, message) in enumerate(changes):
-        copy = os.path.join(folder, str(number))
+        copy = os.path.join(folder, str(number), "mpi/api")
+        os.makedirs(os.path.join(folder, str(number)))
+        os.symlink(os.path.join(SRC, "docs"), os.path.join(folder, str(number), "docs"))
         shutil.copytree(API, copy, ignore=shutil.ignore_patterns("*.c", "*.h", "fortran_*"))
         text = read(copy, "man", file)
         assert old in text, f"{file} has no {old}"
