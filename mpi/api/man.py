@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the manual pages of the procedures: man.py FOLDER.  Prototypes and directions come from the
-tables, the errors of arguments from the checks that the bindings contain, the sentences from
-man/*.txt (man/README.md has the format).  A procedure has its own page; that of MPI_X_c refers to the page of MPI_X."""
+"""Writes the manual pages of the procedures: man.py FOLDER.  Prototypes and directions come from
+the tables, the errors of arguments from the checks that the bindings contain, the sentences from
+man/*.txt (man/README.md has the format).  A procedure has its own page; that of MPI_X_c refers to
+the page of MPI_X."""
 
 import fnmatch
 import glob
@@ -18,11 +19,11 @@ DATE = "2026-11-30"
 EXAMPLES = os.path.join(HERE, "../../docs/examples/calls")
 OTHER_PAGES = {"weft_file_hints": 7, "weft_device_windows": 7, "mpirun": 1, "weft_info": 1}
 FORM = {
-    "WM_NONBLOCKING": "The call starts the operation of {} and returns.  Buffers and arrays must not be "
-    "changed until MPI_Wait or another call of this kind has completed the request.",
-    "WM_PERSISTENT": "The call prepares the operation of {} and starts nothing.  MPI_Start starts the "
-    "operation, as often as needed; MPI_Wait completes each start; MPI_Request_free frees the request.  "
-    "The arguments of the call remain in use until then.",
+    "WM_NONBLOCKING": "The call starts the operation of {} and returns.  Buffers and arrays must "
+    "not be changed until MPI_Wait or another call of this kind has completed the request.",
+    "WM_PERSISTENT": "The call prepares the operation of {} and starts nothing.  MPI_Start starts "
+    "the operation, as often as needed; MPI_Wait completes each start; MPI_Request_free frees the "
+    "request.  The arguments of the call remain in use until then.",
 }
 
 
@@ -39,7 +40,9 @@ class Texts:
 
     def read(self, path):
         """One file; Rows as in man/README.md."""
-        shared, family, block = [], None, None
+        shared, family, block, blocks = [], None, None, dict(self.blocks)
+        if os.path.basename(path) == "common.txt":
+            blocks = self.blocks
         for number, line in enumerate(open(path, encoding="utf-8").read().splitlines(), 1):
             where = "%s:%d: " % (os.path.basename(path), number)
             word, _, rest = line.partition(" ")
@@ -50,7 +53,7 @@ class Texts:
                 family, block = Family(rest, shared), None
                 self.families.append(family)
             elif word == "block":
-                block = self.blocks.setdefault(rest, [])
+                block = blocks[rest] = []
             elif word == "arg":
                 rows = family.args if family else shared
                 (rows if os.path.basename(path) != "common.txt" else self.common).append(
@@ -64,7 +67,9 @@ class Texts:
             elif word == "do":
                 self.purpose(where, family, head, tail)
             elif not family.row(word, rest) and line.startswith("@"):
-                family.text += self.blocks[line[1:]]
+                if line[1:] not in blocks:
+                    raise SystemExit(where + "there is no block " + line[1:])
+                family.text += blocks[line[1:]]
             elif word not in Family.ROWS:
                 family.text.append(line)
 
@@ -270,7 +275,7 @@ class Page:
         chapter = self.proc.chapter.split()[0]
         rules = [r for pattern, r in self.family.rules if matches(pattern, self.proc.name)]
         if self.proc.status.startswith("non-standard"):
-            return ["The procedure is not in MPI\\-5.0; the header of the standard ABI declares it."]
+            return ["The procedure is not in MPI\\-5.0; the header of the ABI declares it."]
         where = "section " + ", ".join(rules[-1]) if rules else "chapter " + chapter
         since = ", since MPI\\-%s" % self.proc.since if self.proc.since[:1].isdigit() else ""
         return ["MPI\\-5.0, %s%s." % (where, since)]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sentences of the manual pages that follow from the tables: errors that the binding of a procedure
-raises (read from the C text that check.py writes), which error handler is called, and what the rules
-say of a parameter."""
+"""Sentences of the manual pages that follow from the tables: errors that the binding of a
+procedure raises (read from the C text that check.py writes), which error handler is called, and
+what the rules say of a parameter."""
 
 import re
 
@@ -23,58 +23,54 @@ CLASS = {v[1]: "MPI_ERR_" + v[3] for v in OBJECTS.values()}
 NULL = {v[1]: v[2] for v in OBJECTS.values()}
 
 
-def condition(cond):
-    if "WM_AT_ROOT" in cond and "in_place" not in cond.split("&&")[-1]:
-        return ", at the root"
-    return ""
+# Tests that need only the name of the argument, by the function that reports them.  A text that
+# ends in ~ gets ", at the root" where the test is made there only.
+TEXTS = {
+    "op_type": ("MPI_ERR_OP", "%s is a predefined operation, not defined for the datatype"),
+    "rank": ("MPI_ERR_RANK", "%s is neither a rank of the group addressed nor MPI_PROC_NULL"),
+    "source": (
+        "MPI_ERR_RANK",
+        "%s is neither a rank of the group addressed, MPI_ANY_SOURCE nor MPI_PROC_NULL",
+    ),
+    "member": ("MPI_ERR_RANK", "%s is not a rank of the communicator"),
+    "root": (
+        "MPI_ERR_ROOT",
+        "%s is not a rank; an intercommunicator also allows MPI_ROOT and MPI_PROC_NULL",
+    ),
+    "tag": ("MPI_ERR_TAG", "%s is negative"),
+    "recv_tag": ("MPI_ERR_TAG", "%s is negative and not MPI_ANY_TAG"),
+    "count": ("MPI_ERR_COUNT", "%s is negative~"),
+    "check_counts": ("MPI_ERR_COUNT", "an element of %s is negative~"),
+    "buffer": (
+        "MPI_ERR_BUFFER",
+        "%s is a null pointer although there are data to move, or a special address that is not "
+        "allowed here~",
+    ),
+}
 
 
 def one_error(what, name, extra, cond):
-    """(class, sentence) of one test of a binding."""
-    at = condition(cond)
+    """(class, sentence) of one test of a binding: the function that reports it, the argument, the
+    further arguments of that function, the condition in C."""
+    at_root = "WM_AT_ROOT" in cond and "in_place" not in cond.split("&&")[-1]
+    at = ", at the root" if at_root else ""
     arg = "`%s`" % name
-    verb = what[4:]
-    if what == "check_counts":
-        return "MPI_ERR_COUNT", "an element of %s is negative%s" % (arg, at)
+    verb = what.replace("bad_", "", 1)
     if verb in KIND:
         null = " nor " + NULL[verb] if NULL[verb] in cond else ""
         text = "%s is %s live %s%s" % (arg, "neither a" if null else "not a", KIND[verb], null)
         return CLASS[verb], text + at
-    if verb == "null":
-        return extra.rstrip(")").split(")")[0], "%s is a null pointer%s" % (arg, at)
-    if verb == "number":
-        return extra.split(", ")[-1].split(")")[0], "%s is negative%s" % (arg, at)
-    return {
-        "type": (
-            "MPI_ERR_TYPE",
-            "%s is not a live datatype" % arg
-            + (", is not committed, or is not available on this machine" * ("usable" in cond)),
-        ),
-        "op_type": ("MPI_ERR_OP", "%s is a predefined operation that is not defined for the datatype" % arg),
-        "rank": ("MPI_ERR_RANK", "%s is neither a rank of the group addressed nor MPI_PROC_NULL" % arg),
-        "source": (
-            "MPI_ERR_RANK",
-            "%s is neither a rank of the group addressed, MPI_ANY_SOURCE nor MPI_PROC_NULL" % arg,
-        ),
-        "member": ("MPI_ERR_RANK", "%s is not a rank of the communicator" % arg),
-        "root": (
-            "MPI_ERR_ROOT",
-            "%s is not a rank; on an intercommunicator also MPI_ROOT and MPI_PROC_NULL are allowed" % arg,
-        ),
-        "tag": ("MPI_ERR_TAG", "%s is negative" % arg),
-        "recv_tag": ("MPI_ERR_TAG", "%s is negative and not MPI_ANY_TAG" % arg),
-        "count": ("MPI_ERR_COUNT", "%s is negative%s" % (arg, at)),
-        "buffer": (
-            "MPI_ERR_BUFFER",
-            "%s is a null pointer and the call has data to move, or is a special address that is not "
-            "allowed here%s" % (arg, at),
-        ),
-        "in_place": (
-            "MPI_ERR_BUFFER",
-            "%s is MPI_IN_PLACE on an intercommunicator%s"
-            % (arg, ", or at a process that is not the root" if "WM_AT_ROOT" in cond else ""),
-        ),
-    }[verb]
+    if verb in ("null", "number"):
+        errclass = re.search(r"MPI_ERR_\w+", extra)[0]
+        return errclass, arg + (" is a null pointer" if verb == "null" else " is negative") + at
+    if verb == "type":
+        more = ", is not committed, or is not available on this machine" * ("usable" in cond)
+        return "MPI_ERR_TYPE", arg + " is not a live datatype" + more
+    if verb == "in_place":
+        more = ", or at a process that is not the root" * ("WM_AT_ROOT" in cond)
+        return "MPI_ERR_BUFFER", arg + " is MPI_IN_PLACE on an intercommunicator" + more
+    errclass, text = TEXTS[verb]
+    return errclass, (text % arg).replace("~", at)
 
 
 def checked(proc):
@@ -117,8 +113,8 @@ def handler(table, proc):
     base = subject.base if subject else None
     if base == "MPI_File" or (not base and proc.group == "io"):
         return (
-            "The error handler of the file is called, or that of MPI_FILE_NULL if there is no file; "
-            "initially it returns the error."
+            "The error handler of the file is called, or that of MPI_FILE_NULL if there is no "
+            "file; initially it returns the error."
         )
     of = {
         "MPI_Comm": "of `%s`",
@@ -138,8 +134,10 @@ def of_parameter(table, proc, p):
         out.append("significant at the root only")
     where = table.rule(proc.name, p.name, "in_place=") if proc in table.procs else None
     if where == "all":
-        out.append("may be MPI_IN_PLACE, in all processes of an intracommunicator: the input is in the "
-                   "receive buffer")
+        out.append(
+            "may be MPI_IN_PLACE, in all processes of an intracommunicator: the input is in the "
+            "receive buffer"
+        )
     elif where == "root":
         out.append("may be MPI_IN_PLACE at the root of an intracommunicator")
     return out

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The examples of the manual pages: each is in a page, compiles, and finds right results at several numbers of
-ranks.  Programs: man_ring man_any_length man_persistent man_sums man_column man_grid man_hosts
-man_window man_file man_session."""
+"""The examples of the manual pages: each is in a page, compiles, and finds right results at
+several numbers of ranks.  Programs: man_ring man_any_length man_persistent man_sums man_column man_grid
+man_hosts man_window man_file man_session."""
 
 import glob
 import os
