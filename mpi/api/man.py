@@ -145,10 +145,13 @@ def roff(text):
     return "\\&" + text if text[:1] in (".", "'") else text
 
 
-def sentence(text):
-    """Begins with a capital letter, unless the first word is a name; ends with a full stop."""
+def sentence(text, names=()):
+    """Begins with a capital letter, unless the first word is a name, or that of a parameter; ends
+    with a full stop."""
     first = text.split()[0]
-    if not re.search(r"[`_A-Z(]", first) and not first.startswith("weft"):
+    if first in names:
+        text = "`%s`%s" % (first, text[len(first) :])
+    elif not re.search(r"[`_A-Z(]", first) and not first.startswith("weft"):
         text = text[0].upper() + text[1:]
     return text if text.endswith((".", "?")) else text + "."
 
@@ -256,8 +259,10 @@ class Page:
         for classes, text in self.errors():
             if text not in by_class.setdefault(classes, []):
                 by_class[classes].append(text)
+        names = [p.name for p in self.proc.params]
         for classes, lines in by_class.items():
-            out += [".TP", ".B " + classes, roff("  ".join(sentence(t) for t in lines))]
+            text = "  ".join(sentence(t, names) for t in lines)
+            out += [".TP", ".B " + classes, roff(text)]
         return out
 
     def example(self):
