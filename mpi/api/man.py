@@ -99,8 +99,15 @@ class Texts:
         raise SystemExit("%s: no text for the parameter %s" % (proc.name, p.name))
 
     def unused(self):
+        """Rows that no procedure uses."""
         rows = self.common + [r for f in self.families for r in f.args + f.shared]
-        return sorted({r[3] + r[1] for r in rows if not r[4]})
+        out = {r[3] + r[1] for r in rows if not r[4]}
+        for f in self.families:
+            patterns = [r[0] for r in f.only + f.rules] + [r[1] for r in f.errors + f.examples]
+            for one in "|".join(patterns).split("|"):
+                if not any(fnmatch.fnmatchcase(name, one) for name in f.purposes) and one:
+                    out.add(f.title + ": " + one)
+        return sorted(out)
 
 
 class Family:
@@ -278,7 +285,8 @@ class Page:
 
     def standard(self):
         chapter = self.proc.chapter.split()[0]
-        rules = [r for pattern, r in self.family.rules if matches(pattern, self.proc.name)]
+        rules = sorted(self.family.rules, key=lambda r: r[0] != "*")
+        rules = [r for pattern, r in rules if matches(pattern, self.proc.name)]
         if self.proc.status.startswith("non-standard"):
             return ["The procedure is not in MPI\\-5.0; the header of the ABI declares it."]
         where = "section " + ", ".join(rules[-1]) if rules else "chapter " + chapter
@@ -329,7 +337,7 @@ def pages(table):
         else:
             raise SystemExit("man/*.txt: no purpose of %s" % proc.name)
     if texts.unused():
-        raise SystemExit("no procedure has the parameter: " + ", ".join(texts.unused()))
+        raise SystemExit("no procedure for: " + ", ".join(texts.unused()))
     return out
 
 

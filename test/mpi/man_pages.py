@@ -131,7 +131,8 @@ def gaps(folder):
     changes = [
         ("p2p.txt", "do MPI_Send: ", "#", "MPI_Send: there is no page"),
         ("common.txt", "arg dest: ", "#", "no text for the parameter dest"),
-        ("p2p.txt", "do MPI_Send: ", "arg nosuch: text\ndo MPI_Send: ", "parameter: .*nosuch"),
+        ("p2p.txt", "do MPI_Send: ", "arg nosuch: text\ndo MPI_Send: ", "no procedure for: .*nosuch"),
+        ("p2p.txt", "rules MPI_Send: ", "rules MPI_Sned: ", "Blocking sends: MPI_Sned"),
         ("p2p.txt", "do MPI_Send: ", "do MPI_Sned: ", "MPI_Sned: unknown"),
         ("p2p.txt", "do MPI_Send: ", "see MPI_Sned\ndo MPI_Send: ", "see MPI_Sned"),
         ("p2p.txt", "device Yes.", "# ", "no row device"),
