@@ -117,6 +117,8 @@ def formats(folder):
         p = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z"] + files, capture_output=True,
                            text=True, check=False)
         assert p.returncode == 0 and not p.stderr, p.stderr
+    else:
+        print("# groff is not installed: no page was formatted")
     if shutil.which("mandoc"):
         p = subprocess.run(["mandoc", "-Tlint", "-Wwarning"] + files, capture_output=True,
                            text=True, check=False)
