@@ -249,74 +249,116 @@ static bool have_left(struct coll_node *n, const struct coll_args *a)
     return true;
 }
 
-static void send_blocks(struct coll_node *n, struct coll_task *k, uint64_t e)
+/* Whether a leaf of a gather copies its block to the root. */
+static bool leaf_writes(enum way way, struct coll_block d) { return way >= BY_LEAF && d.l->contig; }
+
+/* Whether the root of a scatter copies this block to the leaf. */
+static bool root_writes(enum way way, struct coll_block d) { return way == BY_ROOT && d.l->contig; }
+
+/* Memory for the long blocks of a scatter that have gaps. */
+static char *room_to_pack(const struct coll_team *t, const struct coll_args *a)
 {
-    const struct coll_args *a = &k->args;
-    const struct coll_team *t = n->team;
-    int64_t nbytes = 0, used = 0;
+    int64_t nbytes = 0;
     for (int leaf = 0; leaf < t->size; leaf++) {
         struct coll_block d = block_of(t, a, leaf);
         nbytes += d.l && !d.l->contig && leaf != t->rank ? coll_block_nbytes(&d) : 0;
     }
-    n->packed = nbytes > 0 ? malloc((size_t)nbytes) : NULL;
+    return nbytes > 0 ? malloc((size_t)nbytes) : NULL;
+}
+
+/* The root's letters: of a scatter each leaf's block, or where it is; of a gather where the blocks
+ * go that the leaves copy. */
+static void send_letters(struct coll_node *n, struct coll_task *k, uint64_t e)
+{
+    const struct coll_args *a = &k->args;
+    const struct coll_team *t = n->team;
+    const bool out = scatters(a);
+    int64_t used = 0;
+    n->packed = out ? room_to_pack(t, a) : NULL;
     for (int i = 1; i < t->size; i++) {
         int leaf = (t->rank + i) % t->size;
         struct coll_block d = block_of(t, a, leaf);
         int64_t len = coll_block_nbytes(&d);
         enum way way = way_of(n, a, leaf, len);
         struct letter *l = letter_of(n, e, leaf);
-        if (len <= 0)
+        if (len <= 0 || (!out && !leaf_writes(way, d)))
             continue;
         if (way <= AS_PIECE) {
             write_short(n, d, len, leaf, way, l);
         } else {
             *l = (struct letter){ .at = give_block(n, k, d, len, &used), .nbytes = len };
-            l->what = way == AT_ONCE                  ? ADDRESS
-                      : way == BY_ROOT && d.l->contig ? WILL_WRITE
-                                                      : IN_TURN;
+            l->what = way == AT_ONCE ? ADDRESS : root_writes(way, d) ? WILL_WRITE : IN_TURN;
         }
-        send_letter(n, e, leaf, leaf, k->lost);
+        send_letter(n, e, leaf, leaf, out && k->lost);
     }
 }
 
-/* Copies this root's half of the long blocks. */
-static bool serve(struct coll_node *n, struct coll_task *k, uint64_t e)
+/* Copies a leaf's block to where it wants it. */
+static void put_out(struct coll_node *n, struct coll_task *k, struct coll_block d, int leaf,
+                    const struct letter *place)
+{
+    const uint64_t e = n->turn + 2;
+    if (place->what == NONE)
+        return;
+    put(n, k, d.at, coll_block_nbytes(&d), leaf, place);
+    if (k->lost)
+        send_letter(n, e, leaf, leaf, true);
+    /* pairs with the acquire in scatter_leaf() */
+    rt_store_release(&letter_of(n, e, leaf)->what, (uint64_t)MOVED);
+    n->team->ops->shm_wake(n->team, leaf);
+}
+
+/* Takes a leaf's block, unless the leaf copies it.  `writes`: a leaf with a long block does. */
+static void take_in(struct coll_node *n, struct coll_task *k, struct coll_block d, int leaf,
+                    const struct letter *l, bool writes)
+{
+    const uint64_t e = n->turn + 2;
+    if (l->what == NONE || (l->what == ADDRESS && writes))
+        return;
+    take(n, k, d, coll_block_nbytes(&d), leaf, leaf, l);
+    if (l->what != ADDRESS)
+        return;
+    letter_of(n, e, leaf)->what = MOVED;
+    send_letter(n, e, leaf, leaf, false);
+}
+
+/* The root's copies: its half of a scatter's long blocks; what the leaves of a gather do not
+ * copy. */
+static bool serve(struct coll_node *n, struct coll_task *k)
 {
     const struct coll_args *a = &k->args;
     const struct coll_team *t = n->team;
+    const bool out = scatters(a);
     for (; n->next < t->size; n->next++) {
         int leaf = (t->rank + n->next) % t->size;
         struct coll_block d = block_of(t, a, leaf);
         int64_t len = coll_block_nbytes(&d);
-        if (leaf == t->rank || way_of(n, a, leaf, len) != BY_ROOT || !d.l->contig)
+        enum way way = way_of(n, a, leaf, len);
+        if (leaf == t->rank || len <= 0 || (out && !root_writes(way, d)))
             continue;
-        const struct letter *place = wait_letter(n, k, e, leaf, leaf);
-        if (!place)
+        const struct letter *l = wait_letter(n, k, n->turn + 1, leaf, leaf);
+        if (!l)
             return false;
-        if (place->what == NONE)
-            continue;
-        put(n, k, d.at, len, leaf, place);
-        if (k->lost)
-            send_letter(n, e + 1, leaf, leaf, true);
-        /* pairs with the acquire in receive_block() */
-        rt_store_release(&letter_of(n, e + 1, leaf)->what, (uint64_t)MOVED);
-        t->ops->shm_wake(n->team, leaf);
+        if (out)
+            put_out(n, k, d, leaf, l);
+        else
+            take_in(n, k, d, leaf, l, leaf_writes(way, d));
     }
     return true;
 }
 
-static bool scatter_root(struct coll_node *n, struct coll_task *k, uint64_t e)
+static bool root_step(struct coll_node *n, struct coll_task *k, uint64_t e)
 {
     if (n->step == 0) {
-        if (!may_write_lines(n, e + 1) || !coll_node_half_free(n, 0))
+        if (!may_write_lines(n, e + 1) || (scatters(&k->args) && !coll_node_half_free(n, 0)))
             return false;
-        send_blocks(n, k, e + 1);
+        send_letters(n, k, e + 1);
         copy_own(n->team, &k->args);
         n->step = 1;
         n->next = 0;
     }
     if (n->step == 1) {
-        if (!serve(n, k, e))
+        if (!serve(n, k))
             return false;
         n->step = 2;
         n->next = 0;
@@ -347,7 +389,7 @@ static bool scatter_leaf(struct coll_node *n, struct coll_task *k, uint64_t e)
     const struct letter *l = wait_letter(n, k, e + 1, rank, a->root);
     if (!l)
         return false;
-    /* pairs with the release in serve() */
+    /* pairs with the release in put_out() */
     uint64_t what = rt_load_acquire(&l->what);
     if ((what == WILL_WRITE && lands) || (what == IN_TURN && !is_first(n)))
         return false;
@@ -356,77 +398,6 @@ static bool scatter_leaf(struct coll_node *n, struct coll_task *k, uint64_t e)
     else if (what != NONE)
         take(n, k, d, len, rank, a->root, l);
     return true;
-}
-
-/* Whether a leaf of a gather copies its block to the root. */
-static bool leaf_writes(const struct coll_node *n, const struct coll_args *a, int leaf,
-                        struct coll_block d)
-{
-    enum way way = way_of(n, a, leaf, coll_block_nbytes(&d));
-    return way >= BY_LEAF && d.l->contig;
-}
-
-/* Shows the leaves that copy where their blocks go. */
-static void send_places(struct coll_node *n, struct coll_task *k, uint64_t e)
-{
-    const struct coll_args *a = &k->args;
-    const struct coll_team *t = n->team;
-    for (int leaf = 0; leaf < t->size; leaf++) {
-        struct coll_block d = block_of(t, a, leaf);
-        int64_t len = coll_block_nbytes(&d);
-        if (leaf == t->rank || len <= 0 || !leaf_writes(n, a, leaf, d))
-            continue;
-        enum what what = way_of(n, a, leaf, len) == AT_ONCE ? ADDRESS : IN_TURN;
-        *letter_of(n, e, leaf) = (struct letter){ .what = what,
-                                                  .at = (uint64_t)(uintptr_t)d.at,
-                                                  .nbytes = len };
-        send_letter(n, e, leaf, leaf, false);
-    }
-}
-
-/* Takes the blocks that the leaves do not copy. */
-static bool collect(struct coll_node *n, struct coll_task *k, uint64_t e)
-{
-    const struct coll_args *a = &k->args;
-    const struct coll_team *t = n->team;
-    for (; n->next < t->size; n->next++) {
-        int leaf = (t->rank + n->next) % t->size;
-        struct coll_block d = block_of(t, a, leaf);
-        int64_t len = coll_block_nbytes(&d);
-        if (leaf == t->rank || len <= 0)
-            continue;
-        const struct letter *l = wait_letter(n, k, e, leaf, leaf);
-        if (!l)
-            return false;
-        bool waits = l->what == ADDRESS && !leaf_writes(n, a, leaf, d);
-        if (l->what == NONE || (l->what == ADDRESS && !waits))
-            continue;
-        take(n, k, d, len, leaf, leaf, l);
-        if (!waits)
-            continue;
-        letter_of(n, e + 1, leaf)->what = MOVED;
-        send_letter(n, e + 1, leaf, leaf, false);
-    }
-    return true;
-}
-
-static bool gather_root(struct coll_node *n, struct coll_task *k, uint64_t e)
-{
-    if (n->step == 0) {
-        if (!may_write_lines(n, e + 1))
-            return false;
-        send_places(n, k, e + 1);
-        copy_own(n->team, &k->args);
-        n->step = 1;
-        n->next = 0;
-    }
-    if (n->step == 1) {
-        if (!collect(n, k, e))
-            return false;
-        n->step = 2;
-        n->next = 0;
-    }
-    return have_left(n, &k->args);
 }
 
 static bool gather_leaf(struct coll_node *n, struct coll_task *k, uint64_t e)
@@ -492,8 +463,7 @@ static int linear_step(struct coll_task *k)
     }
     const uint64_t e = n->turn + 1;
     const bool root = k->team->rank == a->root;
-    if (scatters(a) ? !(root ? scatter_root : scatter_leaf)(n, k, e)
-                    : !(root ? gather_root : gather_leaf)(n, k, e))
+    if (!(root ? root_step : scatters(a) ? scatter_leaf : gather_leaf)(n, k, e))
         return 0;
     free(n->packed);
     n->packed = NULL;
