@@ -193,8 +193,8 @@ static int reduce_step(struct coll_task *k)
         int64_t s = n->step;
         if (s > 0 && !coll_node_all_at(n, e, s))
             return 0;
-        if (s == 1 && n->seen < e - 1)
-            n->seen = e - 1; /* all have started e, so all have finished e - 1 */
+        if (s == 1)
+            coll_node_all_started(n, e);
         if (s < 2 && s < npieces && !coll_node_half_free(n, s))
             return 0;
         if (rt_unlikely(k->lost) && s == 0 && npieces > 0)

@@ -149,8 +149,8 @@ static int cut_step(struct coll_task *k)
         const int64_t s = n->step;
         if (s > 0 && !coll_node_all_at(n, e, s))
             return 0;
-        if (s == 1 && n->seen < e - 1)
-            n->seen = e - 1; /* all have started e, so all have finished e - 1 */
+        if (s == 1)
+            coll_node_all_started(n, e);
         if (s < 2 && s < c.nparts && !coll_node_half_free(n, s))
             return 0;
         if (rt_unlikely(k->lost) && s == 0)

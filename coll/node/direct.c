@@ -147,8 +147,8 @@ static int direct_step(struct coll_task *k)
         int64_t s = n->step;
         if (s > 0 && !coll_node_all_at(n, e, s))
             return 0;
-        if (s == 1 && n->seen < e - 1)
-            n->seen = e - 1; /* all have started e, so all have finished e - 1 */
+        if (s == 1)
+            coll_node_all_started(n, e);
         if (s == 2 && s <= npieces && !coll_node_half_free(n, 1))
             return 0;
         if (s > 0)
@@ -205,8 +205,7 @@ static int own_step(struct coll_task *k)
     if (!coll_node_all_at(n, e, n->step))
         return 0;
     if (n->step == 1) {
-        if (n->seen < e - 1)
-            n->seen = e - 1; /* all have started e, so all have finished e - 1 */
+        coll_node_all_started(n, e);
         note_poison(n, k);
         if (waits && count && !(n->result = malloc((size_t)(count * a->rtype->size))))
             lose(n, k, -RT_ENOMEM);

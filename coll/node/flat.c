@@ -201,8 +201,8 @@ static int flat_step(struct coll_task *k)
     for (; n->next < p.to; n->next++)
         if (n->next != k->team->rank && !coll_node_line_there(n, e, n->next, &k->lost))
             return 0;
-    if (p.from == 0 && p.to == k->team->size && n->seen < e - 1)
-        n->seen = e - 1; /* all have started e, so all have finished e - 1 */
+    if (p.from == 0 && p.to == k->team->size)
+        coll_node_all_started(n, e);
     read_result(n, e, &k->args, f, &p, bytes);
     return coll_node_end(n);
 }
@@ -236,8 +236,7 @@ static int barrier_step(struct coll_task *k)
             return 0;
     if (rank == hub)
         coll_node_store_line(n, e, k->lost); /* the end of the call wakes the other ranks */
-    if (n->seen < e - 1)
-        n->seen = e - 1; /* all have started e, so all have finished e - 1 */
+    coll_node_all_started(n, e);
     return coll_node_end(n);
 }
 

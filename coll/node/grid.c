@@ -135,8 +135,7 @@ static bool read_column(struct coll_node *n, struct coll_task *k, uint64_t e)
         if (from != n->team->rank && !coll_node_line_there(n, e + 1, from, &k->lost))
             return false;
     }
-    if (n->seen < e - 1)
-        n->seen = e - 1; /* all have started e, so all have finished e - 1 */
+    coll_node_all_started(n, e);
     if (!k->bytes)
         return true;
     const struct source s = { n, e + 1, k->bytes, column };

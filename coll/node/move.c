@@ -650,8 +650,8 @@ static int move_step(struct coll_task *k)
             return 0;
         if (s > 0 && !p->swaps && !read_piece(n, &k->args, e, s - 1))
             return 0;
-        if (s == 1 && p->reads_all && n->seen < e - 1)
-            n->seen = e - 1; /* all have started e, so all have finished e - 1 */
+        if (s == 1 && p->reads_all)
+            coll_node_all_started(n, e);
         p->reading = false;
         n->next = 0;
         n->step++;

@@ -171,8 +171,8 @@ int coll_move_small_read(struct coll_node *n, const struct coll_args *a, uint64_
     if (may_read(a, n->team->rank) && !read_small(n, a, e))
         return 0;
     n->next = 0;
-    if (p->nread == n->team->size - 1 && n->seen < e - 1)
-        n->seen = e - 1; /* all have started e, so all have finished e - 1 */
+    if (p->nread == n->team->size - 1)
+        coll_node_all_started(n, e);
     p->written = false;
     return p->large ? 1 : 2;
 }

@@ -231,6 +231,12 @@ static inline bool coll_node_my_turn(struct coll_node *n, struct coll_task *k)
     return false;
 }
 bool coll_node_finished(struct coll_node *n, uint64_t epoch); /* by all ranks; refreshes `seen` */
+/* Notes that all ranks have started call e, and so have finished e - 1. */
+static inline void coll_node_all_started(struct coll_node *n, uint64_t e)
+{
+    if (n->seen < e - 1)
+        n->seen = e - 1;
+}
 void coll_node_wake(struct coll_node *n);
 void coll_node_publish(struct coll_node *n, uint64_t epoch, int64_t steps);
 int coll_node_end(struct coll_node *n); /* this rank has finished the call; returns 1 */

@@ -185,8 +185,8 @@ static void take_piece(struct coll_node *n, const struct coll_args *a, const str
     for (int r = f->from; i == 0 && r < f->to; r++)
         if (r != n->team->rank && rt_unlikely(coll_node_is_poisoned(n, r, e)))
             n->lost = -RT_EREMOTE;
-    if (i == 0 && (n->team->size == 2 || f->to - f->from > 1) && n->seen < e - 1)
-        n->seen = e - 1; /* all have started e, so all have finished e - 1 */
+    if (i == 0 && (n->team->size == 2 || f->to - f->from > 1))
+        coll_node_all_started(n, e);
     if (a->kind == COLL_BCAST)
         coll_piece_out(a->rbuf, a->rcount, a->rtype, coll_piece_of(f->bytes, f->piece, i),
                        ring_at(n, a, f, a->root, i));
