@@ -162,13 +162,57 @@ static const char *result_of(const struct coll_node *n, const struct coll_args *
     return a->kind == COLL_ALLREDUCE || rank == a->root ? result_row(n, i) : NULL;
 }
 
-/* Call it when all ranks have done the first step. */
-static void note_poison(const struct coll_node *n, struct coll_task *k, uint64_t e)
+void coll_node_note_poison(const struct coll_node *n, struct coll_task *k)
 {
     int to = coll_is(k->args.kind, COLL_IS_PREFIX) ? n->team->rank : n->team->size;
     for (int r = 0; r < to; r++)
-        if (rt_unlikely(coll_node_is_poisoned(n, r, e)))
+        if (rt_unlikely(coll_node_is_poisoned(n, r, n->turn + 1)))
             coll_task_lose(k, -RT_EREMOTE);
+}
+
+/* Whether all ranks have done `steps` steps of call e; n->next is 0 at first. */
+static bool all_at(struct coll_node *n, uint64_t e, int64_t steps)
+{
+    for (; n->next < n->team->size; n->next++)
+        if (!coll_node_at(n, n->next, e, steps))
+            return false;
+    return true;
+}
+
+int coll_node_go_in_step(struct coll_node *n, struct coll_task *k, const struct coll_node_steps *p)
+{
+    const uint64_t e = n->turn + 1;
+    for (int64_t s; (s = n->step) < p->nsteps;) {
+        if (s == 0 ? !coll_node_half_free(n, 0) : !all_at(n, e, s))
+            return 0;
+        if (rt_unlikely(k->lost) && s == 0)
+            coll_node_poison(n, e);
+        if (s == 1) {
+            coll_node_all_started(n, e);
+            coll_node_note_poison(n, k);
+        }
+        p->work(n, k, p->plan, s);
+        n->step++;
+        n->next = 0;
+        if (n->step < p->nsteps) /* the end of the call publishes the last step */
+            coll_node_publish(n, e, n->step);
+    }
+    coll_node_leave_blocks(n, p->npieces, !p->leaves_early);
+    return coll_node_end(n);
+}
+
+/* plan: the length of a piece */
+static void work(struct coll_node *n, struct coll_task *k, const void *plan, int64_t s)
+{
+    const struct coll_args *a = &k->args;
+    const int64_t bytes = a->rcount * a->rtype->size;
+    const int64_t len = *(const int64_t *)plan, npieces = coll_pieces(bytes, len);
+    if (s > 0 && s <= npieces)
+        reduce_piece(n, a, coll_piece_of(bytes, len, s - 1), s - 1);
+    if (s >= 2 && result_of(n, a, s - 2))
+        coll_node_take_result(n, a, coll_piece_of(bytes, len, s - 2), result_of(n, a, s - 2));
+    if (s < npieces)
+        share_input(n, a, coll_piece_of(bytes, len, s), s);
 }
 
 static int reduce_step(struct coll_task *k)
@@ -177,7 +221,6 @@ static int reduce_step(struct coll_task *k)
     const struct coll_args *a = &k->args;
     if (!coll_node_my_turn(n, k))
         return 0;
-    uint64_t e = n->turn + 1;
     const int64_t bytes = a->rcount * a->rtype->size;
     if (n->step == 0) {
         int rc = coll_node_blocks(n); /* now it is known whether ranks outnumber cores */
@@ -189,32 +232,10 @@ static int reduce_step(struct coll_task *k)
             return coll_node_flat_instead(k);
     }
     const int64_t len = piece_len(n), npieces = coll_pieces(bytes, len);
-    while (n->step < npieces + 2) {
-        int64_t s = n->step;
-        if (s > 0 && !coll_node_all_at(n, e, s))
-            return 0;
-        if (s == 1)
-            coll_node_all_started(n, e);
-        if (s < 2 && s < npieces && !coll_node_half_free(n, s))
-            return 0;
-        if (rt_unlikely(k->lost) && s == 0 && npieces > 0)
-            coll_node_poison(n, e);
-        if (s == 1)
-            note_poison(n, k, e);
-        if (s > 0 && s <= npieces)
-            reduce_piece(n, a, coll_piece_of(bytes, len, s - 1), s - 1);
-        /* The next step's word, or the end of the call, also shows that this copy is done. */
-        if (s >= 2 && result_of(n, a, s - 2))
-            coll_node_take_result(n, a, coll_piece_of(bytes, len, s - 2), result_of(n, a, s - 2));
-        if (s < npieces)
-            share_input(n, a, coll_piece_of(bytes, len, s), s);
-        n->step++;
-        n->next = 0;
-        if (s < npieces + 1)
-            coll_node_publish(n, e, s + 1);
-    }
-    coll_node_leave_blocks(n, npieces, true);
-    return coll_node_end(n);
+    return coll_node_go_in_step(
+        n, k,
+        &(struct coll_node_steps){
+            .work = work, .plan = &len, .npieces = npieces, .nsteps = npieces + 2 });
 }
 
 int coll_node_block_instead(struct coll_task *k)

@@ -10,14 +10,19 @@ extern const struct coll_alg coll_node_block_algs[];
 /* Runs a call that another algorithm has started; returns as coll_task.step. */
 int coll_node_block_instead(struct coll_task *k);
 
-/* Whether all ranks have done `steps` steps of call e; n->next is 0 at first. */
-static inline bool coll_node_all_at(struct coll_node *n, uint64_t e, int64_t steps)
-{
-    for (; n->next < n->team->size; n->next++)
-        if (!coll_node_at(n, n->next, e, steps))
-            return false;
-    return true;
-}
+/* A call in steps: before a step, all ranks have done the step before it; before step 0, all have
+ * finished the last call that used the half. */
+struct coll_node_steps {
+    void (*work)(struct coll_node *n, struct coll_task *k, const void *plan, int64_t step);
+    const void *plan;  /* for work() */
+    int64_t npieces;   /* each moves the call to the other half; the same on all ranks */
+    int64_t nsteps;    /* of this rank */
+    bool leaves_early; /* before all ranks have done the step before their last one */
+};
+/* Goes as far as the other ranks allow; returns as coll_task.step. */
+int coll_node_go_in_step(struct coll_node *n, struct coll_task *k, const struct coll_node_steps *p);
+/* Call it when all ranks have done a step in which blocks may have become poisoned. */
+void coll_node_note_poison(const struct coll_node *n, struct coll_task *k);
 
 /* This rank's slice of a piece.  Slices are whole cache lines, so no line has two writers. */
 static inline struct coll_piece coll_node_slice(const struct coll_node *n, struct coll_piece p)

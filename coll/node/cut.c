@@ -122,20 +122,20 @@ static void combine(struct coll_node *n, struct coll_task *k, const struct cut *
                        (struct coll_piece){ s * c->part, p.len }, out);
 }
 
-static void note_poison(const struct coll_node *n, struct coll_task *k)
+static void work(struct coll_node *n, struct coll_task *k, const void *plan, int64_t s)
 {
-    for (int r = 0; r < n->team->size; r++)
-        if (rt_unlikely(coll_node_is_poisoned(n, r, n->turn + 1)))
-            coll_task_lose(k, -RT_EREMOTE);
+    const struct cut *c = plan;
+    if (s > 0)
+        combine(n, k, c, s - 1);
+    if (s < c->nparts)
+        copy_in(n, &k->args, c, s);
 }
 
 static int cut_step(struct coll_task *k)
 {
     struct coll_node *n = k->team->node;
-    const struct coll_args *a = &k->args;
     if (!coll_node_my_turn(n, k))
         return 0;
-    const uint64_t e = n->turn + 1;
     if (n->step == 0) {
         int rc = coll_node_blocks(n); /* now it is known whether ranks outnumber cores */
         if (rc <= 0)
@@ -143,31 +143,14 @@ static int cut_step(struct coll_task *k)
         if (n->crowded)
             return coll_node_move_instead(k);
     }
-    const struct cut c = cut_of(n, a);
-    const bool none = count_of(a, n->team->rank) == 0;
-    while (n->step < c.nparts + !none) {
-        const int64_t s = n->step;
-        if (s > 0 && !coll_node_all_at(n, e, s))
-            return 0;
-        if (s == 1)
-            coll_node_all_started(n, e);
-        if (s < 2 && s < c.nparts && !coll_node_half_free(n, s))
-            return 0;
-        if (rt_unlikely(k->lost) && s == 0)
-            coll_node_poison(n, e);
-        if (s == 1)
-            note_poison(n, k);
-        if (s > 0)
-            combine(n, k, &c, s - 1);
-        if (s < c.nparts)
-            copy_in(n, a, &c, s);
-        n->step++;
-        n->next = 0;
-        if (s < c.nparts)
-            coll_node_publish(n, e, s + 1);
-    }
-    coll_node_leave_blocks(n, c.nparts, !none);
-    return coll_node_end(n);
+    const struct cut c = cut_of(n, &k->args);
+    const bool none = count_of(&k->args, n->team->rank) == 0;
+    return coll_node_go_in_step(n, k,
+                                &(struct coll_node_steps){ .work = work,
+                                                           .plan = &c,
+                                                           .npieces = c.nparts,
+                                                           .nsteps = c.nparts + !none,
+                                                           .leaves_early = none });
 }
 
 static int start_cut(struct coll_team *t, const struct coll_args *a, struct coll_task *k)

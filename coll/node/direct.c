@@ -58,18 +58,21 @@ static const char *packed_input(struct coll_node *n, const struct coll_args *a, 
     return n->packed;
 }
 
-/* 1: done; 0: not yet. */
-static int give_input(struct coll_node *n, struct coll_task *k, int64_t bytes)
+/* Step 0. */
+static void give_input(struct coll_node *n, struct coll_task *k, int64_t bytes)
 {
-    if (!coll_node_half_free(n, 0))
-        return 0;
     const char *in = bytes ? packed_input(n, &k->args, bytes) : NULL;
     if (bytes && !in)
         lose(n, k, -RT_ENOMEM);
-    else if (k->lost)
-        coll_node_poison(n, n->turn + 1);
     n->prog[n->team->rank].land[n->half] = (uint64_t)(uintptr_t)in;
-    return 1;
+}
+
+/* In the last step: all ranks have read the input. */
+static void take_back(struct coll_node *n)
+{
+    n->prog[n->team->rank].land[n->half] = 0;
+    free(n->packed);
+    n->packed = NULL;
 }
 
 /* Reduces `len` bytes at byte `at` of all ranks' packed inputs; size * len: at most a half. */
@@ -100,70 +103,48 @@ static void reduce_slice(struct coll_node *n, struct coll_task *k, struct coll_p
     reduce_at(n, k, p.at + own.at, own.len, coll_node_half(n, i) + own.at);
 }
 
-static void note_poison(const struct coll_node *n, struct coll_task *k)
-{
-    for (int r = 0; r < n->team->size; r++)
-        if (rt_unlikely(coll_node_is_poisoned(n, r, n->turn + 1)))
-            coll_task_lose(k, -RT_EREMOTE);
-}
-
-static int end(struct coll_node *n, int64_t npieces)
-{
-    n->prog[n->team->rank].land[n->half] = 0;
-    free(n->packed);
-    n->packed = NULL;
-    coll_node_leave_blocks(n, npieces, true);
-    return coll_node_end(n);
-}
-
-/* Before step 1.  < 0: no memory; 0: not yet; 1: the input is given; 2: another algorithm shall run
- * the call. */
-static int begin(struct coll_node *n, struct coll_task *k, int64_t bytes)
+/* Before step 0.  < 0: no memory; 0: not yet; 1: this algorithm; 2: another one shall run the
+ * call. */
+static int begin(struct coll_node *n)
 {
     int rc = coll_node_blocks(n), reads = coll_node_reads(n);
     if (rc <= 0)
         return rc;
     if (n->crowded || reads == COLL_NODE_READS_NONE)
         return 2;
-    return reads == COLL_NODE_READS_UNKNOWN ? 0 : give_input(n, k, bytes);
+    return reads != COLL_NODE_READS_UNKNOWN;
+}
+
+static void work(struct coll_node *n, struct coll_task *k, const void *plan, int64_t s)
+{
+    const struct coll_args *a = &k->args;
+    const int64_t bytes = a->rcount * a->rtype->size, npieces = coll_pieces(bytes, PIECE);
+    (void)plan;
+    if (s == 0)
+        give_input(n, k, bytes);
+    if (s > 1)
+        coll_node_note_poison(n, k);
+    if (s > 0 && s <= npieces)
+        reduce_slice(n, k, coll_piece_of(bytes, PIECE, s - 1), s - 1);
+    if (s >= 2 && (a->kind == COLL_ALLREDUCE || n->team->rank == a->root))
+        coll_node_take_result(n, a, coll_piece_of(bytes, PIECE, s - 2), coll_node_half(n, s - 2));
+    if (s == npieces + 1)
+        take_back(n);
 }
 
 static int direct_step(struct coll_task *k)
 {
     struct coll_node *n = k->team->node;
-    const struct coll_args *a = &k->args;
     if (!coll_node_my_turn(n, k))
         return 0;
-    const uint64_t e = n->turn + 1;
-    const int64_t bytes = a->rcount * a->rtype->size, npieces = coll_pieces(bytes, PIECE);
-    if (n->step == 0) {
-        int rc = begin(n, k, bytes);
-        if (rc == 2)
-            return coll_node_block_instead(k);
-        if (rc != 1)
-            return rc < 0 ? coll_node_give_up(n, k) : 0;
-    }
-    while (n->step < npieces + 2) {
-        int64_t s = n->step;
-        if (s > 0 && !coll_node_all_at(n, e, s))
-            return 0;
-        if (s == 1)
-            coll_node_all_started(n, e);
-        if (s == 2 && s <= npieces && !coll_node_half_free(n, 1))
-            return 0;
-        if (s > 0)
-            note_poison(n, k);
-        if (s > 0 && s <= npieces)
-            reduce_slice(n, k, coll_piece_of(bytes, PIECE, s - 1), s - 1);
-        if (s >= 2 && (a->kind == COLL_ALLREDUCE || n->team->rank == a->root))
-            coll_node_take_result(n, a, coll_piece_of(bytes, PIECE, s - 2),
-                                  coll_node_half(n, s - 2));
-        n->step++;
-        n->next = 0;
-        if (s < npieces + 1)
-            coll_node_publish(n, e, s + 1);
-    }
-    return end(n, npieces);
+    int rc = n->step == 0 ? begin(n) : 1;
+    if (rc == 2)
+        return coll_node_block_instead(k);
+    if (rc != 1)
+        return rc < 0 ? coll_node_give_up(n, k) : 0;
+    const int64_t npieces = coll_pieces(k->args.rcount * k->args.rtype->size, PIECE);
+    return coll_node_go_in_step(
+        n, k, &(struct coll_node_steps){ .work = work, .npieces = npieces, .nsteps = npieces + 2 });
 }
 
 /* ---- reduce_scatter: this rank's slice is its block ---- */
@@ -182,45 +163,41 @@ static void reduce_block(struct coll_node *n, struct coll_task *k, char *out)
     }
 }
 
-/* Step 1 reduces the block; before the end all ranks have read this rank's input.  In place, and
- * where the type has gaps, the result waits for that. */
-static int own_step(struct coll_task *k)
+/* Step 1 reduces the block; in step 2 all ranks have read this rank's input.  In place, and where
+ * the type has gaps, the result waits for that. */
+static void own_work(struct coll_node *n, struct coll_task *k, const void *plan, int64_t s)
 {
-    struct coll_node *n = k->team->node;
     const struct coll_args *a = &k->args;
-    if (!coll_node_my_turn(n, k))
-        return 0;
-    const uint64_t e = n->turn + 1;
     const int64_t count = a->rcounts ? a->rcounts[n->team->rank] : a->rcount;
     const bool waits = a->sbuf == COLL_IN_PLACE || !a->rtype->contig;
-    if (n->step == 0) {
-        int rc = begin(n, k, coll_args_bytes(k->team, a));
-        if (rc == 2)
-            return coll_node_move_instead(k);
-        if (rc != 1)
-            return rc < 0 ? coll_node_give_up(n, k) : 0;
-        n->step = 1;
-        coll_node_publish(n, e, 1);
-    }
-    if (!coll_node_all_at(n, e, n->step))
-        return 0;
-    if (n->step == 1) {
-        coll_node_all_started(n, e);
-        note_poison(n, k);
+    (void)plan;
+    if (s == 0) {
+        give_input(n, k, coll_args_bytes(k->team, a));
+    } else if (s == 1) {
         if (waits && count && !(n->result = malloc((size_t)(count * a->rtype->size))))
             lose(n, k, -RT_ENOMEM);
         reduce_block(n, k, waits ? n->result : a->rbuf);
-        n->step = 2;
-        n->next = 0;
-        coll_node_publish(n, e, 2);
-        if (!coll_node_all_at(n, e, 2))
-            return 0;
+    } else {
+        if (n->result)
+            coll_node_unpack(n->result, a->rbuf, count, a->rtype);
+        free(n->result);
+        n->result = NULL;
+        take_back(n);
     }
-    if (n->result)
-        coll_node_unpack(n->result, a->rbuf, count, a->rtype);
-    free(n->result);
-    n->result = NULL;
-    return end(n, 1);
+}
+
+static int own_step(struct coll_task *k)
+{
+    struct coll_node *n = k->team->node;
+    if (!coll_node_my_turn(n, k))
+        return 0;
+    int rc = n->step == 0 ? begin(n) : 1;
+    if (rc == 2)
+        return coll_node_move_instead(k);
+    if (rc != 1)
+        return rc < 0 ? coll_node_give_up(n, k) : 0;
+    return coll_node_go_in_step(
+        n, k, &(struct coll_node_steps){ .work = own_work, .npieces = 1, .nsteps = 3 });
 }
 
 static int start_own(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
