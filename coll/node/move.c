@@ -58,7 +58,6 @@
 #include "coll/node/move_plan.h"
 #include "coll/node/move_small.h"
 #include "coll/node/pace.h"
-#include "coll/node/pair.h"
 #include "coll/node/ring.h"
 
 #include <stdlib.h>
@@ -132,13 +131,6 @@ static void give_address(const struct coll_node *n, int row, int to, const void 
     memcpy(coll_move_stage(n, row, to, 0), &at, sizeof at);
 }
 
-/* The counter of a shared reduction: after the address that the rank other than the root
- * publishes. */
-static uint64_t *pair_counter(const struct coll_node *n, int leaf)
-{
-    return (uint64_t *)(void *)(coll_move_stage(n, leaf, 0, 0) + RT_CACHE_LINE);
-}
-
 /* The root publishes the place of each rank's block in its own row, which carries no data. */
 static void give_places(const struct coll_node *n, const struct coll_args *a)
 {
@@ -169,15 +161,11 @@ static void write_mode(struct coll_node *n, const struct coll_args *a, uint64_t 
             own->land[n->half] = d.l->contig ? (uint64_t)(uintptr_t)d.at : 0;
             own->room[n->half] = len < COLL_NODE_ROOM_MAX ? (uint32_t)len : COLL_NODE_ROOM_MAX;
         }
-        if (p->pair)
-            give_address(n, t->size, 0, coll_input(a));
         if (!p->direct)
             coll_node_publish(n, e, 1);
     }
     if (!p->direct)
         return;
-    if (p->pair)
-        *pair_counter(n, t->rank) = 0;
     for (int to = 0; to < t->size; to++) {
         const char *at = coll_move_out(t, a, to).at;
         if (to != t->rank && at)
@@ -297,60 +285,12 @@ static struct coll_move_place place_at(const struct coll_node *n, enum coll_kind
     return (struct coll_move_place){ n->prog[reader].land[n->half], room_of(n, reader) };
 }
 
-/* This rank's part of a reduction shared by two ranks. */
-static void work_pair(struct coll_node *n, const struct coll_args *a)
-{
-    struct coll_team *t = n->team;
-    int root = a->root, peer = !t->rank;
-    int64_t nbytes = coll_args_bytes(t, a), room = room_of(n, root);
-    struct coll_node_pair j = {
-        .peer = peer,
-        .nbytes = nbytes < room ? nbytes : room,
-        .elem_nbytes = rt_elem_nbytes(a->rtype->elem),
-        .in = coll_input(a),
-        .out = t->rank == root ? a->rbuf : NULL,
-        .lands = t->rank == root && coll_input(a) != a->rbuf,
-        .peer_in = address_of(n, t->rank == root ? peer : t->size),
-        .from_back = t->rank != root,
-        .peer_out = t->rank == root ? 0 : n->prog[root].land[n->half],
-        .next = pair_counter(n, !root),
-        .fn = rt_reduce_find(a->op->code, a->rtype->elem),
-    };
-    if (!j.lands)
-        j.scratch = scratch(n);
-    int err = j.lands || j.scratch ? coll_node_pair_work(t, &j) : 0;
-    if (err < 0)
-        n->plan.err = err;
-}
-
-/* The root's part of the same.  False: not yet. */
-static bool read_pair(struct coll_node *n, const struct coll_args *a, uint64_t e)
-{
-    struct coll_node_plan *p = &n->plan;
-    if (!p->pulled) {
-        work_pair(n, a);
-        coll_node_publish(n, e, 2);
-    }
-    p->pulled = true;
-    if (!coll_node_at(n, !n->team->rank, e, 2))
-        return false;
-    p->steps = 2;
-    p->in_pieces = 1;
-    return true;
-}
-
 /* Writes the writer's share into the readers' buffers.  False: a reader has not published its
  * address yet. */
 static bool push(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
     struct coll_node_plan *p = &n->plan;
     struct coll_team *t = n->team;
-    if (p->pair) {
-        if (!coll_node_at(n, a->root, e, 1))
-            return false;
-        work_pair(n, a);
-        return true;
-    }
     for (; n->next < t->size; n->next++) {
         struct coll_block d = coll_move_out(t, a, n->next);
         int64_t len = coll_move_nbytes(d), skip = pulled_bytes(p, len);
@@ -382,7 +322,7 @@ static bool all_have_read(struct coll_node *n, const struct coll_args *a, uint64
         return true;
     for (; n->next < n->team->size; n->next++) {
         int64_t len = coll_move_nbytes(coll_move_out(n->team, a, n->next));
-        int64_t steps = adds && !n->plan.pair ? coll_pieces(len, n->plan.piece) + 1 : 2;
+        int64_t steps = adds ? coll_pieces(len, n->plan.piece) + 1 : 2;
         if (n->next != n->team->rank && len > 0 && !coll_node_at(n, n->next, e, steps))
             return false;
     }
@@ -493,14 +433,6 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
     struct coll_node_plan *p = &n->plan;
     int rank = n->team->rank, size = n->team->size;
     bool adds = is_sum(a->kind);
-    if (p->pair && i == 0) {
-        if (!coll_node_at(n, !rank, e, 1))
-            return false;
-        if (n->prog[!rank].direct[n->half]) {
-            note_poison(n, !rank, e);
-            return read_pair(n, a, e);
-        }
-    }
     for (; n->next < size; n->next++) {
         int from = adds ? n->next : (rank + 1 + n->next) % size;
         if (from == rank && !adds)

@@ -200,7 +200,6 @@ static void go_directly(struct coll_node_plan *p)
 {
     p->direct = true;
     p->out_pieces = 1;
-    p->share = p->pair ? 1 : p->share;
     p->steps = coll_move_most(p->share < 2 ? 2 : 1, p->in_pieces ? p->in_pieces + 1 : 0);
 }
 
@@ -232,9 +231,6 @@ static void plan_direct(struct coll_node *n, const struct coll_args *a)
     if (t->size == 2 && !n->crowded && most >= least)
         p->cycle = p->places * p->rows * p->cols * p->piece;
     p->lands = p->share < 2 && takes;
-    p->pair = a->kind == COLL_REDUCE && t->size == 2 && a->rtype->contig && !n->crowded &&
-              coll_args_bytes(t, a) >= COLL_NODE_PAIR_MIN;
-    p->lands = p->lands || (p->pair && t->rank == a->root);
     p->leads = t->size == 2 && t->rank == 0 && takes && !coll_is(a->kind, COLL_IS_ROOTED);
     if (direct && decides(n, a, most, takes))
         go_directly(p);

@@ -119,9 +119,10 @@ struct coll_node_pace {
 };
 #define COLL_NODE_PACES 11    /* one pace for each doubling of the length */
 #define COLL_NODE_PACE_ROWS 8 /* and for each kind of call */
-/* Shortest reduction that two ranks share.  Shorter ones gain nothing: 128 KiB are two chunks, and
- * the root alone takes 13.7 us against 14.2 to 15.4 (Zen 4).  Where copies are slower against
- * synchronisation, sharing would win earlier; the loss is at most half of the reduction. */
+
+/* Shortest reduce that two ranks share (pair.c).  Shorter ones gain nothing: 128 KiB are two
+ * chunks, and the root alone takes 13.7 us against 14.2 to 15.4 (Zen 4).  Where copies are slower
+ * against synchronisation, sharing would win earlier; the loss is at most half of the reduction. */
 #define COLL_NODE_PAIR_MIN (256 << 10)
 
 /* How a call in pieces divides the blocks, and the progress of this rank; see move.c. */
@@ -145,7 +146,6 @@ struct coll_node_plan {
     bool follows;       /* rank 1 of two: its blocks will hold addresses if those of rank 0 do */
     bool leads; /* rank 0 of two: it publishes its first step, for which rank 1 may wait, even if
                  * wrong arguments give it no block for rank 1 */
-    bool pair;  /* a reduction that two ranks may share, see pair.c */
     bool lands; /* this rank publishes where others shall put its data */
     int share;  /* the reader copies share / 2 of data that moves directly */
     bool any_direct, any_staged; /* how this rank has read blocks so far */

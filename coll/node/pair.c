@@ -8,35 +8,87 @@
  * results may replace operands.
  *
  * Cost: about m (b + c) (x + 2) / (2 x + 2), where a chunk takes the root x times as long as its
- * peer; against m (b + c) if the root works alone.  For the surrounding calls, and for when memory
- * may be overwritten, see move.c (reduce) and ring.c (allreduce). */
+ * peer; against m (b + c) if the root works alone.  For the surrounding call, and for when memory
+ * may be overwritten, see ring.c. */
 #include "coll/node/pair.h"
-
-#include "runtime/base/atomic.h"
 
 /* Bytes.  Measured at 2 ranks: half of it costs more in system calls; with twice as much one rank
  * is idle at the end.  On any machine a rank is idle for at most one chunk. */
 #define CHUNK (64 << 10)
 
-int coll_node_pair_work(struct coll_team *t, const struct coll_node_pair *j)
+/* What each of the two ranks publishes at the beginning of the half. */
+struct here {
+    _Alignas(RT_CACHE_LINE) uint64_t in, out; /* addresses */
+    int64_t nbytes;                           /* there; both alike but in erroneous programs */
+    uint64_t next;                            /* of rank 0: chunks taken */
+};
+
+static struct here *here_of(const struct coll_node *n, int rank)
 {
-    int64_t half = (j->nbytes / 2 + 4095) & ~(int64_t)4095, chunk = half < CHUNK ? half : CHUNK;
-    int64_t nchunks = (j->nbytes + chunk - 1) / chunk;
+    return (struct here *)(void *)coll_node_half(n, 0) + rank;
+}
+
+void coll_node_pair_give(struct coll_node *n, const struct coll_args *a, uint64_t e)
+{
+    *here_of(n, n->team->rank) = (struct here){ (uint64_t)(uintptr_t)coll_input(a),
+                                                (uint64_t)(uintptr_t)a->rbuf,
+                                                coll_args_bytes(n->team, a), 0 };
+    coll_node_publish(n, e, 1);
+}
+
+struct work {
+    struct coll_team *team;
+    int64_t elem_nbytes;
+    const char *in;    /* own operand */
+    char *out;         /* place of the result; NULL: only the peer gets it */
+    char *scratch;     /* memory for a chunk; NULL: the peer's operand may be read into `out` */
+    uint64_t peer_in;  /* the peer's operand, in the peer's memory */
+    uint64_t peer_out; /* place of the result in the peer's memory; 0: the peer does not get it */
+    rt_reduce_fn *fn;
+};
+
+static int do_chunk(const struct work *w, int64_t at, int64_t len)
+{
+    struct coll_team *t = w->team;
+    const int peer = !t->rank;
+    char *got = w->scratch ? w->scratch : w->out + at;
+    int err = t->ops->peer_read(t, peer, got, w->peer_in + (uint64_t)at, (size_t)len);
+    if (err < 0)
+        return err;
+    const char *own = w->in + at;
+    char *out = w->out ? w->out + at : got;
+    w->fn(t->rank == 0 ? own : got, t->rank == 0 ? got : own, out, len / w->elem_nbytes);
+    return w->peer_out ? t->ops->peer_write(t, peer, w->peer_out + (uint64_t)at, out, (size_t)len)
+                       : 0;
+}
+
+int coll_node_pair_work(struct coll_node *n, const struct coll_args *a)
+{
+    struct coll_team *t = n->team;
+    const bool both = a->kind == COLL_ALLREDUCE;
+    const bool gets = both || t->rank == a->root, peer_gets = both || t->rank != a->root;
+    const bool from_back = both ? t->rank == 1 : !gets; /* takes the last chunks first */
+    const struct here *peer = here_of(n, !t->rank);
+    struct work w = {
+        .team = t,
+        .elem_nbytes = rt_elem_nbytes(a->rtype->elem),
+        .in = coll_input(a),
+        .out = gets ? a->rbuf : NULL,
+        .peer_in = peer->in,
+        .peer_out = peer_gets ? peer->out : 0,
+        .fn = rt_reduce_find(a->op->code, a->rtype->elem),
+    };
+    if ((!gets || w.in == w.out) && !(w.scratch = coll_node_scratch(n)))
+        return -RT_ENOMEM;
+    int64_t nbytes = coll_args_bytes(t, a);
+    nbytes = nbytes < peer->nbytes ? nbytes : peer->nbytes;
+    int64_t half = (nbytes / 2 + 4095) & ~(int64_t)4095, chunk = half < CHUNK ? half : CHUNK;
+    int64_t nchunks = coll_pieces(nbytes, chunk);
     for (int64_t mine = 0;; mine++) {
-        if ((int64_t)__atomic_fetch_add(j->next, 1, __ATOMIC_RELAXED) >= nchunks)
+        if ((int64_t)__atomic_fetch_add(&here_of(n, 0)->next, 1, __ATOMIC_RELAXED) >= nchunks)
             return 0;
-        int64_t at = (j->from_back ? nchunks - 1 - mine : mine) * chunk;
-        int64_t len = j->nbytes - at < chunk ? j->nbytes - at : chunk;
-        char *got = j->lands ? j->out + at : j->scratch;
-        int err = t->ops->peer_read(t, j->peer, got, j->peer_in + (uint64_t)at, (size_t)len);
-        if (err < 0)
-            return err;
-        const char *own = j->in + at;
-        bool first = t->rank < j->peer;
-        char *out = j->out ? j->out + at : got;
-        j->fn(first ? own : got, first ? got : own, out, len / j->elem_nbytes);
-        if (j->peer_out)
-            err = t->ops->peer_write(t, j->peer, j->peer_out + (uint64_t)at, out, (size_t)len);
+        struct coll_piece c = coll_piece_of(nbytes, chunk, from_back ? nchunks - 1 - mine : mine);
+        int err = do_chunk(&w, c.at, c.len);
         if (err < 0)
             return err;
     }

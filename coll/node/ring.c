@@ -196,16 +196,14 @@ static void take_piece(struct coll_node *n, const struct coll_args *a, const str
 
 /* ---- steps ---- */
 
-/* What each of two ranks publishes at the beginning of the half. */
-struct here {
-    _Alignas(RT_CACHE_LINE) uint64_t in, out; /* addresses */
-    int64_t nbytes;                           /* there; both alike but in erroneous programs */
-    uint64_t next;                            /* of rank 0: chunks taken */
-};
-
-static struct here *here_of(const struct coll_node *n, int rank)
+/* Step 1 of a rank that takes part in a direct reduction, or, in an allreduce, says that it cannot.
+ * The rank may write into the half. */
+static void give_mode(struct coll_node *n, const struct coll_args *a, uint64_t e, bool direct)
 {
-    return (struct here *)(void *)coll_node_half(n, 0) + rank;
+    n->prog[n->team->rank].direct[n->half] = direct;
+    if (rt_unlikely(n->poisoned))
+        coll_node_poison(n, e);
+    coll_node_pair_give(n, a, e);
 }
 
 /* An allreduce of two ranks uses direct transfer if rank 0 wants that and both ranks can.  Step 1
@@ -213,51 +211,21 @@ static struct here *here_of(const struct coll_node *n, int rank)
 static int agree(struct coll_node *n, const struct coll_args *a, const struct flow *f, uint64_t e)
 {
     int rank = n->team->rank;
-    struct coll_node_prog *own = &n->prog[rank];
     if (!n->plan.written) {
         if (!coll_node_half_free(n, 0))
             return 0;
         bool can = a->rtype->contig && coll_node_all_read(n);
-        own->direct[n->half] = rank == 0 ? goes_directly(n, a, f->bytes) : can;
-        if (rt_unlikely(n->poisoned))
-            coll_node_poison(n, e);
-        *here_of(n, rank) = (struct here){ (uint64_t)(uintptr_t)coll_input(a),
-                                           (uint64_t)(uintptr_t)a->rbuf, f->bytes, 0 };
-        coll_node_publish(n, e, 1);
+        give_mode(n, a, e, rank == 0 ? goes_directly(n, a, f->bytes) : can);
         n->plan.written = true;
     }
     n->plan.known = 0;
     if (!have_done(n, f, e, 1))
         return 0;
     n->plan.written = false;
-    bool direct = own->direct[n->half] && n->prog[!rank].direct[n->half];
+    bool direct = n->prog[rank].direct[n->half] && n->prog[!rank].direct[n->half];
     if (!direct)
         n->way = COLL_NODE_RING;
     return direct ? 2 : 1;
-}
-
-/* This rank's part of a direct allreduce; see pair.c. */
-static int work_both(struct coll_node *n, const struct coll_args *a)
-{
-    struct coll_team *t = n->team;
-    const struct here *other = here_of(n, !t->rank);
-    int64_t nbytes = coll_args_bytes(t, a);
-    struct coll_node_pair j = {
-        .peer = !t->rank,
-        .nbytes = nbytes < other->nbytes ? nbytes : other->nbytes,
-        .elem_nbytes = rt_elem_nbytes(a->rtype->elem),
-        .in = coll_input(a),
-        .out = a->rbuf,
-        .from_back = t->rank == 1,
-        .lands = coll_input(a) != a->rbuf,
-        .peer_in = other->in,
-        .peer_out = other->out,
-        .next = &here_of(n, 0)->next,
-        .fn = rt_reduce_find(a->op->code, a->rtype->elem),
-    };
-    if (!j.lands)
-        j.scratch = coll_node_scratch(n);
-    return j.lands || j.scratch ? coll_node_pair_work(t, &j) : -RT_ENOMEM;
 }
 
 /* Before the first piece.  < 0: no memory; 0: not yet; 1: rings; 2: direct, or ranks outnumber
@@ -334,24 +302,43 @@ static int end(struct coll_node *n, struct coll_task *k, int64_t npieces)
     return coll_node_end(n);
 }
 
-/* An allreduce of two ranks by direct transfer, on which both have agreed. */
-static int direct_step(struct coll_task *k)
+/* A reduction that two ranks share.  Ranks of an allreduce have done the first step. */
+static int pair_step(struct coll_task *k)
 {
     struct coll_node *n = k->team->node;
     const struct coll_args *a = &k->args;
+    const int peer = !n->team->rank;
     uint64_t e = n->turn + 1;
     if (n->step == 0) {
-        if (rt_unlikely(coll_node_is_poisoned(n, !n->team->rank, e)))
-            n->lost = -RT_EREMOTE;
-        n->plan.err = work_both(n, a);
+        if (!coll_node_half_free(n, 0))
+            return 0;
+        give_mode(n, a, e, true);
         n->step = 1;
+    }
+    if (n->step == 1) {
+        if (!coll_node_at(n, peer, e, 1))
+            return 0;
+        const bool gets = a->kind == COLL_ALLREDUCE || a->root != peer;
+        if (rt_unlikely(gets && coll_node_is_poisoned(n, peer, e)))
+            n->lost = -RT_EREMOTE;
+        n->plan.err = coll_node_pair_work(n, a);
+        n->step = 2;
         coll_node_publish(n, e, 2);
     }
-    if (!coll_node_at(n, !n->team->rank, e, 2))
+    if (!coll_node_at(n, peer, e, 2))
         return 0;
     int err = n->plan.err;
     end(n, k, 1);
     return err < 0 ? err : 1;
+}
+
+/* Whether two ranks share this direct reduce; the root reads that with the first step. */
+static bool shares(const struct coll_node *n, const struct coll_args *a, int64_t bytes)
+{
+    if (a->kind != COLL_REDUCE || n->crowded)
+        return false;
+    return n->team->rank == a->root ? n->prog[!a->root].direct[n->half] == 1
+                                    : bytes >= COLL_NODE_PAIR_MIN;
 }
 
 /* Runs the call by another algorithm. */
@@ -360,9 +347,10 @@ static int instead(struct coll_task *k, int64_t bytes)
     struct coll_node *n = k->team->node;
     if (k->args.kind == COLL_ALLREDUCE && n->crowded)
         return coll_node_block_instead(k);
-    if (k->args.kind == COLL_ALLREDUCE) {
-        k->step = direct_step;
-        return direct_step(k);
+    if (k->args.kind == COLL_ALLREDUCE || shares(n, &k->args, bytes)) {
+        n->step = k->args.kind == COLL_ALLREDUCE;
+        k->step = pair_step;
+        return pair_step(k);
     }
     return n->crowded && coll_node_cell_fits(k->team, &k->args, bytes) ? coll_node_flat_instead(k)
                                                                        : coll_node_move_instead(k);
