@@ -26,10 +26,8 @@
 #include "coll/node/block.h"
 
 #include <string.h>
-#include "coll/node/flat.h"
+#include "coll/node/choose.h"
 #include "coll/node/line.h"
-#include "coll/node/move.h"
-#include "coll/node/ring.h"
 #include "coll/sched.h"
 #include "runtime/base/err.h"
 
@@ -215,50 +213,15 @@ static void work(struct coll_node *n, struct coll_task *k, const void *plan, int
         share_input(n, a, coll_piece_of(bytes, len, s), s);
 }
 
-static int reduce_step(struct coll_task *k)
+int coll_node_slice_step(struct coll_task *k)
 {
     struct coll_node *n = k->team->node;
-    const struct coll_args *a = &k->args;
     if (!coll_node_my_turn(n, k))
         return 0;
-    const int64_t bytes = a->rcount * a->rtype->size;
-    if (n->step == 0) {
-        int rc = coll_node_blocks(n); /* now it is known whether ranks outnumber cores */
-        if (rc <= 0)
-            return rc < 0 ? coll_node_give_up(n, k) : 0;
-        if (a->kind == COLL_REDUCE && n->crowded)
-            return coll_node_move_instead(k);
-        if (a->kind == COLL_ALLREDUCE && n->crowded && coll_node_cell_fits(k->team, a, bytes))
-            return coll_node_flat_instead(k);
-    }
+    const int64_t bytes = k->args.rcount * k->args.rtype->size;
     const int64_t len = piece_len(n), npieces = coll_pieces(bytes, len);
     return coll_node_go_in_step(
         n, k,
         &(struct coll_node_steps){
             .work = work, .plan = &len, .npieces = npieces, .nsteps = npieces + 2 });
 }
-
-int coll_node_block_instead(struct coll_task *k)
-{
-    k->step = reduce_step;
-    return reduce_step(k);
-}
-
-static int start_reduce(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
-{
-    if (t->size == 2 && a->kind == COLL_ALLREDUCE)
-        return coll_node_ring_start(t, a, k);
-    coll_node_begin(t->node, k);
-    k->step = reduce_step;
-    return 0;
-}
-
-#define REDUCE_NEEDS (COLL_NEED_ONE_NODE | COLL_NEED_BUILTIN_OP)
-
-const struct coll_alg coll_node_block_algs[] = {
-    { "node_block", "every rank reduces a slice in shared memory", COLL_REDUCE, REDUCE_NEEDS,
-      start_reduce },
-    { "node_block", "every rank reduces a slice in shared memory", COLL_ALLREDUCE, REDUCE_NEEDS,
-      start_reduce },
-    { 0 },
-};

@@ -6,10 +6,6 @@
 #include "coll/node/node.h"
 #include "coll/sched.h"
 
-extern const struct coll_alg coll_node_block_algs[];
-/* Runs a call that another algorithm has started; returns as coll_task.step. */
-int coll_node_block_instead(struct coll_task *k);
-
 /* A call in steps: before a step, all ranks have done the step before it; before step 0, all have
  * finished the last call that used the half. */
 struct coll_node_steps {

@@ -13,11 +13,9 @@
  * read, is otherwise not copied.
  *
  * Cost: m / part + 1 synchronisations; a rank copies m and reads m. */
-#include "coll/node/cut.h"
-
 #include "coll/node/block.h"
+#include "coll/node/choose.h"
 #include "coll/node/line.h"
-#include "coll/node/move.h"
 #include "coll/sched.h"
 
 struct cut {        /* how the call is divided; the same on all ranks, but for `own` */
@@ -131,18 +129,11 @@ static void work(struct coll_node *n, struct coll_task *k, const void *plan, int
         copy_in(n, &k->args, c, s);
 }
 
-static int cut_step(struct coll_task *k)
+int coll_node_cut_step(struct coll_task *k)
 {
     struct coll_node *n = k->team->node;
     if (!coll_node_my_turn(n, k))
         return 0;
-    if (n->step == 0) {
-        int rc = coll_node_blocks(n); /* now it is known whether ranks outnumber cores */
-        if (rc <= 0)
-            return rc < 0 ? coll_node_give_up(n, k) : 0;
-        if (n->crowded)
-            return coll_node_move_instead(k);
-    }
     const struct cut c = cut_of(n, &k->args);
     const bool none = count_of(&k->args, n->team->rank) == 0;
     return coll_node_go_in_step(n, k,
@@ -152,23 +143,3 @@ static int cut_step(struct coll_task *k)
                                                            .nsteps = c.nparts + !none,
                                                            .leaves_early = none });
 }
-
-static int start_cut(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
-{
-    (void)a;
-    coll_node_begin(t->node, k);
-    k->step = t->size == 2 ? coll_node_move_instead : cut_step;
-    return 0;
-}
-
-#define CUT(kind) \
-    { \
-        "node_cut", "every rank reduces its own block in shared memory", kind, \
-            COLL_NEED_ONE_NODE | COLL_NEED_BLOCK | COLL_NEED_BUILTIN_OP, start_cut \
-    }
-
-const struct coll_alg coll_node_cut_algs[] = {
-    CUT(COLL_REDUCE_SCATTER),
-    CUT(COLL_REDUCE_SCATTER_BLOCK),
-    { 0 },
-};

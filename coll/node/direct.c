@@ -16,13 +16,10 @@
  * In a reduce_scatter the slice is the rank's block, and the result its buffer.
  *
  * Cost: m / piece + 2 synchronisations.  A rank reads m, and m as the result. */
-#include "coll/node/direct.h"
-
 #include <stdlib.h>
 #include "coll/node/block.h"
+#include "coll/node/choose.h"
 #include "coll/node/line.h"
-#include "coll/node/move.h"
-#include "coll/node/ring.h"
 #include "coll/sched.h"
 
 /* Bytes.  The slices of a piece, and their sum, stay in a private cache of 2 MiB.  With a smaller
@@ -103,18 +100,6 @@ static void reduce_slice(struct coll_node *n, struct coll_task *k, struct coll_p
     reduce_at(n, k, p.at + own.at, own.len, coll_node_half(n, i) + own.at);
 }
 
-/* Before step 0.  < 0: no memory; 0: not yet; 1: this algorithm; 2: another one shall run the
- * call. */
-static int begin(struct coll_node *n)
-{
-    int rc = coll_node_blocks(n), reads = coll_node_reads(n);
-    if (rc <= 0)
-        return rc;
-    if (n->crowded || reads == COLL_NODE_READS_NONE)
-        return 2;
-    return reads != COLL_NODE_READS_UNKNOWN;
-}
-
 static void work(struct coll_node *n, struct coll_task *k, const void *plan, int64_t s)
 {
     const struct coll_args *a = &k->args;
@@ -132,16 +117,11 @@ static void work(struct coll_node *n, struct coll_task *k, const void *plan, int
         take_back(n);
 }
 
-static int direct_step(struct coll_task *k)
+int coll_node_direct_step(struct coll_task *k)
 {
     struct coll_node *n = k->team->node;
     if (!coll_node_my_turn(n, k))
         return 0;
-    int rc = n->step == 0 ? begin(n) : 1;
-    if (rc == 2)
-        return coll_node_block_instead(k);
-    if (rc != 1)
-        return rc < 0 ? coll_node_give_up(n, k) : 0;
     const int64_t npieces = coll_pieces(k->args.rcount * k->args.rtype->size, PIECE);
     return coll_node_go_in_step(
         n, k, &(struct coll_node_steps){ .work = work, .npieces = npieces, .nsteps = npieces + 2 });
@@ -186,47 +166,11 @@ static void own_work(struct coll_node *n, struct coll_task *k, const void *plan,
     }
 }
 
-static int own_step(struct coll_task *k)
+int coll_node_own_step(struct coll_task *k)
 {
     struct coll_node *n = k->team->node;
     if (!coll_node_my_turn(n, k))
         return 0;
-    int rc = n->step == 0 ? begin(n) : 1;
-    if (rc == 2)
-        return coll_node_move_instead(k);
-    if (rc != 1)
-        return rc < 0 ? coll_node_give_up(n, k) : 0;
     return coll_node_go_in_step(
         n, k, &(struct coll_node_steps){ .work = own_work, .npieces = 1, .nsteps = 3 });
 }
-
-static int start_own(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
-{
-    (void)a;
-    coll_node_begin(t->node, k);
-    k->step = t->size == 2 ? coll_node_move_instead : own_step;
-    return 0;
-}
-
-static int start_direct(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
-{
-    if (t->size == 2)
-        return coll_node_ring_start(t, a, k);
-    coll_node_begin(t->node, k);
-    k->step = direct_step;
-    return 0;
-}
-
-#define DIRECT(kind, start) \
-    { \
-        "node_direct", "every rank reduces a slice out of the ranks' own buffers", kind, \
-            COLL_NEED_ONE_NODE | COLL_NEED_BUILTIN_OP, start \
-    }
-
-const struct coll_alg coll_node_direct_algs[] = {
-    DIRECT(COLL_ALLREDUCE, start_direct),
-    DIRECT(COLL_REDUCE, start_direct),
-    DIRECT(COLL_REDUCE_SCATTER, start_own),
-    DIRECT(COLL_REDUCE_SCATTER_BLOCK, start_own),
-    { 0 },
-};

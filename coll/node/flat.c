@@ -5,8 +5,7 @@
  * messages: a + (p - 1) (line transfer).  If ranks outnumber cores, each rank has to run only once
  * per call, the least possible.  Best up to a page.  node.h shows why lines and cells can be
  * reused. */
-#include "coll/node/flat.h"
-
+#include "coll/node/choose.h"
 #include "coll/node/line.h"
 #include "coll/sched.h"
 #include "runtime/base/copy.h"
@@ -249,30 +248,8 @@ int coll_node_flat_start(struct coll_team *t, const struct coll_args *a, struct 
     return 0;
 }
 
-int coll_node_flat_instead(struct coll_task *k)
+int coll_node_flat_step(struct coll_task *k)
 {
     k->step = k->args.kind == COLL_BARRIER ? barrier_step : flat_step;
     return k->step(k);
 }
-
-#define FLAT(kind, more) \
-    { \
-        "node_flat", "one pass over cache lines in shared memory", kind, \
-            COLL_NEED_ONE_NODE | COLL_NEED_CELL | (more), coll_node_flat_start \
-    }
-
-const struct coll_alg coll_node_flat_algs[] = {
-    FLAT(COLL_BARRIER, 0),
-    FLAT(COLL_BCAST, 0),
-    FLAT(COLL_REDUCE, COLL_NEED_BUILTIN_OP),
-    FLAT(COLL_ALLREDUCE, COLL_NEED_BUILTIN_OP),
-    FLAT(COLL_GATHER, 0),
-    FLAT(COLL_SCATTER, 0),
-    FLAT(COLL_ALLGATHER, 0),
-    FLAT(COLL_ALLTOALL, 0),
-    FLAT(COLL_REDUCE_SCATTER, COLL_NEED_BUILTIN_OP),
-    FLAT(COLL_REDUCE_SCATTER_BLOCK, COLL_NEED_BUILTIN_OP),
-    FLAT(COLL_SCAN, COLL_NEED_BUILTIN_OP),
-    FLAT(COLL_EXSCAN, COLL_NEED_BUILTIN_OP),
-    { 0 },
-};

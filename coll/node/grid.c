@@ -16,9 +16,7 @@
  *
  * Cost: 2 a + 2 (sqrt(p) - 1) (line transfer).  If ranks outnumber cores, each rank would have to
  * run twice, and flat.c runs the call. */
-#include "coll/node/grid.h"
-
-#include "coll/node/flat.h"
+#include "coll/node/choose.h"
 #include "coll/node/line.h"
 
 /* ---- the grid ---- */
@@ -146,18 +144,13 @@ static bool read_column(struct coll_node *n, struct coll_task *k, uint64_t e)
     return true;
 }
 
-static int grid_step(struct coll_task *k)
+int coll_node_grid_step(struct coll_task *k)
 {
     struct coll_node *n = k->team->node;
     if (!coll_node_my_turn(n, k))
         return 0;
     const uint64_t e = n->turn + 1;
     if (n->step == 0) {
-        n->two_numbers = true;
-        if (!coll_node_crowded_known(n))
-            return 0;
-        if (n->crowded)
-            return coll_node_flat_instead(k);
         int rc = first_line(n, k, e);
         if (rc < 0)
             return coll_node_give_up(n, k);
@@ -173,25 +166,3 @@ static int grid_step(struct coll_task *k)
     }
     return read_column(n, k, e) ? coll_node_end(n) : 0;
 }
-
-static int start_grid(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
-{
-    if (a->op && rt_reduce_is_wide(a->op->code, (enum rt_elem)a->rtype->elem))
-        return coll_node_flat_start(t, a, k); /* would be rounded twice */
-    coll_node_flat_start(t, a, k);
-    t->node->started++;
-    k->step = grid_step;
-    return 0;
-}
-
-#define GRID(kind, more) \
-    { \
-        "node_grid", "two rounds over cache lines in shared memory", kind, \
-            COLL_NEED_ONE_NODE | COLL_NEED_CELL | (more), start_grid \
-    }
-
-const struct coll_alg coll_node_grid_algs[] = {
-    GRID(COLL_BARRIER, 0),
-    GRID(COLL_ALLREDUCE, COLL_NEED_BUILTIN_OP),
-    { 0 },
-};

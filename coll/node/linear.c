@@ -26,11 +26,9 @@
  * blocks of 64 KiB, 32 ranks of a mesh Xeon, as bare copies, in two runs: all leaves at once 195
  * and 228, one after another 105 and 198, the root alone 144 and 274, both 51 and 101; staged 95
  * and 171. */
-#include "coll/node/linear.h"
-
 #include <stdlib.h>
+#include "coll/node/choose.h"
 #include "coll/node/line.h"
-#include "coll/node/move.h"
 #include "coll/sched.h"
 
 /* Bytes of the longest staged block.  A gather's leaf leaves as soon as its block is staged, so
@@ -434,33 +432,19 @@ static bool gather_leaf(struct coll_node *n, struct coll_task *k, uint64_t e)
     return true;
 }
 
-/* Whether all ranks know that no block needs a copy between processes. */
-static bool is_short(const struct coll_node *n, const struct coll_task *k)
+bool coll_node_linear_is_short(const struct coll_node *n, const struct coll_task *k)
 {
     const struct coll_args *a = &k->args;
     return coll_forms[a->kind].bytes == COLL_BYTES_BLOCK &&
-           way_of(n, a, a->root, coll_args_bytes(k->team, a)) <= AS_PIECE;
+           way_of(n, a, a->root, k->bytes) <= AS_PIECE;
 }
 
-static int linear_step(struct coll_task *k)
+int coll_node_linear_step(struct coll_task *k)
 {
     struct coll_node *n = k->team->node;
     const struct coll_args *a = &k->args;
     if (!coll_node_my_turn(n, k))
         return 0;
-    if (n->step == 0) {
-        n->two_numbers = true;
-        int rc = coll_node_blocks(n);
-        if (rc <= 0)
-            return rc < 0 ? coll_node_give_up(n, k) : 0;
-        int reads = n->crowded       ? COLL_NODE_READS_NONE
-                    : is_short(n, k) ? COLL_NODE_READS_ALL
-                                     : coll_node_reads(n);
-        if (reads == COLL_NODE_READS_NONE)
-            return coll_node_move_instead(k);
-        if (reads == COLL_NODE_READS_UNKNOWN)
-            return 0;
-    }
     const uint64_t e = n->turn + 1;
     const bool root = k->team->rank == a->root;
     if (!(root ? root_step : scatters(a) ? scatter_leaf : gather_leaf)(n, k, e))
@@ -471,26 +455,3 @@ static int linear_step(struct coll_task *k)
     coll_node_leave_blocks(n, 1, true);
     return coll_node_end(n);
 }
-
-static int start_linear(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
-{
-    (void)a;
-    coll_node_begin(t->node, k);
-    if (t->size == 2) {
-        k->step = coll_node_move_instead;
-        return 0;
-    }
-    t->node->started++;
-    k->step = linear_step;
-    return 0;
-}
-
-#define LINEAR(kind) \
-    { \
-        "node_linear", "the root and each other rank pass one block in shared memory", kind, \
-            COLL_NEED_ONE_NODE | COLL_NEED_BLOCK, start_linear \
-    }
-
-const struct coll_alg coll_node_linear_algs[] = {
-    LINEAR(COLL_GATHER), LINEAR(COLL_GATHERV), LINEAR(COLL_SCATTER), LINEAR(COLL_SCATTERV), { 0 },
-};

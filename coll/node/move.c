@@ -53,24 +53,16 @@
  * differ by reader, else one.  Reductions have further rows, in which a reader builds results that
  * cannot be built in the user's buffer.  Only that reader accesses such a row, and only in a step
  * in which the blocks that it adds lie in the same half. */
-#include "coll/node/move.h"
-#include "coll/node/block.h"
+#include "coll/node/choose.h"
 #include "coll/node/move_plan.h"
 #include "coll/node/move_small.h"
 #include "coll/node/pace.h"
-#include "coll/node/ring.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "coll/sched.h"
 #include "runtime/base/copy.h"
 #include "runtime/base/err.h"
-
-/* Bytes.  Shortest scan of more than two ranks by slices.  8 ranks on 2 cores (Zen 5), scan and
- * exscan, time over that without slices: 512 KiB 0.69 and 0.91, 1 MiB 0.65 and 0.85 (quiet); 64 to
- * 256 KiB 0.7 to 1.3 and 1.3 to 1.6 (beside load).  With more ranks or slower reductions shorter
- * scans would gain, too. */
-#define SLICES_MIN (512 << 10)
 
 /* Bytes of a reduction that come from another process by one system call. */
 #define PULL (128 << 10)
@@ -522,8 +514,8 @@ static int move_end(struct coll_node *n, struct coll_task *k)
  * planned; 2: no plan needed, all blocks went through lines and cells. */
 static int prepare(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
-    int rc = coll_node_blocks(n);
-    if (rc > 0 && coll_move_has_small(a->kind)) {
+    int rc = 1;
+    if (coll_move_has_small(a->kind)) {
         if (!n->plan.written) {
             rc = coll_move_small_write(n, a, e);
             if (rc <= 0)
@@ -543,7 +535,7 @@ static int prepare(struct coll_node *n, const struct coll_args *a, uint64_t e)
     return rc;
 }
 
-static int move_step(struct coll_task *k)
+int coll_node_move_step(struct coll_task *k)
 {
     struct coll_node *n = k->team->node;
     struct coll_node_plan *p = &n->plan;
@@ -595,59 +587,3 @@ static int move_step(struct coll_task *k)
         return 0;
     return move_end(n, k);
 }
-
-static int start_move(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
-{
-    (void)a;
-    coll_node_begin(t->node, k);
-    k->step = move_step;
-    return 0;
-}
-
-/* Among many ranks, in a long scan, each rank reduces a slice for all (block.c): p - 1 reductions
- * of the vector in all instead of p (p - 1) / 2, at the price of a further synchronisation and
- * copy. */
-static int start_prefix(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
-{
-    bool slices = t->size > 2 && coll_args_bytes(t, a) >= SLICES_MIN &&
-                  !rt_reduce_is_wide(a->op->code, (enum rt_elem)a->rtype->elem);
-    coll_node_begin(t->node, k);
-    k->step = slices ? coll_node_block_instead : move_step;
-    return 0;
-}
-
-int coll_node_move_instead(struct coll_task *k)
-{
-    k->step = move_step;
-    return move_step(k);
-}
-
-#define MOVES(kind, start) \
-    { \
-        "node_block", "pieces through shared memory", kind, COLL_NEED_ONE_NODE | COLL_NEED_BLOCK, \
-            start \
-    }
-#define ADDS(kind, name, start) \
-    { \
-        name, "pieces through shared memory, added by the ranks that need the sum", kind, \
-            COLL_NEED_ONE_NODE | COLL_NEED_BLOCK | COLL_NEED_BUILTIN_OP, start \
-    }
-
-const struct coll_alg coll_node_move_algs[] = {
-    MOVES(COLL_BCAST, coll_node_ring_start),
-    MOVES(COLL_GATHER, start_move),
-    MOVES(COLL_GATHERV, start_move),
-    MOVES(COLL_SCATTER, start_move),
-    MOVES(COLL_SCATTERV, start_move),
-    MOVES(COLL_ALLGATHER, start_move),
-    MOVES(COLL_ALLGATHERV, start_move),
-    MOVES(COLL_ALLTOALL, start_move),
-    MOVES(COLL_ALLTOALLV, start_move),
-    MOVES(COLL_ALLTOALLW, start_move),
-    ADDS(COLL_REDUCE, "node_root", coll_node_ring_start),
-    ADDS(COLL_REDUCE_SCATTER, "node_block", start_move),
-    ADDS(COLL_REDUCE_SCATTER_BLOCK, "node_block", start_move),
-    ADDS(COLL_SCAN, "node_block", start_prefix),
-    ADDS(COLL_EXSCAN, "node_block", start_prefix),
-    { 0 },
-};

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "coll/begin.h"
-#include "coll/node/flat.h"
+#include "coll/node/choose.h"
 #include "coll/node/move_plan.h"
 #include "runtime/base/err.h"
 #include "runtime/base/idle.h"

@@ -178,6 +178,7 @@ struct coll_node { /* this rank's view; private memory */
     int half;
     bool crowded, crowded_known; /* coll_node_crowded_known() */
     bool two_numbers;            /* the call at `turn` + 1 has the next number, too */
+    unsigned facts;              /* of choose.c; 0: not known yet */
     int rows;                    /* of the grid, see grid.c */
     int reads;                   /* coll_node_reads() when it was last asked */
     char *scratch;               /* of coll_node_scratch(); NULL until needed */

@@ -21,13 +21,8 @@
  * writer decides alone; a reader reads the decision with the first step.  In an allreduce rank 0
  * decides; in their first step, before there are pieces, rank 0 publishes the mode and rank 1
  * whether it can use direct transfer.
- *
- * If ranks outnumber cores, flat.c, move.c or block.c runs the call. */
-#include "coll/node/ring.h"
-#include "coll/node/block.h"
-#include "coll/node/flat.h"
-#include "coll/node/move.h"
-
+ */
+#include "coll/node/choose.h"
 #include "coll/sched.h"
 #include "coll/node/pace.h"
 #include "coll/node/pair.h"
@@ -228,13 +223,9 @@ static int agree(struct coll_node *n, const struct coll_args *a, const struct fl
     return direct ? 2 : 1;
 }
 
-/* Before the first piece.  < 0: no memory; 0: not yet; 1: rings; 2: direct, or ranks outnumber
- * cores. */
+/* Before the first piece.  0: not yet; 1: rings; 2: direct. */
 static int begin(struct coll_node *n, const struct coll_task *k, const struct flow *f, uint64_t e)
 {
-    int rc = coll_node_blocks(n);
-    if (rc <= 0 || n->crowded)
-        return rc <= 0 ? rc : 2;
     if (f->bytes >= direct_min(n, k->args.kind))
         coll_node_all_read(n); /* publishes whether this rank can read: the writer needs it */
     n->one_half = true;
@@ -335,28 +326,23 @@ static int pair_step(struct coll_task *k)
 /* Whether two ranks share this direct reduce; the root reads that with the first step. */
 static bool shares(const struct coll_node *n, const struct coll_args *a, int64_t bytes)
 {
-    if (a->kind != COLL_REDUCE || n->crowded)
+    if (a->kind != COLL_REDUCE)
         return false;
     return n->team->rank == a->root ? n->prog[!a->root].direct[n->half] == 1
                                     : bytes >= COLL_NODE_PAIR_MIN;
 }
 
-/* Runs the call by another algorithm. */
-static int instead(struct coll_task *k, int64_t bytes)
+/* Runs the call by direct transfer. */
+static int go_direct(struct coll_task *k, int64_t bytes)
 {
     struct coll_node *n = k->team->node;
-    if (k->args.kind == COLL_ALLREDUCE && n->crowded)
-        return coll_node_block_instead(k);
-    if (k->args.kind == COLL_ALLREDUCE || shares(n, &k->args, bytes)) {
-        n->step = k->args.kind == COLL_ALLREDUCE;
-        k->step = pair_step;
-        return pair_step(k);
-    }
-    return n->crowded && coll_node_cell_fits(k->team, &k->args, bytes) ? coll_node_flat_instead(k)
-                                                                       : coll_node_move_instead(k);
+    const bool both = k->args.kind == COLL_ALLREDUCE;
+    n->step = both;
+    k->step = both || shares(n, &k->args, bytes) ? pair_step : coll_node_move_step;
+    return k->step(k);
 }
 
-static int ring_step(struct coll_task *k)
+int coll_node_ring_step(struct coll_task *k)
 {
     struct coll_node *n = k->team->node;
     const struct coll_args *a = &k->args;
@@ -369,9 +355,9 @@ static int ring_step(struct coll_task *k)
         if (rc == 1 && f.writes)
             n->plan.known = 0;
         if (rc == 2)
-            return instead(k, f.bytes);
-        if (rc != 1)
-            return rc < 0 ? coll_node_give_up(n, k) : 0;
+            return go_direct(k, f.bytes);
+        if (rc == 0)
+            return 0;
     }
     if (f.writes && f.takes ? !exchange(n, a, &f, e) : !go_on(n, a, &f, e))
         return 0;
@@ -379,14 +365,4 @@ static int ring_step(struct coll_task *k)
     int rc = end(n, k, f.npieces);
     coll_node_populate(n, (a->kind == COLL_BCAST ? 1 : n->team->size) * f.slots * f.piece);
     return rc;
-}
-
-/* A reduction that needs all ranks' pieces at once does not use rings. */
-int coll_node_ring_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
-{
-    bool wide = a->op && t->size > 2 &&
-                rt_reduce_is_wide(a->op->code, (enum rt_elem)a->rtype->elem);
-    coll_node_begin(t->node, k);
-    k->step = wide ? coll_node_move_instead : ring_step;
-    return 0;
 }

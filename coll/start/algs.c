@@ -3,14 +3,7 @@
 #include "coll/algo/algo.h"
 #include "coll/gpu/plan.h"
 #include "coll/hier/hier.h"
-#include "coll/node/block.h"
-#include "coll/node/cut.h"
-#include "coll/node/direct.h"
-#include "coll/node/flat.h"
-#include "coll/node/grid.h"
-#include "coll/node/linear.h"
-#include "coll/node/move.h"
-#include "coll/node/node.h"
+#include "coll/node/choose.h"
 #include "coll/select.h"
 
 const struct coll_alg *const coll_alg_tables[] = {
@@ -24,13 +17,7 @@ const struct coll_alg *const coll_alg_tables[] = {
     coll_alltoall_algs,
     coll_reduce_scatter_algs,
     coll_scan_algs,
-    coll_node_flat_algs,
-    coll_node_grid_algs,
-    coll_node_block_algs,
-    coll_node_move_algs,
-    coll_node_direct_algs,
-    coll_node_linear_algs,
-    coll_node_cut_algs,
+    coll_node_algs,
     coll_neighbor_algs,
     coll_gpu_algs,
     coll_hier_rooted_algs,

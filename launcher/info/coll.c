@@ -4,7 +4,7 @@
 #include "coll/coll.h"
 #include "coll/hier/hier.h"
 #include "coll/hier/team.h"
-#include "coll/node/node.h"
+#include "coll/node/choose.h"
 #include "coll/select.h"
 #include "coll/start/team.h"
 #include "coll/tune.h"
@@ -84,24 +84,45 @@ static void print_range(enum coll_kind kind, int64_t from, int64_t to, bool size
     printf("  %-22s %-22s %-20s %s\n", coll_kind_names[kind], range, name, why);
 }
 
-static void show_kind(struct question *q, enum coll_kind kind)
+/* The name of an algorithm; behind that of one in shared memory, the file of coll/node that runs
+ * the call, with the reason if another one was asked for. */
+static void name_of(const struct question *q, const struct coll_alg *alg, bool crowded, char *out,
+                    size_t len, const char **why)
 {
-    const struct coll_alg *last = NULL;
+    const char *file = NULL;
+    if (q->nhosts == 1)
+        file = coll_node_runs(alg, &q->team, &q->args, crowded, why);
+    if (file)
+        snprintf(out, len, "%s (%s)", alg->name, file);
+    else
+        snprintf(out, len, "%s", alg->name);
+}
+
+/* crowded: shows only calls that then run otherwise. */
+static void show_kind(struct question *q, enum coll_kind kind, bool crowded)
+{
+    char last[64] = "", name[64], roomy[64];
     const char *why = "", *last_why = "";
     int64_t from = BYTES_MIN, to = BYTES_MIN;
+    bool shown = false;
 
     for (int64_t bytes = BYTES_MIN; bytes <= BYTES_MAX; bytes *= 2) {
         fill(q, kind, bytes);
         const struct coll_alg *alg = coll_choose(&q->team, &q->args, q->nhosts == 1, &why);
-        if (last && alg != last) {
-            print_range(kind, from, to, true, last->name, last_why);
+        name_of(q, alg, false, roomy, sizeof roomy, &why);
+        name_of(q, alg, crowded, name, sizeof name, &why);
+        if (*last && (strcmp(name, last) || why != last_why)) {
+            if (shown)
+                print_range(kind, from, to, true, last, last_why);
             from = bytes;
         }
-        last = alg;
+        shown = !crowded || strcmp(name, roomy);
+        snprintf(last, sizeof last, "%s", name);
         last_why = why;
         to = bytes;
     }
-    print_range(kind, from, to, from > BYTES_MIN, last->name, last_why);
+    if (shown)
+        print_range(kind, from, to, from > BYTES_MIN, last, last_why);
 }
 
 int info_coll(int nranks, int nhosts)
@@ -129,7 +150,11 @@ int info_coll(int nranks, int nhosts)
         printf("built in (mpirun -n N weft-tune measures one for this machine)\n");
     printf("  %-22s %-22s %-20s %s\n", "collective", "bytes", "algorithm", "because");
     for (int kind = 0; kind < COLL_KINDS; kind++)
-        show_kind(&q, (enum coll_kind)kind);
+        show_kind(&q, (enum coll_kind)kind, false);
+    if (nhosts == 1)
+        printf("\nIf ranks outnumber cores:\n");
+    for (int kind = 0; kind < COLL_KINDS && nhosts == 1; kind++)
+        show_kind(&q, (enum coll_kind)kind, true);
     int err = nhosts == 1 ? info_coll_gpu(nranks) : 0;
     printf("\nAll algorithms:\n");
     const struct coll_alg *a;

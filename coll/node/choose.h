@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which algorithm of coll/node runs a call, and the algorithms' steps. */
+#ifndef COLL_NODE_CHOOSE_H
+#define COLL_NODE_CHOOSE_H
+
+#include "coll/node/node.h"
+
+/* In the order of algs[] in choose.c. */
+enum coll_node_alg {
+    COLL_NODE_ALG_FLAT,
+    COLL_NODE_ALG_GRID,
+    COLL_NODE_ALG_RING,
+    COLL_NODE_ALG_SLICE,
+    COLL_NODE_ALG_DIRECT,
+    COLL_NODE_ALG_OWN, /* the reduce_scatter of direct.c */
+    COLL_NODE_ALG_CUT,
+    COLL_NODE_ALG_LINEAR,
+    COLL_NODE_ALG_MOVE,
+    COLL_NODE_ALGS
+};
+
+/* What the rules ask for: node.def. */
+enum {
+    COLL_NODE_IF_TWO = 1,
+    COLL_NODE_IF_MANY = 2,
+    COLL_NODE_IF_CROWDED = 4,
+    COLL_NODE_IF_ROOMY = 8,
+    COLL_NODE_IF_BLIND = 16,
+    COLL_NODE_IF_WIDE = 32,
+    COLL_NODE_IF_NARROW = 64,
+    COLL_NODE_IF_FITS = 128,
+};
+
+/* The algorithm that runs the call; a pure function of facts that all ranks know. */
+enum coll_node_alg coll_node_choose(enum coll_node_alg asked, enum coll_kind kind, unsigned facts,
+                                    int64_t bytes);
+/* For weft_info: the file of coll/node whose algorithm runs a call, if all ranks can read the
+ * others' memory; NULL: `alg` is no algorithm of coll/node.  *why: set if a rule decides. */
+const char *coll_node_runs(const struct coll_alg *alg, const struct coll_team *t,
+                           const struct coll_args *a, bool crowded, const char **why);
+
+/* All algorithms of coll/node; ends with a row of zeros. */
+extern const struct coll_alg coll_node_algs[];
+
+/* Of flat.c: starts without a choice.  Whether the contributions of a call fit lines or cells;
+ * bytes: coll_args_bytes(). */
+int coll_node_flat_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k);
+bool coll_node_cell_fits(const struct coll_team *t, const struct coll_args *a, int64_t bytes);
+/* Of linear.c: whether all ranks know that no block needs a copy between processes. */
+bool coll_node_linear_is_short(const struct coll_node *n, const struct coll_task *k);
+
+/* The algorithms; each is coll_task.step from the call's first step on. */
+int coll_node_flat_step(struct coll_task *k);
+int coll_node_grid_step(struct coll_task *k);
+int coll_node_ring_step(struct coll_task *k);
+int coll_node_slice_step(struct coll_task *k);
+int coll_node_direct_step(struct coll_task *k);
+int coll_node_own_step(struct coll_task *k);
+int coll_node_cut_step(struct coll_task *k);
+int coll_node_linear_step(struct coll_task *k);
+int coll_node_move_step(struct coll_task *k);
+
+#endif
