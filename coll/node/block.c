@@ -31,17 +31,13 @@
 #include "coll/sched.h"
 #include "runtime/base/err.h"
 
-/* Bytes.  Longest piece of ranks with a core each: two rows of it and a result in each half stay
- * nearly within a private cache of 1 MiB.  With a smaller private cache the pieces come from the
- * shared one; with a larger one a longer piece would save steps. */
-#define PIECE (256u << 10)
 /* Bytes.  Two sums of this length stay in a first-level cache. */
 #define EXSCAN_PART 4096
 
 static int64_t piece_len(const struct coll_node *n)
 {
     int64_t len = (int64_t)n->half_len / (n->team->size + 1) & ~(int64_t)(RT_CACHE_LINE - 1);
-    return n->crowded || len < PIECE ? len : PIECE;
+    return n->crowded || len < COLL_NODE_SLICE_PIECE ? len : COLL_NODE_SLICE_PIECE;
 }
 
 static char *input_row(const struct coll_node *n, int rank, int64_t i)

@@ -57,6 +57,7 @@ static const struct {
 static int start(struct coll_team *t, const struct coll_args *a, struct coll_task *k);
 static int start_two(struct coll_team *t, const struct coll_args *a, struct coll_task *k);
 
+#define LIMIT(name, unit, value, what, measured)
 #define RULE(from, kinds, facts, bytes, to, why)
 #define ALG(kind, name, alg, needs) \
     { name, HELP_##alg, COLL_##kind, COLL_NEED_ONE_NODE | (needs), START_##alg },
@@ -101,6 +102,16 @@ enum coll_node_alg coll_node_choose(enum coll_node_alg asked, enum coll_kind kin
 {
     return apply(asked, kind, facts, bytes, NULL);
 }
+#undef LIMIT
+#define ALG(kind, name, alg, needs)
+#define RULE(from, kinds, facts, bytes, to, why)
+#define LIMIT(name, unit, value, what, measured) { #name, what, measured, value, UNIT_##unit },
+#define UNIT_BYTES true
+#define UNIT_NUMBER false
+const struct coll_node_limit_row coll_node_limit_rows[] = {
+#include "coll/node/node.def"
+    { 0 }
+};
 
 /* ---- a call ---- */
 

@@ -39,6 +39,14 @@ enum coll_node_alg coll_node_choose(enum coll_node_alg asked, enum coll_kind kin
 const char *coll_node_runs(const struct coll_alg *alg, const struct coll_team *t,
                            const struct coll_args *a, bool crowded, const char **why);
 
+/* The limits of node.def; ends with a row of zeros. */
+struct coll_node_limit_row {
+    const char *name, *what, *measured;
+    int64_t value;
+    bool bytes;
+};
+extern const struct coll_node_limit_row coll_node_limit_rows[];
+
 /* All algorithms of coll/node; ends with a row of zeros. */
 extern const struct coll_alg coll_node_algs[];
 

@@ -22,10 +22,6 @@
 #include "coll/node/line.h"
 #include "coll/sched.h"
 
-/* Bytes.  The slices of a piece, and their sum, stay in a private cache of 2 MiB.  With a smaller
- * private cache they come from the shared one. */
-#define PIECE (1 << 20)
-
 struct source { /* of a slice of `len` bytes */
     const char *all, *own;
     int64_t len;
@@ -103,16 +99,18 @@ static void reduce_slice(struct coll_node *n, struct coll_task *k, struct coll_p
 static void work(struct coll_node *n, struct coll_task *k, const void *plan, int64_t s)
 {
     const struct coll_args *a = &k->args;
-    const int64_t bytes = a->rcount * a->rtype->size, npieces = coll_pieces(bytes, PIECE);
+    const int64_t bytes = a->rcount * a->rtype->size,
+                  npieces = coll_pieces(bytes, COLL_NODE_DIRECT_PIECE);
     (void)plan;
     if (s == 0)
         give_input(n, k, bytes);
     if (s > 1)
         coll_node_note_poison(n, k);
     if (s > 0 && s <= npieces)
-        reduce_slice(n, k, coll_piece_of(bytes, PIECE, s - 1), s - 1);
+        reduce_slice(n, k, coll_piece_of(bytes, COLL_NODE_DIRECT_PIECE, s - 1), s - 1);
     if (s >= 2 && (a->kind == COLL_ALLREDUCE || n->team->rank == a->root))
-        coll_node_take_result(n, a, coll_piece_of(bytes, PIECE, s - 2), coll_node_half(n, s - 2));
+        coll_node_take_result(n, a, coll_piece_of(bytes, COLL_NODE_DIRECT_PIECE, s - 2),
+                              coll_node_half(n, s - 2));
     if (s == npieces + 1)
         take_back(n);
 }
@@ -122,7 +120,8 @@ int coll_node_direct_step(struct coll_task *k)
     struct coll_node *n = k->team->node;
     if (!coll_node_my_turn(n, k))
         return 0;
-    const int64_t npieces = coll_pieces(k->args.rcount * k->args.rtype->size, PIECE);
+    const int64_t npieces = coll_pieces(k->args.rcount * k->args.rtype->size,
+                                        COLL_NODE_DIRECT_PIECE);
     return coll_node_go_in_step(
         n, k, &(struct coll_node_steps){ .work = work, .npieces = npieces, .nsteps = npieces + 2 });
 }

@@ -11,11 +11,6 @@
 #include "runtime/base/copy.h"
 #include "runtime/base/err.h"
 
-/* Bytes.  In allreduce and reduce one rank reads all ranks' bytes.  Beyond this sum, splitting the
- * work (node_block) is worth its second synchronisation.  On a machine where a synchronisation
- * costs more, sums a little above the limit are slower by at most that synchronisation. */
-#define REDUCE_TOTAL (64 * 1024)
-
 /* This rank's part of a call: whether it writes, and the ranks for which it waits. */
 struct part {
     bool writes;
@@ -33,7 +28,7 @@ bool coll_node_cell_fits(const struct coll_team *t, const struct coll_args *a, i
     const struct coll_form f = coll_forms[a->kind];
     if (payload_of(t, f, bytes) > COLL_NODE_CELL)
         return false;
-    return bytes * t->size <= REDUCE_TOTAL || !(f.traits & COLL_IS_REDUCTION) ||
+    return bytes * t->size <= COLL_NODE_REDUCE_TOTAL || !(f.traits & COLL_IS_REDUCTION) ||
            f.traits & COLL_IS_PREFIX || f.shape[COLL_SEND] == COLL_SIDE_CUT;
 }
 
@@ -210,7 +205,7 @@ static int flat_step(struct coll_task *k)
  * root of the broadcast before.  A hub stores its line when it has seen all other lines, and the
  * other ranks wait for its line only.  So the root leaves first, and its next broadcast is there
  * when the other ranks look for it, and one line instead of all shows each of them that it may
- * leave: from some ranks on broadcast and barrier together are faster (HUB_MIN, node.c).  A row of
+ * leave: from some ranks on broadcast and barrier together are faster (HUB_MIN).  A row of
  * barriers would be slower with a hub. */
 static int barrier_step(struct coll_task *k)
 {

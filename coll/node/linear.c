@@ -31,18 +31,6 @@
 #include "coll/node/line.h"
 #include "coll/sched.h"
 
-/* Bytes of the longest staged block.  A gather's leaf leaves as soon as its block is staged, so
- * longer ones are worth it; the root needs then twice as long as in the other way.  32 cores of a
- * mesh Xeon, bare copies, mean of the ranks in us staged and not: a scatter of 2 KiB 5.9 and 10.9,
- * 4 KiB 9.3 and 11.1, 8 KiB 14.2 and 13.2; with 16 ranks 4 KiB 5.9 and 5.1; a gather of 64 KiB 22
- * and 52, 32 ranks, its root 224 and 95. */
-#define STAGED_SCATTER (4 << 10)
-#define STAGED_GATHER (64 << 10)
-/* Bytes of the sum of the blocks from which on all leaves copy at once.  The same machine, mean in
- * us in halves and at once: 32 ranks, 128 KiB 107 and 210, 256 KiB 206 and 224, 512 KiB 474 and
- * 202; 16 ranks, 256 KiB 98 and 190, 512 KiB 184 and 209; 4 ranks, 512 KiB 55 and 178. */
-#define HALVES_MOST (4 << 20)
-
 /* What a line says. */
 enum what { NONE, INLINE, STAGED, ADDRESS, IN_TURN, WILL_WRITE, MOVED };
 
@@ -90,12 +78,13 @@ static bool by_root(const struct coll_team *t, const struct coll_args *a, int le
 
 static enum way way_of(const struct coll_node *n, const struct coll_args *a, int leaf, int64_t len)
 {
-    int64_t staged = scatters(a) ? STAGED_SCATTER : STAGED_GATHER, place = place_nbytes(n);
+    int64_t staged = scatters(a) ? COLL_NODE_STAGED_SCATTER : COLL_NODE_STAGED_GATHER,
+            place = place_nbytes(n);
     if (len <= (int64_t)sizeof(((struct letter *)0)->data))
         return AS_LINE;
     if (len <= (staged < place ? staged : place))
         return AS_PIECE;
-    if (len > HALVES_MOST / n->team->size)
+    if (len > COLL_NODE_HALVES_MOST / n->team->size)
         return AT_ONCE;
     return by_root(n->team, a, leaf) ? BY_ROOT : BY_LEAF;
 }

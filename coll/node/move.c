@@ -64,9 +64,6 @@
 #include "runtime/base/copy.h"
 #include "runtime/base/err.h"
 
-/* Bytes of a reduction that come from another process by one system call. */
-#define PULL (128 << 10)
-
 /* ---- the parts of a step ---- */
 
 static bool is_sum(enum coll_kind k) { return coll_is(k, COLL_IS_REDUCTION); }
@@ -386,7 +383,8 @@ static const char *pulled_piece(struct coll_node *n, int from, struct coll_block
                                 struct coll_piece pc, int64_t i, char *out)
 {
     struct coll_node_plan *p = &n->plan;
-    int64_t batch = coll_move_most(1, PULL / p->piece), left = coll_move_nbytes(d) - pc.at;
+    int64_t batch = coll_move_most(1, COLL_NODE_PULL / p->piece),
+            left = coll_move_nbytes(d) - pc.at;
     bool lands = d.l->contig && !p->own_staged && p->acc != out;
     char *to = lands ? out : scratch(n);
     if (to && i % batch == 0)
@@ -441,7 +439,7 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
         if (i == 0) {
             n->direct[from] = direct = from != rank && n->prog[from].direct[n->half];
             if (from != rank && !p->out_pieces)
-                n->way = direct ? COLL_NODE_DIRECT : COLL_NODE_RING; /* for the pace */
+                n->way = direct ? COLL_NODE_DIRECT : COLL_NODE_STAGED; /* for the pace */
             /* the block is shorter than expected here: an erroneous program */
             if (p->share == 1 && n->prog[from].direct[n->half] == COLL_NODE_READER_ALONE)
                 p->share = 2;

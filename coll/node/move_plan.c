@@ -5,50 +5,7 @@
 #include "coll/node/move_small.h"
 #include "coll/node/pace.h"
 
-/* Bytes of a piece for ranks with a core each.  On another machine: with slower synchronisation,
- * longer pieces would have fewer steps; with a smaller first-level cache, shorter ones would stay
- * in it. */
-#define PIECE (16 << 10)
-/* The same of two ranks.  A long memcpy() to lines that another core has does not read them first:
- * a bare exchange of 64 KiB between two cores (Zen 5) takes 8.8 / 5.8 / 4.6 / 4.0 / 4.1 us in
- * pieces of 4 / 8 / 16 / 32 / 64 KiB, of 256 KiB 35 / 24 / 20 / 18 / 17; between two threads of a
- * core 12 / 9.3 / 8.3 / 7.7 / 7.6.  Where memcpy() has no such way, pieces that stay in a
- * first-level cache would be better. */
-#define PIECE_PAIR (64 << 10)
-/* Bytes.  Consecutive pieces and calls use this much of each half in turn: a line that a reader
- * still has in its private cache costs the writer an invalidation (ring.c).  With a private cache
- * much larger than this, some lines are still there, and the writer waits for them. */
-#define CYCLE (512 << 10)
-/* Bytes.  Shorter pieces are not worth their steps. */
-#define PIECE_MIN 1024
-/* Shorter blocks always go through shared memory.  If many ranks read from many, shared memory has
- * the advantage that data copied in once are still in the cache when many ranks copy them out.
- * Where system calls or streaming through shared memory are slower or faster, other limits would be
- * right: blocks between the two lose the difference.  Between two ranks with a core each the pace
- * decides (pace.h). */
-#define DIRECT_MIN (16u << 10)
-#define DIRECT_MIN_LONG COLL_NODE_PACED_MIN
-/* The same where blocks differ by reader, so that data copied in are copied out once.  An alltoall
- * on 16 cores of a mesh Xeon, medians in us directly and through shared memory, 4 / 8 / 16 ranks:
- * 16 KiB 11 and 12 / 29 and 24 / 68 and 84, 32 KiB 16 and 24 / 43 and 52 / 109 and 151. */
-#define DIRECT_MIN_EACH (32 << 10)
-/* Nor in more pieces than this: many ranks have short ones.  32 ranks (pieces of 2 KiB): 4 KiB 86
- * and 75, 8 KiB 116 and 138, 16 KiB 171 and 310. */
-#define PIECES_EACH 3
-/* If ranks outnumber cores, shared memory keeps the data in a cache, and two copies in user space
- * cost less than process_vm_readv, which looks up every page: measured among 8 ranks on 2 cores
- * (Zen 5), mean of the ranks in us through shared memory and directly: an alltoall of blocks of
- * 128 KiB 253 and 464, a gather of blocks of 128 KiB 6.4 and 16.4, a broadcast of 256 KiB 11
- * and 34. The exceptions are calls in which one rank copies all blocks while the others wait, from
- * this sum of the blocks on: a gather of 8 MiB, which fills the halves several times, 174 and 134;
- * a scatter of 1 MiB 20 and 18.  Where a system call costs less, or the ranks share no cache,
- * shorter blocks would be faster directly. */
-#define DIRECT_MIN_GATHER (6u << 20)
-#define DIRECT_MIN_SCATTER (1u << 20)
 #define NEVER (INT64_MAX / 2)
-/* Shorter blocks are copied by their reader alone.  Two ranks of a mesh Xeon, us for 16 KiB by both
- * and by the reader: a scatter 1.9 and 1.3, a broadcast 1.9 and 1.5; for 32 KiB 2.6 either way. */
-#define SHARED_MIN (32 << 10)
 struct shape {
     int rows, cols, spare; /* spare: rows for results */
 };
@@ -85,7 +42,8 @@ static bool is_signal(const struct coll_args *a, int64_t bytes)
 
 bool coll_node_block_fits(const struct coll_team *t, const struct coll_args *a, int64_t bytes)
 {
-    return places_of(a->kind, t->size) * PIECE_MIN <= (int64_t)coll_node_half_len(t->size) &&
+    return places_of(a->kind, t->size) * COLL_NODE_MOVE_PIECE_MIN <=
+               (int64_t)coll_node_half_len(t->size) &&
            !is_signal(a, bytes);
 }
 
@@ -94,11 +52,11 @@ bool coll_node_block_fits(const struct coll_team *t, const struct coll_args *a, 
 static int64_t pair_piece(const struct coll_team *t, const struct coll_args *a)
 {
     if (!coll_is(a->kind, COLL_IS_ROOTED))
-        return PIECE_PAIR;
+        return COLL_NODE_MOVE_PIECE_TWO;
     int64_t len = coll_move_nbytes(coll_move_out(t, a, !t->rank)) +
                   coll_move_nbytes(coll_move_in(t, a, !t->rank));
-    int64_t piece = PIECE;
-    while (piece < PIECE_PAIR && 4 * piece <= len)
+    int64_t piece = COLL_NODE_MOVE_PIECE;
+    while (piece < COLL_NODE_MOVE_PIECE_TWO && 4 * piece <= len)
         piece *= 2;
     return piece;
 }
@@ -128,8 +86,8 @@ static bool swaps(const struct coll_node *n, const struct coll_args *a)
 
 static int64_t least_each(int64_t piece)
 {
-    int64_t least = PIECES_EACH * piece + 1;
-    return least < DIRECT_MIN_EACH ? least : DIRECT_MIN_EACH;
+    int64_t least = COLL_NODE_EACH_PIECES * piece + 1;
+    return least < COLL_NODE_EACH_MIN ? least : COLL_NODE_EACH_MIN;
 }
 
 /* The shortest block that moves directly. */
@@ -137,14 +95,15 @@ static int64_t direct_min(const struct coll_node *n, enum coll_kind k)
 {
     struct shape sh = shape_of(k, n->team->size);
     if (n->crowded && coll_is(k, COLL_IS_ROOTED) && (sh.rows > 1 || sh.cols > 1) && !is_sum(k))
-        return (sh.rows > 1 ? DIRECT_MIN_GATHER : DIRECT_MIN_SCATTER) / n->team->size;
+        return (sh.rows > 1 ? COLL_NODE_GATHER_CROWDED_MIN : COLL_NODE_SCATTER_CROWDED_MIN) /
+               n->team->size;
     if (n->crowded)
         return NEVER;
     if (n->team->size == 2)
         return COLL_NODE_PACED_MIN_TWO;
     if (sh.rows > 2 && sh.cols > 1)
         return least_each(longest_piece(k, n->team->size, false));
-    return sh.rows <= 2 ? DIRECT_MIN : DIRECT_MIN_LONG;
+    return COLL_NODE_PACED_MIN;
 }
 
 /* Whether this rank gives its readers addresses. */
@@ -178,7 +137,7 @@ static int reader_share(const struct coll_node *n, enum coll_kind k, int64_t mos
     int size = n->team->size;
     bool room = n->plan.piece >= size * (int64_t)sizeof(struct coll_move_place);
     if (coll_is(k, COLL_IS_ROOTED) && !is_sum(k) && size == 2 && !n->crowded)
-        return most < SHARED_MIN ? 2 : 1;
+        return most < COLL_NODE_SHARED_MIN ? 2 : 1;
     return coll_move_collects(k) && room ? 0 : 2;
 }
 
@@ -256,10 +215,10 @@ void coll_move_plan(struct coll_node *n, const struct coll_args *a)
                                   .own_copied = p->own_copied,
                                   .own_done = p->own_done,
                                   .swaps = in_turn };
-    int64_t most = n->crowded ? piece : t->size == 2 ? pair_piece(t, a) : PIECE;
+    int64_t most = n->crowded ? piece : t->size == 2 ? pair_piece(t, a) : COLL_NODE_MOVE_PIECE;
     p->piece = piece < most ? piece : most;
     p->rows = sh.rows + sh.spare;
-    p->places = coll_move_most(1, CYCLE / (p->rows * p->cols * p->piece));
+    p->places = coll_move_most(1, COLL_NODE_MOVE_CYCLE / (p->rows * p->cols * p->piece));
     for (int i = 0; i < t->size; i++) {
         int64_t out = coll_pieces(coll_move_nbytes(coll_move_out(t, a, i)), p->piece),
                 in = coll_pieces(coll_move_nbytes(coll_move_in(t, a, i)), p->piece);

@@ -13,23 +13,14 @@
 #include "runtime/base/log.h"
 #include "runtime/mem/segment.h"
 
-/* Length of a half of the blocks.  The two halves together are about as large as the part of a
- * shared cache that they can keep.  With many ranks a half is longer, so that a step is worth its
- * synchronisation.  On a machine with a small shared cache, long calls read pieces from memory. */
-#define HALF_NBYTES (2u << 20)
-#define HALF_PER_RANK (32u << 10)
-/* Fewest ranks of a barrier whose hub leaves first, see flat.c.  16 cores of a mesh Xeon, broadcast
- * of 8 B and barrier together, us with a hub and without: 2 ranks 0.78 and 0.73, 3 1.06 and 0.87, 4
- * 1.05 and 0.89, 6 1.09 and 1.08, 8 1.12 and 1.29, 12 1.28 and 1.64, 16 1.50 and 1.96. */
-#define HUB_MIN 8
 #define REFUSED UINT64_MAX
 #define CELL_PAGES (COLL_NODE_CELLS / COLL_NODE_CELL)
 const uint64_t coll_node_magic = 0x77656674636f6c6cu;
 
 size_t coll_node_half_len(int size)
 {
-    size_t len = (size_t)size * HALF_PER_RANK;
-    return len < HALF_NBYTES ? HALF_NBYTES : len;
+    size_t len = (size_t)size * COLL_NODE_HALF_PER_RANK;
+    return len < COLL_NODE_HALF ? COLL_NODE_HALF : len;
 }
 
 static size_t cells_nbytes(int size) { return (size_t)size * COLL_NODE_CELLS; }
@@ -152,7 +143,8 @@ void coll_node_fini(struct coll_team *t)
 uint64_t coll_node_begin(struct coll_node *n, struct coll_task *k)
 {
     const bool from_root = coll_is(k->args.kind, COLL_IS_FROM_ROOT);
-    n->hub = from_root && n->after_barrier && n->team->size >= HUB_MIN ? k->args.root : -1;
+    n->hub = from_root && n->after_barrier && n->team->size >= COLL_NODE_HUB_MIN ? k->args.root
+                                                                                 : -1;
     n->after_barrier = k->args.kind == COLL_BARRIER;
     k->state = (void *)(uintptr_t)++n->started;
     return n->started;

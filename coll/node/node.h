@@ -51,6 +51,17 @@
 #include "runtime/base/atomic.h"
 #include "runtime/base/err.h"
 
+/* COLL_NODE_HALF and the other limits of node.def. */
+#define ALG(kind, name, alg, needs)
+#define RULE(from, kinds, facts, bytes, to, why)
+#define LIMIT(name, unit, value, what, measured) COLL_NODE_##name = (value),
+enum coll_node_limit {
+#include "coll/node/node.def"
+};
+#undef ALG
+#undef RULE
+#undef LIMIT
+
 /* Calls that a root may run ahead before it waits for the other ranks.  Where ranks share a core,
  * each rank gets the core once while the root makes this number of broadcasts or reductions: a
  * broadcast of 8 bytes to 8 ranks on 2 cores takes 3.7 us with 4 slots, 1.3 with 8, 1.0 with 16,
@@ -69,12 +80,6 @@
 #define COLL_NODE_STEP_BITS 24
 #define COLL_NODE_POISON ((uint64_t)1 << 63) /* in a line's epoch: the line's data are poisoned */
 
-/* Of many ranks the lines are two lines apart: a processor that reads a line fetches its neighbour,
- * too, which then costs the writer of the neighbour an invalidation.  32 cores of a mesh Xeon, 32
- * ranks, lines beside each other and so, us: barrier 2.15 and 1.79, allreduce of 64 B 2.56 and
- * 2.24, reduce_scatter of 256 B 6.1 and 4.2.  Two ranks on near cores (Zen 5): barrier 0.119 and
- * 0.124, allreduce of 8 B 0.152 and 0.156.  Between these numbers nothing was measured. */
-#define COLL_NODE_APART_MIN 8
 struct coll_node_line {
     _Alignas(RT_CACHE_LINE) char data[COLL_NODE_LINE];
     uint64_t epoch;
@@ -110,7 +115,7 @@ struct coll_node_head {
 
 /* The two transfer modes of a call, and the pace (pace.c) of each as a writer has measured it: ns
  * for COLL_NODE_PACED_MIN bytes; 0: not yet. */
-enum { COLL_NODE_RING, COLL_NODE_DIRECT };
+enum { COLL_NODE_STAGED, COLL_NODE_DIRECT };
 struct coll_node_pace {
     uint32_t ns[2];
     uint32_t calls; /* since the other mode was tried */
@@ -119,11 +124,6 @@ struct coll_node_pace {
 };
 #define COLL_NODE_PACES 11    /* one pace for each doubling of the length */
 #define COLL_NODE_PACE_ROWS 8 /* and for each kind of call */
-
-/* Shortest reduce that two ranks share (pair.c).  Shorter ones gain nothing: 128 KiB are two
- * chunks, and the root alone takes 13.7 us against 14.2 to 15.4 (Zen 4).  Where copies are slower
- * against synchronisation, sharing would win earlier; the loss is at most half of the reduction. */
-#define COLL_NODE_PAIR_MIN (256 << 10)
 
 /* How a call in pieces divides the blocks, and the progress of this rank; see move.c. */
 struct coll_node_plan {

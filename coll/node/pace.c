@@ -44,8 +44,8 @@ static struct coll_node_pace *pace_of(struct coll_node *n, enum coll_kind kind, 
 
 static int choose_way(struct coll_node_pace *p)
 {
-    bool known = p->ns[COLL_NODE_RING] && p->ns[COLL_NODE_DIRECT];
-    int best = known && p->ns[COLL_NODE_DIRECT] < p->ns[COLL_NODE_RING];
+    bool known = p->ns[COLL_NODE_STAGED] && p->ns[COLL_NODE_DIRECT];
+    int best = known && p->ns[COLL_NODE_DIRECT] < p->ns[COLL_NODE_STAGED];
     uint64_t most = known ? (uint64_t)TRY_EVERY * p->ns[!best] / p->ns[best] : TRY_CALLS;
     if (p->tries > 0) {
         p->tries--;
@@ -80,7 +80,7 @@ bool coll_node_pace_begin(struct coll_node *n, enum coll_kind kind, int64_t byte
     uint32_t bit = bit_of(n, p);
     if (bit) {
         uint32_t wanted = __atomic_load_n(&n->prog[!n->team->rank].prefers, __ATOMIC_RELAXED);
-        n->way = wanted & bit ? COLL_NODE_DIRECT : COLL_NODE_RING;
+        n->way = wanted & bit ? COLL_NODE_DIRECT : COLL_NODE_STAGED;
     } else {
         begin(n, p, bytes);
         n->way = choose_way(p);

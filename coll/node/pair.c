@@ -12,10 +12,6 @@
  * may be overwritten, see ring.c. */
 #include "coll/node/pair.h"
 
-/* Bytes.  Measured at 2 ranks: half of it costs more in system calls; with twice as much one rank
- * is idle at the end.  On any machine a rank is idle for at most one chunk. */
-#define CHUNK (64 << 10)
-
 /* What each of the two ranks publishes at the beginning of the half. */
 struct here {
     _Alignas(RT_CACHE_LINE) uint64_t in, out; /* addresses */
@@ -82,7 +78,8 @@ int coll_node_pair_work(struct coll_node *n, const struct coll_args *a)
         return -RT_ENOMEM;
     int64_t nbytes = coll_args_bytes(t, a);
     nbytes = nbytes < peer->nbytes ? nbytes : peer->nbytes;
-    int64_t half = (nbytes / 2 + 4095) & ~(int64_t)4095, chunk = half < CHUNK ? half : CHUNK;
+    int64_t half = (nbytes / 2 + 4095) & ~(int64_t)4095,
+            chunk = half < COLL_NODE_PAIR_CHUNK ? half : COLL_NODE_PAIR_CHUNK;
     int64_t nchunks = coll_pieces(nbytes, chunk);
     for (int64_t mine = 0;; mine++) {
         if ((int64_t)__atomic_fetch_add(&here_of(n, 0)->next, 1, __ATOMIC_RELAXED) >= nchunks)

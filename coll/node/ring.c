@@ -28,24 +28,6 @@
 #include "coll/node/pair.h"
 #include "runtime/base/err.h"
 
-/* Bytes, measured at 2 ranks (Zen 3).  Longer calls gain more from fewer steps than from concurrent
- * copies.  Where synchronisation is slower, longer pieces would be better for short calls, too. */
-#define PIECE (8 << 10)
-#define PIECE_LARGE (16 << 10)
-#define LARGE (64 << 10)
-/* Bytes of a ring in each half.  Where the ranks share a private cache (two threads of a core),
- * both rings must fit into it beside the ranks' own data.  2 ranks (Zen 5, 1 MiB), median of a
- * broadcast of 512 KiB in us with rings of 512 / 256 / 128 / 64 KiB: such cores 7.6 to 28 / 7.7 /
- * 7.7 / 7.6, cores with a private cache each 22 / 25 / 22 / 25.  Where a reader still has old lines
- * of the ring in its private cache, a longer ring would save the writer an invalidation a line. */
-#define RING (128 << 10)
-/* Shorter calls have shorter rings, of few pages, for this many calls. */
-#define RING_CALLS 8
-#define PIECE_MIN 1024
-/* Two ranks of a mesh Xeon, us through rings and directly: a broadcast of 8 KiB 1.1 and 1.3, of 32
- * KiB 3.9 and 2.1, a reduce of 64 KiB 7.1 and 4.8. */
-#define PACED_MIN_ROOTED (16 << 10)
-
 /* ---- which mode ---- */
 
 /* The shortest call that may use direct transfer: of two ranks.  More readers of the same pages
@@ -56,13 +38,13 @@ static int64_t direct_min(const struct coll_node *n, enum coll_kind kind)
 {
     if (n->team->size > 2)
         return INT64_MAX;
-    return kind == COLL_ALLREDUCE ? COLL_NODE_PACED_MIN : PACED_MIN_ROOTED;
+    return kind == COLL_ALLREDUCE ? COLL_NODE_PACED_MIN : COLL_NODE_PACED_MIN_ROOTED;
 }
 
 /* At a writer, before its first piece: whether it uses direct transfer. */
 static bool goes_directly(struct coll_node *n, const struct coll_args *a, int64_t bytes)
 {
-    n->way = COLL_NODE_RING;
+    n->way = COLL_NODE_STAGED;
     if (bytes < direct_min(n, a->kind) || !a->rtype->contig || !coll_node_all_read(n))
         return false;
     return coll_node_pace_begin(n, a->kind, bytes);
@@ -88,12 +70,12 @@ static struct flow flow_of(const struct coll_node *n, const struct coll_args *a)
     f.from = both || root ? 0 : a->root;
     f.to = both || root ? n->team->size : a->root + 1;
     f.first = both && f.bytes >= COLL_NODE_PACED_MIN;
-    f.piece = f.bytes < LARGE ? PIECE : PIECE_LARGE;
-    while (f.piece > PIECE_MIN && f.piece >= 2 * f.bytes)
+    f.piece = f.bytes < COLL_NODE_RING_LONG ? COLL_NODE_RING_PIECE : COLL_NODE_RING_PIECE_LONG;
+    while (f.piece > COLL_NODE_RING_PIECE_MIN && f.piece >= 2 * f.bytes)
         f.piece /= 2;
     f.npieces = coll_pieces(f.bytes, f.piece);
-    int64_t most = RING_CALLS * (f.bytes > f.piece ? f.bytes : f.piece);
-    most = most < RING ? most : RING;
+    int64_t most = COLL_NODE_RING_CALLS * (f.bytes > f.piece ? f.bytes : f.piece);
+    most = most < COLL_NODE_RING ? most : COLL_NODE_RING;
     f.slots = (ring < most ? ring : most) / f.piece;
     return f;
 }
@@ -152,7 +134,7 @@ static bool write_piece(struct coll_node *n, const struct coll_args *a, const st
 static void combine(const struct coll_node *n, const struct coll_args *a, const struct flow *f,
                     int64_t i)
 {
-    _Alignas(RT_CACHE_LINE) char packed[PIECE_LARGE], tmp[PIECE_LARGE];
+    _Alignas(RT_CACHE_LINE) char packed[COLL_NODE_RING_PIECE_LONG], tmp[COLL_NODE_RING_PIECE_LONG];
     struct coll_piece p = coll_piece_of(f->bytes, f->piece, i);
     int rank = n->team->rank;
     bool contig = a->rtype->contig;
@@ -219,7 +201,7 @@ static int agree(struct coll_node *n, const struct coll_args *a, const struct fl
     n->plan.written = false;
     bool direct = n->prog[rank].direct[n->half] && n->prog[!rank].direct[n->half];
     if (!direct)
-        n->way = COLL_NODE_RING;
+        n->way = COLL_NODE_STAGED;
     return direct ? 2 : 1;
 }
 
@@ -242,7 +224,7 @@ static int begin(struct coll_node *n, const struct coll_task *k, const struct fl
     if (!have_done(n, f, e, 1))
         return 0;
     int writer = f->from == n->team->rank ? f->from + 1 : f->from;
-    n->way = n->prog[writer].direct[n->half] ? COLL_NODE_DIRECT : COLL_NODE_RING;
+    n->way = n->prog[writer].direct[n->half] ? COLL_NODE_DIRECT : COLL_NODE_STAGED;
     return n->way == COLL_NODE_DIRECT ? 2 : 1; /* direct only with a single writer */
 }
 

@@ -125,6 +125,18 @@ static void show_kind(struct question *q, enum coll_kind kind, bool crowded)
         print_range(kind, from, to, from > BYTES_MIN, last, last_why);
 }
 
+static void show_limits(void)
+{
+    char bytes[32];
+    printf("\nLimits of the algorithms in shared memory (coll/node/node.def):\n");
+    for (const struct coll_node_limit_row *l = coll_node_limit_rows; l->name; l++) {
+        snprintf(bytes, sizeof bytes, "%lld", (long long)l->value);
+        printf("  %-20s %-8s  %-56s  %s\n", l->name,
+               l->bytes ? info_bytes((size_t)l->value, bytes, sizeof bytes) : bytes, l->what,
+               l->measured);
+    }
+}
+
 int info_coll(int nranks, int nhosts)
 {
     struct question q = { .team = { .size = nranks, .one_node = true, .limits = &coll_node_limits },
@@ -155,6 +167,8 @@ int info_coll(int nranks, int nhosts)
         printf("\nIf ranks outnumber cores:\n");
     for (int kind = 0; kind < COLL_KINDS && nhosts == 1; kind++)
         show_kind(&q, (enum coll_kind)kind, true);
+    if (nhosts == 1)
+        show_limits();
     int err = nhosts == 1 ? info_coll_gpu(nranks) : 0;
     printf("\nAll algorithms:\n");
     const struct coll_alg *a;
