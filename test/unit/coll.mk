@@ -29,6 +29,9 @@ test_unit_tune_test_SOURCES = test/unit/tune_test.c
 test_unit_tune_test_LDADD = $(unit_ldadd)
 test_unit_reduce_test_SOURCES = test/unit/reduce_test.c
 test_unit_reduce_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/fake/coll_order_test
+test_fake_coll_order_test_SOURCES = test/fake/coll_order_test.c test/fake/coll_fake.c test/fake/coll_fake.h
+test_fake_coll_order_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/fake/coll_void_test
 test_fake_coll_void_test_SOURCES = test/fake/coll_void_test.c test/fake/coll_case.c test/fake/coll_case.h \
 	test/fake/neighbor_case.c test/fake/neighbor_case.h test/fake/coll_fake.c test/fake/coll_fake.h
