@@ -124,7 +124,7 @@ struct coll_limits {
 struct coll_override {
     int64_t chain_trip; /* bytes: TRIP of algo/bcast.c */
     int64_t device_min; /* bytes: DEVICE_MIN of hier/on_device.c */
-    int node_way; /* 1 + COLL_NODE_RING or COLL_NODE_DIRECT, for all long calls: node/pace.c */
+    int node_way; /* 1 + COLL_NODE_STAGED or COLL_NODE_DIRECT, for all long calls: node/pace.c */
 };
 
 /* Where the ranks of a team are; set by the team's first call (coll/hier). */
