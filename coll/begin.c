@@ -107,7 +107,10 @@ int coll_task_advance(struct coll_task *k)
     if (k->cleanup)
         k->cleanup(k);
     k->cleanup = NULL;
-    rt_req_finish(&k->req, result_of(k, rc));
+    rc = result_of(k, rc);
+    if (rt_unlikely(rc < 0) && k->team) /* of MPI_Comm_idup: none */
+        k->team->failed = true;
+    rt_req_finish(&k->req, rc);
     return 1;
 }
 

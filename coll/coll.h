@@ -140,6 +140,7 @@ struct coll_team {
     int rank, size;
     bool one_node; /* all ranks share a node segment */
     bool unsure;   /* as far as is known: ops->settle() */
+    bool failed;   /* a call has failed here, so messages may be left */
     uint32_t seq;  /* collective calls so far, the same on all ranks; gives tags and epochs */
     /* Calls so far of the kinds that coll/gpu votes on, on a team with a node, and persistent calls
      * created; the same on all ranks, including ranks without devices. */

@@ -126,6 +126,8 @@ static inline void wm_comm_unref(struct wm_comm *c)
         c->destroy(c);
 }
 
+/* Contexts are 2 * id and 2 * id + 1; as many ids as handles of communicators. */
+#define WM_CTX_IDS (1u << 20)
 /* The context ids in use from the start in every process. */
 #define WM_CTX_WORLD 2u
 #define WM_CTX_SELF 4u

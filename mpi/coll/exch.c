@@ -130,6 +130,11 @@ static int combine(const struct wm_exch *x, void *inout, int64_t nbytes,
 
 static int reported(const struct wm_exch *x, int err)
 {
+    if (rt_unlikely(err)) {
+        x->comm->team.failed = true;
+        if (x->two)
+            x->across->team.failed = true;
+    }
     if (err == -RT_EPEER)
         wm_alive_report(x->comm);
     return err;

@@ -13,8 +13,10 @@
 #include "mpi/core/info.h"
 #include "mpi/core/session.h"
 #include "mpi/p2p/domain.h"
+#include "mpi/p2p/failed.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/p2p/request.h"
+#include "mpi/p2p/revoke.h"
 #include "mpi/p2p/wait.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,10 +49,15 @@ static void comm_destroy(struct wm_comm *c)
 {
     if (comm_predefined(c))
         RT_BUG("the last reference to %s, a predefined communicator, was dropped", c->name);
-    uint32_t ctx = c->ft.revoked ? 0 : c->ctx; /* late messages must meet no other communicator */
+    uint32_t ctx = c->ctx; /* 0: a failed MPI_Comm_idup */
+    bool tainted = wm_failed_taints(c);
+    if (tainted && c->local)
+        c->local->team.failed = true;
+    if (ctx && !tainted)
+        wm_comm_release_ctx(ctx);
+    else if (ctx)
+        wm_revoke_ctx(c->dom, ctx);
     comm_empty(c);
-    if (ctx)
-        wm_comm_release_ctx(ctx); /* a failed MPI_Comm_idup has no context */
     rt_slab_free(&wm_comm_slab, c);
 }
 

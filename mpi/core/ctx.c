@@ -18,10 +18,8 @@
 #include "runtime/base/lock.h"
 #include <string.h>
 
-/* Ids; contexts are 2 * id and 2 * id + 1.  Same as the number of communicator handles. */
-#define NIDS (1u << 20)
 #define WORDS WM_CTX_WORDS
-#define NWORDS (NIDS / 64)
+#define NWORDS (WM_CTX_IDS / 64)
 #define NWINDOW (NWORDS / WORDS)
 
 static uint64_t used[NWORDS]; /* bit set: taken.  Costs memory only where ids are used */

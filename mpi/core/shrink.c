@@ -169,8 +169,10 @@ static int share(struct shrink *s, bool *again)
     int err = agree(s, &call, again);
     *again = !err && !call.value->flag;
     rt_unlock(&dom->lock);
-    if (err || *again)
+    if (err || *again) {
+        s->made->team.failed = true; /* of some member; its messages may be left here */
         discard(s);
+    }
     return err;
 }
 

@@ -76,16 +76,13 @@ static struct revocation *make(int n)
     return r;
 }
 
-static int apply(struct wm_comm *c)
+static void apply(struct wm_comm *c)
 {
-    int err = wm_revoke_messages(c);
-    if (err < 0)
-        return err;
+    wm_revoke_messages(c);
     if (c->local) /* its collectives are those of the intercommunicator */
         c->local->ft.revoked = true;
     coll_revocations++;
     rt_interrupt();
-    return 0;
 }
 
 static void keep(struct wm_domain *d, struct revocation *r)
@@ -115,8 +112,8 @@ int wm_ft_revoke(struct wm_comm *c)
 {
     if (c->ft.revoked)
         return 0;
-    int err = apply(c);
-    return err < 0 ? err : keep_of(c);
+    apply(c);
+    return keep_of(c);
 }
 
 _Noreturn static void no_memory(void)
@@ -129,7 +126,8 @@ void wm_ft_created(struct wm_comm *c)
     const struct revocation *r = revocations ? find(c->ctx, wm_ft_uid(c)) : NULL;
     if (!r)
         return;
-    if (apply(c) < 0 || (!r->n && keep_of(c) < 0))
+    apply(c);
+    if (!r->n && keep_of(c) < 0)
         no_memory();
 }
 
@@ -156,8 +154,8 @@ void wm_ft_on_revoke(struct wm_domain *d, const struct wm_ft_head *h, const void
     } else if (!c || keep_of(c) < 0) {
         no_memory();
     }
-    if (c && apply(c) < 0)
-        no_memory();
+    if (c)
+        apply(c);
 }
 
 void wm_ft_revoke_deaths(struct wm_domain *d)

@@ -9,6 +9,7 @@
 #include "mpi/p2p/cancel.h"
 #include "mpi/p2p/control.h"
 #include "mpi/p2p/device.h"
+#include "mpi/p2p/failed.h"
 #include "mpi/p2p/flow.h"
 #include "mpi/p2p/left.h"
 #include "mpi/p2p/part.h"
@@ -286,6 +287,6 @@ void wm_domain_destroy(struct wm_domain *d)
     unexpected_fini(d);
     if (d->match.posted)
         wm_match_fini(&d->match);
-    free(d->failed.revoked);
+    wm_failed_fini(d);
     free(d);
 }

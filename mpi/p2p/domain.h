@@ -166,8 +166,7 @@ struct wm_domain {
     struct {                                  /* failed.c */
         uint32_t ntaken;                      /* deaths that have been taken from the list */
         uint64_t due_ns;   /* when connections to these that have not ended are given up; 0: none */
-        uint32_t *revoked; /* contexts of revoked communicators, never used again */
-        uint32_t nrevoked;
+        uint32_t nretired; /* contexts that are never used again */
         uint32_t nagreeing; /* agreements of mpi/ft/agree.c in progress */
     } failed;
     /* Set by mpi/ft: there are new deaths in the list (`any`), or an agreement is in progress; a

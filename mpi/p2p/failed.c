@@ -8,7 +8,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 
-#include <stdlib.h>
+#include <string.h>
 
 /* Time for a connection to end by itself, after the launcher has reported the death.  That of a
  * host that is lost, or behind a broken link, does not end. */
@@ -70,20 +70,42 @@ void wm_failed_ack(struct wm_comm *c, uint32_t n)
     c->ft.unacked = has_unacked(c, n, c->ft.nseen);
 }
 
-int wm_failed_retire(struct wm_domain *d, uint32_t ctx)
+static bool has_dead(const struct wm_comm *c)
 {
-    uint32_t *more = realloc(d->failed.revoked, (d->failed.nrevoked + 1) * sizeof *more);
-    if (!more)
-        return -RT_ENOMEM;
-    d->failed.revoked = more;
-    more[d->failed.nrevoked++] = ctx;
-    return 0;
+    for (uint32_t i = 0; i < rt_dead(); i++)
+        if (wm_group_find(c->group, rt_dead_at(i)) != MPI_UNDEFINED ||
+            wm_group_find(c->remote, rt_dead_at(i)) != MPI_UNDEFINED)
+            return true;
+    return false;
+}
+
+bool wm_failed_taints(const struct wm_comm *c)
+{
+    return c->ft.revoked || c->team.failed || (rt_unlikely(rt_dead()) && has_dead(c));
+}
+
+/* A bit for each id; costs memory only where one is set. */
+static uint64_t retired[WM_CTX_IDS / 64];
+
+bool wm_failed_retire(struct wm_domain *d, uint32_t ctx)
+{
+    uint64_t bit = 1ull << ctx / 2 % 64, *word = &retired[ctx / 2 / 64];
+    if (*word & bit)
+        return false;
+    *word |= bit;
+    d->failed.nretired++;
+    return true;
+}
+
+void wm_failed_fini(struct wm_domain *d)
+{
+    if (d->failed.nretired)
+        memset(retired, 0, sizeof retired);
 }
 
 bool wm_failed_drops(const struct wm_domain *d, uint32_t kind, uint32_t ctx)
 {
-    for (uint32_t i = 0; (kind == WM_EAGER || kind == WM_VOID) && i < d->failed.nrevoked; i++)
-        if (d->failed.revoked[i] == (ctx & ~1u))
-            return true;
-    return false;
+    uint32_t id = ctx / 2;
+    return d->failed.nretired && (kind == WM_EAGER || kind == WM_VOID) && id < WM_CTX_IDS &&
+           retired[id / 64] >> id % 64 & 1;
 }

@@ -22,10 +22,16 @@ bool wm_failed_unacked(struct wm_comm *c);
 /* Acknowledges the first n entries of the list. */
 void wm_failed_ack(struct wm_comm *c, uint32_t n);
 
-/* The context is that of a revoked communicator.  -RT_ENOMEM. */
-int wm_failed_retire(struct wm_domain *d, uint32_t ctx);
-/* Whether a message that arrives is to be dropped: no receive matches it any more, and its sender
- * waits for no answer. */
+/* Whether messages of `c` may be left in this process, or come late, which a later communicator
+ * with the same context would receive: `c` is revoked, one of its calls has failed here, or one of
+ * its members has died.  In each other process all messages for it have been received. */
+bool wm_failed_taints(const struct wm_comm *c);
+/* The context is that of a communicator that is revoked, or freed with messages left: it is never
+ * used again.  False: as before. */
+bool wm_failed_retire(struct wm_domain *d, uint32_t ctx);
+void wm_failed_fini(struct wm_domain *d); /* forgets them, when no message can arrive any more */
+/* Whether a message that arrives without a receive for it is to be dropped: its context is one of
+ * these, and its sender waits for no answer. */
 bool wm_failed_drops(const struct wm_domain *d, uint32_t kind, uint32_t ctx);
 
 #endif

@@ -201,7 +201,7 @@ void wm_on_message(struct wm_domain *d, struct btl_peer *from, const struct btl_
         deliver_eager(q, &k, data, len);
         return;
     }
-    if (rt_unlikely(d->failed.nrevoked) && wm_failed_drops(d, kind, k.ctx))
+    if (rt_unlikely(d->failed.nretired) && wm_failed_drops(d, kind, k.ctx))
         return;
     struct wm_peer *p = wm_sender(d, from);
     p->early = NULL;

@@ -81,13 +81,17 @@ static void drop_stored(struct wm_domain *d)
     }
 }
 
-int wm_revoke_messages(struct wm_comm *c)
+void wm_revoke_ctx(struct wm_domain *d, uint32_t ctx)
+{
+    if (wm_failed_retire(d, ctx))
+        drop_stored(d);
+}
+
+void wm_revoke_messages(struct wm_comm *c)
 {
     struct wm_domain *d = c->dom;
     if (c->ft.revoked)
-        return 0;
-    if (wm_failed_retire(d, c->ctx) < 0)
-        return -RT_ENOMEM;
+        return;
     wm_comm_ref(c);
     c->ft.revoked = true;
     memset(c->peers, 0, (size_t)c->remote->size * sizeof(struct wm_peer *));
@@ -98,7 +102,6 @@ int wm_revoke_messages(struct wm_comm *c)
             fail_pending(p, c);
             fail_transfers(p, c);
         }
-    drop_stored(d);
+    wm_revoke_ctx(d, c->ctx);
     wm_comm_unref(c);
-    return 0;
 }

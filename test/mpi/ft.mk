@@ -10,3 +10,5 @@ check_PROGRAMS += test/mpi/ft_example
 test_mpi_ft_example_SOURCES = docs/examples/shrink.c
 test_mpi_ft_example_LDADD = libmpi_abi.la -lm
 test_mpi_ft_p2p_LDADD = libmpi_abi.la
+check_PROGRAMS += test/mpi/ft_again
+test_mpi_ft_again_LDADD = libmpi_abi.la
