@@ -39,6 +39,7 @@ static const struct {
     [RT_GPU_PUSH_2] = { "push", "weft_push_2" },
     [RT_GPU_PUSH_WIDE8] = { "push", "weft_push_wide8" },
     [RT_GPU_PUSH_WIDE16] = { "push", "weft_push_wide16" },
+    [RT_GPU_MESSAGE] = { "push", "weft_message" },
 };
 
 /* Index of its image and module; -1: none. */

@@ -33,6 +33,7 @@ enum rt_gpu_kernel {
     RT_GPU_PUSH_2,
     RT_GPU_PUSH_WIDE8,
     RT_GPU_PUSH_WIDE16,
+    RT_GPU_MESSAGE, /* push.cu: short messages of streams */
     RT_GPU_KERNELS
 };
 

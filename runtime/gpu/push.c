@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Launches of the kernels for short collectives of streams. */
+/* Launches of the kernels for short collectives and messages of streams. */
 #include "runtime/gpu/push.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/gpu_int.h"
@@ -10,10 +10,9 @@ _Static_assert(RT_GPU_PUSH_RANKS == RT_GPU_MEET_MAX, "the same communicators");
 
 size_t rt_gpu_push_slot(void) { return rt_gpu_push_max() / RT_GPU_PUSH_GROUP * RT_GPU_PUSH_ROOM; }
 
-/* Threads for the groups of the longest block; without a reduction, for those of all blocks. */
-static void shape(const struct rt_gpu_push *p, unsigned *blocks, unsigned *threads)
+/* Of a launch for n groups, one a thread. */
+static void shape(uint32_t n, unsigned *blocks, unsigned *threads)
 {
-    uint32_t n = p->stride / RT_GPU_PUSH_ROOM * (p->folds ? 1u : p->size);
     *threads = WEFT_PUSH_THREADS;
     *blocks = (n + WEFT_PUSH_THREADS - 1) / WEFT_PUSH_THREADS;
     if (*blocks > WEFT_PUSH_BLOCKS)
@@ -24,16 +23,11 @@ static void shape(const struct rt_gpu_push *p, unsigned *blocks, unsigned *threa
     }
 }
 
-int rt_gpu_push_on(struct rt_gpu *g, void *stream, const struct rt_gpu_push *call)
+static int launch(struct rt_gpu *g, void *stream, enum rt_gpu_kernel k, uint32_t ngroups,
+                  void *params[], const char *what)
 {
-    struct rt_gpu_push p = *call;
-    void *params[] = { &p };
     unsigned blocks, threads;
-    enum rt_gpu_kernel k = RT_GPU_FOLD_BITS;
-    if (p.folds)
-        k = rt_gpu_fold_kernel(&p.type, p.code);
-    k = (enum rt_gpu_kernel)(k - RT_GPU_FOLD_BITS + RT_GPU_PUSH_BITS);
-    shape(&p, &blocks, &threads);
+    shape(ngroups, &blocks, &threads);
     int in = rt_gpu_enter(g);
     if (in < 0)
         return g->lost ? rt_gpu_gone(g) : in;
@@ -42,7 +36,27 @@ int rt_gpu_push_on(struct rt_gpu *g, void *stream, const struct rt_gpu_push *cal
     rt_gpu_leave(in);
     if (r == CU_OK)
         return 0;
-    return rt_gpu_check_lost(g, r)
-               ? rt_gpu_gone(g)
-               : rt_cuda_error(r, "starting a collective on the stream of a communicator");
+    return rt_gpu_check_lost(g, r) ? rt_gpu_gone(g) : rt_cuda_error(r, what);
+}
+
+/* Threads for the groups of the longest block; without a reduction, for those of all blocks. */
+int rt_gpu_push_on(struct rt_gpu *g, void *stream, const struct rt_gpu_push *call)
+{
+    struct rt_gpu_push p = *call;
+    void *params[] = { &p };
+    uint32_t ngroups = p.stride / RT_GPU_PUSH_ROOM * (p.folds ? 1u : p.size);
+    enum rt_gpu_kernel k = RT_GPU_FOLD_BITS;
+    if (p.folds)
+        k = rt_gpu_fold_kernel(&p.type, p.code);
+    k = (enum rt_gpu_kernel)(k - RT_GPU_FOLD_BITS + RT_GPU_PUSH_BITS);
+    return launch(g, stream, k, ngroups, params,
+                  "starting a collective on the stream of a communicator");
+}
+
+int rt_gpu_message_on(struct rt_gpu *g, void *stream, const struct rt_gpu_message *message)
+{
+    struct rt_gpu_message m = *message;
+    void *params[] = { &m };
+    return launch(g, stream, RT_GPU_MESSAGE, m.nbytes / RT_GPU_PUSH_GROUP + 1, params,
+                  "starting a message on the stream of a communicator");
 }

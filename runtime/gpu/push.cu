@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Short collectives of streams: kernels that store their data into the inboxes of other devices,
- * with flags in the data.  push_kernels.h has the contract and the proofs. */
+/* Short collectives and messages of streams: kernels that store their data into the inboxes of
+ * other devices, with flags in the data.  push_kernels.h has the contract and the proofs. */
 #include "runtime/gpu/push_kernels.h"
 #include "runtime/gpu/fold_loop.h"
 #include "runtime/gpu/fold_kinds.h"
@@ -134,14 +134,21 @@ __device__ __forceinline__ uint4 data_of(const struct words4 &g)
 
 /* ---- waiting ---- */
 
-/* Whether a thread that has polled so often must stop. */
-__device__ __forceinline__ bool must_stop(const struct rt_gpu_push &p, uint32_t polls)
+__device__ __forceinline__ uint64_t poison_word(const struct rt_gpu_push &p)
 {
-    if (polls % LOOK_POISON == 0 && from<true>::load((const uint32_t *)own(p).poison))
+    return own(p).poison;
+}
+
+__device__ __forceinline__ uint64_t poison_word(const struct rt_gpu_message &m) { return m.poison; }
+
+/* Whether a thread that has polled so often must stop. */
+template <class P> __device__ __forceinline__ bool must_stop(const P &p, uint32_t polls)
+{
+    if (polls % LOOK_POISON == 0 && from<true>::load((const uint32_t *)poison_word(p)))
         return true;
     if (polls % LOOK_ABORT == 0 &&
         from<true>::load((const uint32_t *)(p.words + offsetof(struct rt_gpu_meet_words, abort)))) {
-        host_store(own(p).poison, 1); /* for the other threads */
+        host_store(poison_word(p), 1); /* for the other threads */
         return true;
     }
     if (polls > NAP_POLLS)
@@ -150,8 +157,9 @@ __device__ __forceinline__ bool must_stop(const struct rt_gpu_push &p, uint32_t 
 }
 
 /* `g` has been loaded once. */
-__device__ __forceinline__ bool await_group(const struct rt_gpu_push &p, uint64_t at,
-                                            uint32_t number, struct words4 &g)
+template <class P>
+__device__ __forceinline__ bool await_group(const P &p, uint64_t at, uint32_t number,
+                                            struct words4 &g)
 {
     for (uint32_t polls = 1; !is_there(g, number); polls++) {
         if (must_stop(p, polls))
@@ -171,7 +179,7 @@ __device__ __forceinline__ bool await_mark(const struct rt_gpu_push &p, struct p
         u64 m = load_word64((const u64 *)at);
 
         if ((uint32_t)(m >> 32) == l.number) {
-            if ((uint32_t)m == p.signature)
+            if ((uint32_t)m == RT_GPU_PUSH_SIGNATURE(&p, p.of[from].receive))
                 return true;
             host_store(p.words + offsetof(struct rt_gpu_meet_words, differs), from + 1);
             host_store(own(p).poison, 1);
@@ -310,7 +318,7 @@ __device__ __forceinline__ bool move_all(const struct rt_gpu_push &p, struct pla
     return true;
 }
 
-/* ---- the whole kernel ---- */
+/* ---- begin and end ---- */
 
 __device__ __forceinline__ void give_up(const struct rt_gpu_push &p)
 {
@@ -320,34 +328,53 @@ __device__ __forceinline__ void give_up(const struct rt_gpu_push &p)
     fence_system(); /* failed, before ended */
 }
 
-/* By one thread, which takes a millisecond every few hours.  Other ranks store to this slot only
- * after this kernel has ended. */
-__device__ __forceinline__ void renew(const struct rt_gpu_push &p, struct place l)
+__device__ __forceinline__ void give_up(const struct rt_gpu_message &m)
 {
-    const u64 other = (u64)~l.number << 32;
-
-    for (uint32_t i = 0; i < p.slot; i += 16)
-        store_words((u64 *)(own(p).inbox + (uint64_t)l.slot * p.slot + i), other, other);
+    for (unsigned r = 0; r < m.nranks; r++)
+        host_store(m.poison_of[r], 1);
+    host_store(m.words + offsetof(struct rt_gpu_meet_words, failed), 1);
+    fence_system();
 }
 
-/* By one thread of each block.  The last block leaves the words as the next launch needs them. */
-__device__ __forceinline__ void leave(const struct rt_gpu_push &p, struct place l, bool came)
+/* Stores another number to words of an inbox, by one thread, which takes a millisecond every few
+ * hours.  No other rank stores there meanwhile. */
+__device__ __forceinline__ void renew(uint64_t at, uint32_t nbytes, uint32_t number)
 {
-    uint32_t run;
+    const u64 other = (u64)~number << 32;
 
-    if (!came)
-        give_up(p);
-    if (gridDim.x > 1 && atomicAdd((uint32_t *)p.ended, 1u) != gridDim.x - 1)
-        return;
-    if (l.number % RENEW_CALLS <= 1)
-        renew(p, l);
-    run = load_word((const uint32_t *)p.runs) + 1;
+    for (uint32_t i = 0; i < nbytes; i += 16)
+        store_words((u64 *)(at + i), other, other);
+}
+
+/* Whether this is the last block to end. */
+template <class P> __device__ __forceinline__ bool is_last(const P &p)
+{
+    return gridDim.x == 1 || atomicAdd((uint32_t *)p.ended, 1u) == gridDim.x - 1;
+}
+
+/* By one thread of the last block, which leaves the words as the next launch needs them. */
+template <class P> __device__ __forceinline__ void close(const P &p, uint32_t number)
+{
+    const uint32_t run = load_word((const uint32_t *)p.runs) + 1;
+
     store_word((uint32_t *)p.ended, 0);
-    store_word((uint32_t *)p.epochs, l.number);
+    store_word((uint32_t *)p.epochs, number);
     store_word((uint32_t *)p.runs, run);
     if (p.ticket)
         host_store(p.words + offsetof(struct rt_gpu_meet_words, ended), p.ticket);
     host_store(p.words + offsetof(struct rt_gpu_meet_words, over), run);
+}
+
+/* By one thread of each block.  Other ranks store to this slot only after this kernel has ended. */
+__device__ __forceinline__ void leave(const struct rt_gpu_push &p, struct place l, bool came)
+{
+    if (!came)
+        give_up(p);
+    if (!is_last(p))
+        return;
+    if (l.number % RENEW_CALLS <= 1)
+        renew(own(p).inbox + (uint64_t)l.slot * p.slot, p.slot, l.number);
+    close(p, l.number);
 }
 
 template <class K> __device__ __forceinline__ void push(const struct rt_gpu_push &p)
@@ -365,7 +392,8 @@ template <class K> __device__ __forceinline__ void push(const struct rt_gpu_push
     const unsigned k = blockDim.x - 1 - threadIdx.x; /* the last threads have the marks */
     const unsigned other = blockIdx.x == 0 && k < p.size ? partner(p, k) : p.rank;
     if (came && other != p.rank)
-        store_word64((u64 *)mark(p, l.slot, p.rank, other), (u64)l.number << 32 | p.signature);
+        store_word64((u64 *)mark(p, l.slot, p.rank, other),
+                     (u64)l.number << 32 | RT_GPU_PUSH_SIGNATURE(&p, p.of[other].send));
     if (came && p.folds)
         push_to_all(p, l);
     else if (came)
@@ -395,3 +423,86 @@ PUSH_KERNEL(weft_push_1, integers1)
 PUSH_KERNEL(weft_push_2, integers2)
 PUSH_KERNEL(weft_push_wide8, wide8)
 PUSH_KERNEL(weft_push_wide16, wide16)
+
+/* ---- messages ---- */
+
+/* An empty message is one group, too. */
+__device__ __forceinline__ unsigned ngroups_of(const struct rt_gpu_message &m)
+{
+    return m.nbytes ? (m.nbytes + RT_GPU_PUSH_GROUP - 1) / RT_GPU_PUSH_GROUP : 1;
+}
+
+__device__ __forceinline__ bool await_credit(const struct rt_gpu_message &m, uint32_t number)
+{
+    for (uint32_t polls = 1;; polls++) {
+        if ((int32_t)(from<true>::load((const uint32_t *)m.credit) - (number - 1)) >= 0)
+            return true;
+        if (must_stop(m, polls))
+            return false;
+    }
+}
+
+/* The first data are loaded together with the credit. */
+__device__ __forceinline__ bool put_message(const struct rt_gpu_message &m, struct place l)
+{
+    for (unsigned g = l.thread; g < ngroups_of(m); g += l.nthreads) {
+        const uint32_t off = g * RT_GPU_PUSH_GROUP;
+        const uint4 v = load_data(m.data + off, m.nbytes - off < 16 ? m.nbytes - off : 16);
+
+        if (g == l.thread && !await_credit(m, l.number))
+            return false;
+        store_group(m.slot + g * RT_GPU_PUSH_ROOM, v, l.number);
+    }
+    return true;
+}
+
+/* Also words that are not kept must have come: then none comes later. */
+__device__ __forceinline__ bool take_message(const struct rt_gpu_message &m, struct place l)
+{
+    for (unsigned g = l.thread; g < ngroups_of(m); g += l.nthreads) {
+        const uint32_t off = g * RT_GPU_PUSH_GROUP;
+        const uint64_t at = m.slot + g * RT_GPU_PUSH_ROOM;
+        struct words4 words = load_group(at);
+
+        if (!await_group(m, at, l.number, words))
+            return false;
+        if (off < m.keep)
+            store_data(m.data + off, data_of(words), m.keep - off < 16 ? m.keep - off : 16);
+    }
+    return true;
+}
+
+/* The store of the credit depends on all loads of the slot, by the barrier and the count of blocks
+ * that lie between: no load is later. */
+__device__ __forceinline__ void leave(const struct rt_gpu_message &m, struct place l, bool came)
+{
+    if (!came)
+        give_up(m);
+    if (!is_last(m))
+        return;
+    if (!m.sends && l.number % RENEW_CALLS == 0) {
+        renew(m.slot, m.room, l.number);
+        fence_system(); /* before the credit */
+    }
+    if (!m.sends && came)
+        host_store(m.credit, l.number);
+    close(m, l.number);
+}
+
+extern "C" __global__ void __launch_bounds__(WEFT_PUSH_THREADS, 1)
+    weft_message(const __grid_constant__ struct rt_gpu_message m)
+{
+    struct place l;
+
+    l.number = load_word((const uint32_t *)m.epochs) + 1;
+    l.slot = 0;
+    l.thread = blockIdx.x * blockDim.x + threadIdx.x;
+    l.nthreads = gridDim.x * blockDim.x;
+    if (l.thread == 0)
+        host_store(m.words + offsetof(struct rt_gpu_meet_words, begun),
+                   load_word((const uint32_t *)m.runs) + 1);
+    bool came = m.sends ? put_message(m, l) : take_message(m, l);
+    came = __syncthreads_and(came);
+    if (threadIdx.x == 0)
+        leave(m, l, came);
+}

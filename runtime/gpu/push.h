@@ -13,8 +13,15 @@ static inline size_t rt_gpu_push_stride(size_t len)
 {
     return (len + RT_GPU_PUSH_GROUP - 1) / RT_GPU_PUSH_GROUP * RT_GPU_PUSH_ROOM;
 }
+/* Bytes of data in so many bytes of an inbox. */
+static inline size_t rt_gpu_push_data(size_t room)
+{
+    return room / RT_GPU_PUSH_ROOM * RT_GPU_PUSH_GROUP;
+}
 /* Puts a call on a stream of the application in g's context: 0, -RT_EGPU, logged.  Type and code
  * are those of a reduction (rt_gpu_can_fold()), or with `folds` 0 of none. */
 int rt_gpu_push_on(struct rt_gpu *g, void *stream, const struct rt_gpu_push *call);
+/* The same for one side of a message. */
+int rt_gpu_message_on(struct rt_gpu *g, void *stream, const struct rt_gpu_message *message);
 
 #endif

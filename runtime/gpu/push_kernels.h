@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared by host code and the kernels of push.cu, beside kernel.h: short collectives of streams,
- * one kernel a rank and call.  Plain C and CUDA C++; fixed-size types only.  A test's fake driver
- * runs the same contract on the CPU.
+/* Shared by host code and the kernels of push.cu, beside kernel.h: short collectives and messages
+ * of streams, one kernel a rank and call.  Plain C and CUDA C++; fixed-size types only.  A test's
+ * fake driver runs the same contract on the CPU.
  *
  * Each rank has an inbox in its device's memory, which all other ranks map once.  In a call a
  * kernel stores its data into the inboxes of the ranks that need them, then reads what arrives in
@@ -29,8 +29,10 @@
  * calls store a number of the other slot's parity to all words of their slots.  So no word keeps a
  * number for 2^32 calls.  An inbox begins with zeros; call 0 exists only after 2^32 calls.
  *
- * No rank waits for ever.  A mark carries a signature of the call's arguments.  A rank that finds
- * another signature than its own stops, as it does when the host or another rank gives up
+ * No rank waits for ever.  A mark carries a signature of the call's arguments; without a reduction
+ * also the bytes that the sender of the mark sends to its reader, which may be known to these two
+ * alone.  A rank that finds another signature than it expects stops, as it does when the host or
+ * another rank gives up
  * (`abort`, `poison`), and makes the others stop.  Groups of data are assigned to blocks so that
  * block b waits only for data that the blocks b of other ranks store before they wait.  So the
  * blocks of a grid need not run at the same time, if the device starts them in order. */
@@ -76,6 +78,42 @@ struct rt_gpu_push {
     uint8_t gives_up; /* this rank cannot take part: makes all ranks stop */
     uint8_t pad[2];
     struct rt_gpu_push_rank of[RT_GPU_PUSH_RANKS];
+};
+/* The signature in a mark for a rank that gets `nbytes`; `p`: struct rt_gpu_push *. */
+#define RT_GPU_PUSH_SIGNATURE(p, nbytes) \
+    ((p)->folds ? (p)->signature : (p)->signature + (nbytes)*0x9e3779b1u)
+
+/* Short messages: weft_message stores one message into a slot of the receiver's inbox, or takes one
+ * out.  Hosts match the messages and choose the slots when the calls are made (mpi/stream/eager.c),
+ * so a launch, also of a graph, needs no host.  The words are those of collectives, with the number
+ * of the message in its slot in place of the number of the call.
+ *
+ * Both sides count the messages of a slot in their own memory.  They agree because a slot has one
+ * sender and one receiver, and each side runs the messages of a slot in the order in which the
+ * sender's host has numbered them, on one stream.
+ *
+ * No word is overwritten too early.  The sender of message e waits until its `credit` word is at
+ * least e - 1.  The receiver stores e there after all its threads have found all words of message
+ * e, so none of these words arrives later, and none is read later.
+ *
+ * No number is mistaken.  The receiver of each message whose number is a multiple of 2^31 stores
+ * another number to all words of the slot, before it gives the credit, so while no sender may store
+ * there.  So no word keeps a number for 2^32 messages.  A slot begins with zeros, which no word
+ * with a number has before the first renewal.
+ *
+ * No rank waits for ever: waiting ends as in a collective, and then all ranks give up.  A block of
+ * a receiver waits only for words that blocks of the sender store without waiting for it. */
+struct rt_gpu_message {
+    uint64_t epochs; /* word in this device's memory: messages of the slot so far, on this side */
+    uint64_t ended;  /* as in struct rt_gpu_push, and shared with it */
+    uint64_t runs, words;
+    uint64_t poison;       /* word there: some rank has given up */
+    uint64_t slot, credit; /* in the receiver's inbox; in the sender's memory */
+    uint64_t data;         /* the message, or the place for it; 0: `keep` is 0 */
+    uint32_t nbytes, keep; /* of the message; of them that the receiver stores to `data` */
+    uint32_t room, ticket; /* room: bytes of the slot */
+    uint8_t sends, nranks, pad[6];
+    uint64_t poison_of[RT_GPU_PUSH_RANKS]; /* of all ranks */
 };
 
 #endif

@@ -47,6 +47,8 @@ struct rank {
     std::vector<uint64_t> inbox, marks;
     uint32_t poison, epochs, ended, runs;
     rt_gpu_meet_words words;
+    std::vector<uint64_t> mail[2]; /* of messages: two slots of one sender, rank 0 */
+    uint32_t passed[2], credit[2]; /* at either side; at the sender */
 };
 static std::vector<rank> ranks;
 static thread_local rank *me;
@@ -93,6 +95,18 @@ static void send(u64 *at, u64 v)
         return;
     }
     const uint32_t number = (uint32_t)(v >> 32);
+    for (rank &r : ranks)
+        for (int slot = 0; slot < 2; slot++)
+            if (is_in(r.mail[slot], at)) {
+                if (&r == me && ranks.size() > 1) { /* renewed by the reader */
+                    *at = v;
+                    return;
+                }
+                if ((int32_t)(__atomic_load_n(&r.passed[slot], __ATOMIC_SEQ_CST) - (number - 1)) <
+                        0 &&
+                    !(r.passed[slot] == number - 2 && ranks[0].credit[slot] == number - 1))
+                    fail("a message overwrites one that has not been taken");
+            }
     for (rank &r : ranks)
         if (is_in(r.inbox, at) || is_in(r.marks, at))
             if ((int32_t)(__atomic_load_n(&r.epochs, __ATOMIC_SEQ_CST) - (number - 2)) < 0)
@@ -161,7 +175,7 @@ static kernel *const kernels[FOLD_KERNELS] = {
     device::weft_push_2,    device::weft_push_wide8, device::weft_push_wide16,
 };
 
-static void launch(kernel *k, const rt_gpu_push &p, unsigned blocks, unsigned threads)
+template <class P> static void launch(void (*k)(P), const P &p, unsigned blocks, unsigned threads)
 {
     gridDim.x = blocks;
     blockDim.x = threads;
@@ -390,6 +404,28 @@ static bool sequence_ok()
     return !wrong;
 }
 
+/* One rank sends nothing where another rank expects a block: the reader names it. */
+static bool odd_block_ok()
+{
+    const unsigned n = 2 + rnd(3), bad = rnd(n), reader = (bad + 1) % n;
+    std::vector<call> calls;
+    make_ranks(n, 40);
+    do {
+        calls.clear();
+        calls.push_back(move_call(n));
+        /* as in failure_ok(): lanes with marks have no data */
+    } while (calls[0].of[reader].p.of[bad].receive == 0 ||
+             n * calls[0].of[0].p.stride / RT_GPU_PUSH_ROOM > 64 - RT_GPU_PUSH_RANKS);
+    calls[0].of[bad].p.of[reader].send = 0;
+    run_all(calls);
+    for (const rank &r : ranks)
+        if (!r.poison)
+            fail("a rank does not know of a block of another length");
+    if (ranks[reader].words.differs != bad + 1)
+        fail("the reader does not name the sender of a block of another length");
+    return !wrong;
+}
+
 /* One rank has other arguments, or gives up, or never comes and another rank's host ends the
  * waiting: all ranks end, and know of the failure. */
 static bool failure_ok(unsigned how)
@@ -426,6 +462,93 @@ static bool failure_ok(unsigned how)
     return !wrong;
 }
 
+/* Messages of rank 0 to rank 1 through two slots, from numbers around those at which words are
+ * renewed, as in one order of the sender; the receiver takes those of different slots in another
+ * order.  absent: rank 1 takes only a part, and then the host ends the waiting. */
+static bool messages_ok(bool absent)
+{
+    static const uint32_t begins[] = { 0, 0x7ffffffd, 0xfffffffd };
+    const uint32_t from = begins[rnd(3)], room = 2048;
+    const unsigned blocks = 1 + rnd(3), odd = rnd(2) ? 0 : rnd(16);
+    struct mail {
+        rt_gpu_message put, take;
+        bytes in, out, want;
+    };
+    std::vector<mail> all(10);
+    make_ranks(2, 0);
+    for (rank &r : ranks)
+        for (int slot = 0; slot < 2; slot++) {
+            const uint32_t old = from == 0 ? 0 : from < 0x80000000 ? from : 0x7fffffff;
+            r.mail[slot].assign(room / 8, (uint64_t)(from == 0xfffffffd ? old : 0) << 32);
+            r.passed[slot] = r.credit[slot] = from;
+        }
+    for (size_t i = 0; i < all.size(); i++) {
+        mail &m = all[i];
+        const int slot = i % 2;
+        const uint32_t n = rnd(3) ? rnd(40) : rnd(room / 2 + 1);
+        m.put = {};
+        m.put.ended = (uint64_t)&ranks[0].ended;
+        m.put.runs = (uint64_t)&ranks[0].runs;
+        m.put.words = (uint64_t)&ranks[0].words;
+        m.put.poison = (uint64_t)&ranks[0].poison;
+        m.put.slot = (uint64_t)ranks[1].mail[slot].data();
+        m.put.credit = (uint64_t)&ranks[0].credit[slot];
+        m.put.nbytes = n;
+        m.put.room = room;
+        m.put.ticket = 1 + (uint32_t)i;
+        m.put.nranks = 2;
+        for (unsigned r = 0; r < 2; r++)
+            m.put.poison_of[r] = (uint64_t)&ranks[r].poison;
+        m.take = m.put;
+        m.take.ended = (uint64_t)&ranks[1].ended;
+        m.take.runs = (uint64_t)&ranks[1].runs;
+        m.take.words = (uint64_t)&ranks[1].words;
+        m.take.poison = (uint64_t)&ranks[1].poison;
+        m.take.epochs = (uint64_t)&ranks[1].passed[slot];
+        m.put.epochs = (uint64_t)&ranks[0].passed[slot];
+        m.put.sends = 1;
+        m.take.keep = rnd(4) ? n : rnd(n + 1); /* a buffer that is too short */
+        m.in.resize(n + 16);
+        for (char &b : m.in)
+            b = (char)rnd(256);
+        m.out.assign(n + 32, 'x');
+        m.want = m.out;
+        memcpy(&m.want[odd], m.in.data(), m.take.keep);
+        m.put.data = (uint64_t)m.in.data();
+        m.take.data = (uint64_t)&m.out[odd];
+    }
+    const uint32_t s = rnd(1000000);
+    std::thread sender([&] {
+        me = &ranks[0];
+        seed = s;
+        for (mail &m : all)
+            if (!me->words.failed)
+                launch(device::weft_message, m.put, blocks, 64);
+        deliver(1000000);
+    });
+    std::thread receiver([&] {
+        me = &ranks[1];
+        seed = s + 1;
+        for (size_t i = 0; i < (absent ? 4 : all.size()); i++)
+            launch(device::weft_message, all[i ^ (s & 1)].take, blocks, 64);
+        if (absent) /* as this rank's host does */
+            store_word(&ranks[0].words.abort, 1);
+        deliver(1000000);
+    });
+    sender.join();
+    receiver.join();
+    if (absent && (!ranks[0].words.failed || !ranks[1].poison))
+        fail("a sender without credit has not given up");
+    for (const mail &m : all)
+        if (!absent && m.out != m.want)
+            fail("wrong data of a message");
+    for (const rank &r : ranks)
+        if (!absent && (r.runs != 15 || r.words.over != 15 || r.words.begun != 15 || r.ended ||
+                        r.poison || r.passed[0] != from + 5 || r.passed[1] != from + 5))
+            fail("wrong words after messages");
+    return !wrong;
+}
+
 int main(int argc, char **argv)
 {
     const int rounds = argc > 2 ? atoi(argv[2]) : 60;
@@ -436,6 +559,10 @@ int main(int argc, char **argv)
         ok = sequence_ok();
     for (int i = 0; i < rounds / 3 && ok; i++)
         ok = failure_ok(i % 3);
+    for (int i = 0; i < rounds / 6 && ok; i++)
+        ok = odd_block_ok();
+    for (int i = 0; i < rounds && ok; i++)
+        ok = messages_ok(i % 4 == 3);
     if (!ok)
         printf("# %s\n", wrong.load());
     printf("%sok 1 - kernels on the CPU\n1..1\n", ok ? "" : "not ");

@@ -275,6 +275,7 @@ int fake_carry(cu_ctx c, uint64_t at, void *buf, size_t len, bool store);
 
 /* push.c: short collectives of streams, for all kinds of elements */
 int fake_run_push(struct fake_op *op, enum fake_fold which);
+int fake_run_message(struct fake_op *op); /* short messages of streams */
 /* out = x[0] op x[1] op ...: `len` bytes of elements of each rank, at most 8192. */
 int fake_fold_rows(enum fake_fold which, const struct rt_gpu_push *k, const char *const *x,
                    char *out, size_t len);

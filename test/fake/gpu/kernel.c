@@ -26,7 +26,8 @@ enum {
     ATOMIC,
     FOLD,
     PUSH = FOLD + FAKE_FOLDS, /* one for each kernel that reduces */
-    BENCH = PUSH + FAKE_FOLDS,
+    MESSAGE = PUSH + FAKE_FOLDS,
+    BENCH,
     NKERNELS = BENCH + FAKE_BENCH_KERNELS
 };
 #define FOLD_ROW(kernel, name) \
@@ -42,6 +43,7 @@ static const struct {
     [UNPACK] = { "weft_unpack", sizeof(struct rt_gpu_pack) },
     [MEET] = { "weft_meet", sizeof(struct rt_gpu_meet) },
     [ATOMIC] = { "weft_atomic", sizeof(struct rt_gpu_atomic_args) },
+    [MESSAGE] = { "weft_message", sizeof(struct rt_gpu_message) },
     FOLD_ROW(BITS, "bits"),
     FOLD_ROW(4, "4"),
     FOLD_ROW(8, "8"),
@@ -406,6 +408,8 @@ static int run_any(struct fake_op *op)
 {
     if (op->value >= FOLD && op->value < FOLD + FAKE_FOLDS)
         return run_fold(op);
+    if (op->value == MESSAGE)
+        return fake_run_message(op);
     if (op->value >= PUSH && op->value < PUSH + FAKE_FOLDS)
         return fake_run_push(op, (enum fake_fold)((int)op->value - PUSH));
     switch ((int)op->value) {

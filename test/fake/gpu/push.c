@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fake CUDA driver: weft_push_*, as runtime/gpu/push_kernels.h describes them.  Words reach the
- * other inboxes one at a time, in random order, those of different ranks mixed, and sometimes
- * late. */
+/* Fake CUDA driver: weft_push_* and weft_message, as runtime/gpu/push_kernels.h describes them.
+ * Words reach the other inboxes one at a time, in random order, those of different ranks mixed, and
+ * sometimes late. */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #define BLOCK 4096 /* bytes reduced at a time: whole elements of every type */
 
 struct pushing {
-    const struct rt_gpu_push *k;
+    const struct rt_gpu_push *k; /* NULL: a message */
     enum fake_fold which;
     cu_ctx ctx;
     uint32_t number, slot, rng;
@@ -154,7 +154,9 @@ static int send_all(struct pushing *m)
     for (r = 0; r < k->size && !err; r++) {
         if (r == k->rank)
             continue;
-        w[n++] = (struct word){ m->marks[r] + k->rank, (uint64_t)m->number << 32 | k->signature };
+        w[n++] = (struct word){ m->marks[r] + k->rank,
+                                (uint64_t)m->number << 32 |
+                                    RT_GPU_PUSH_SIGNATURE(k, k->of[r].send) };
         err = words_for(m, r, w, &n);
     }
     if (!err)
@@ -194,7 +196,7 @@ static int await_marks(struct pushing *m)
             continue;
         if (!await_word(m, m->marks[k->rank] + r, &v))
             return 0;
-        if ((uint32_t)v != k->signature) {
+        if ((uint32_t)v != RT_GPU_PUSH_SIGNATURE(k, k->of[r].receive)) {
             m->words->differs = r + 1;
             return 0;
         }
@@ -293,21 +295,31 @@ static int exchange(struct pushing *m)
     return rc;
 }
 
-static int give_up(struct pushing *m)
+static int poison_all(cu_ctx ctx, const uint64_t *at, unsigned n, struct rt_gpu_meet_words *words)
 {
     struct fake_phys *phys;
     unsigned r;
     char *p;
 
-    for (r = 0; r < m->k->size; r++) {
-        p = fake_pin(m->ctx, m->k->of[r].poison, 4, FAKE_BY_KERNEL, &phys);
+    for (r = 0; r < n; r++) {
+        p = fake_pin(ctx, at[r], 4, FAKE_BY_KERNEL, &phys);
         if (!p)
             return CU_ERROR_ILLEGAL_ADDRESS;
         __atomic_store_n((uint32_t *)(void *)p, 1u, __ATOMIC_RELEASE);
         fake_unpin(phys);
     }
-    __atomic_store_n(&m->words->failed, 1u, __ATOMIC_RELEASE);
+    __atomic_store_n(&words->failed, 1u, __ATOMIC_RELEASE);
     return 0;
+}
+
+static int give_up(struct pushing *m)
+{
+    uint64_t at[RT_GPU_PUSH_RANKS];
+    unsigned r;
+
+    for (r = 0; r < m->k->size; r++)
+        at[r] = m->k->of[r].poison;
+    return poison_all(m->ctx, at, m->k->size, m->words);
 }
 
 static int run(struct pushing *m)
@@ -334,6 +346,113 @@ int fake_run_push(struct fake_op *op, enum fake_fold which)
 
     if (!err)
         err = run(&m);
+    while (m.npins)
+        fake_unpin(m.pins[--m.npins]);
+    return err;
+}
+
+/* ---- messages ---- */
+
+/* An empty message is one group, too. */
+static uint32_t nwords_of(const struct rt_gpu_message *k)
+{
+    return k->nbytes ? 4 * ngroups(k->nbytes) : 4;
+}
+
+static bool pin_message(struct pushing *m, const struct rt_gpu_message *k)
+{
+    m->epochs = pin(m, k->epochs, 4);
+    m->ended = pin(m, k->ended, 4);
+    m->runs = pin(m, k->runs, 4);
+    m->poison = pin(m, k->poison, 4);
+    m->words = pin(m, k->words, sizeof *m->words);
+    m->inbox[0] = pin(m, k->slot, k->room);
+    m->marks[0] = pin(m, k->credit, 4);
+    return m->epochs && m->ended && m->runs && m->poison && m->words && m->inbox[0] &&
+           m->marks[0] && !*m->ended && 8 * nwords_of(k) <= k->room && k->keep <= k->nbytes &&
+           k->room % RT_GPU_PUSH_ROOM == 0;
+}
+
+/* 1; 0: gives up. */
+static int await_credit(struct pushing *m)
+{
+    const uint32_t *credit = (const void *)m->marks[0];
+
+    while ((int32_t)(__atomic_load_n(credit, __ATOMIC_ACQUIRE) - (m->number - 1)) < 0) {
+        if (given_up(m))
+            return 0;
+        fake_nap_us(20);
+    }
+    return 1;
+}
+
+static int put_message(struct pushing *m, const struct rt_gpu_message *k)
+{
+    uint32_t i, n = nwords_of(k), data;
+    char *buf = calloc(n, 4);
+    struct word *w = malloc(n * sizeof *w);
+    int rc = buf && w ? fake_carry(m->ctx, k->data, buf, k->nbytes, false) : CU_ERROR_OUT_OF_MEMORY;
+
+    if (!rc)
+        rc = await_credit(m);
+    for (i = 0; i < n && rc == 1; i++) {
+        memcpy(&data, buf + 4 * (size_t)i, 4);
+        w[i] = (struct word){ (uint64_t *)(void *)m->inbox[0] + i,
+                              (uint64_t)m->number << 32 | data };
+    }
+    if (rc == 1)
+        store_shuffled(m, w, n);
+    free(w);
+    free(buf);
+    return rc;
+}
+
+static int take_message(struct pushing *m, const struct rt_gpu_message *k)
+{
+    uint32_t i, n = nwords_of(k), data;
+    char *buf = malloc(4 * (size_t)n);
+    uint64_t v;
+    int rc = buf ? 1 : CU_ERROR_OUT_OF_MEMORY;
+
+    for (i = 0; i < n && rc == 1; i++) {
+        rc = await_word(m, (const uint64_t *)(const void *)m->inbox[0] + i, &v);
+        data = (uint32_t)v;
+        memcpy(buf + 4 * (size_t)i, &data, 4);
+    }
+    if (rc == 1 && k->keep && fake_carry(m->ctx, k->data, buf, k->keep, true))
+        rc = CU_ERROR_ILLEGAL_ADDRESS;
+    if (rc == 1)
+        __atomic_store_n((uint32_t *)(void *)m->marks[0], m->number, __ATOMIC_RELEASE);
+    free(buf);
+    return rc;
+}
+
+static int run_message(struct pushing *m, const struct rt_gpu_message *k)
+{
+    uint32_t run = *m->runs + 1;
+    int rc;
+
+    m->number = *m->epochs + 1;
+    m->rng = m->number * 77u + (uint32_t)k->slot;
+    __atomic_store_n(&m->words->begun, run, __ATOMIC_RELEASE);
+    rc = k->sends ? put_message(m, k) : take_message(m, k);
+    rc = rc == 0 ? poison_all(m->ctx, k->poison_of, k->nranks, m->words) : rc == 1 ? 0 : rc;
+    *m->epochs = m->number;
+    *m->runs = run;
+    if (k->ticket)
+        __atomic_store_n(&m->words->ended, k->ticket, __ATOMIC_RELEASE);
+    __atomic_store_n(&m->words->over, run, __ATOMIC_RELEASE);
+    return rc;
+}
+
+int fake_run_message(struct fake_op *op)
+{
+    const struct rt_gpu_message *k = (const void *)op->params;
+    struct pushing m = { .ctx = op->stream->ctx };
+    int err = pin_message(&m, k) ? 0 : CU_ERROR_ILLEGAL_ADDRESS;
+
+    if (!err)
+        err = run_message(&m, k);
     while (m.npins)
         fake_unpin(m.pins[--m.npins]);
     return err;
