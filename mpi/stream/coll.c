@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Collectives on streams (design: stream.h).  The hosts exchange the keys of their buffers when the
  * calls are made, and whether each process can take part, so that all processes take the same path.
+ * If they find that all blocks of a v form are short, the call is one kernel (push.c).
  *
  * The devices carry out the plan of a blocking call on device buffers (coll/gpu/plan.h), with a
  * barrier of the streams before the first step and after the last.  So no process reads before all
@@ -25,7 +26,8 @@ struct note {
     uint32_t capturing; /* in a capture: cannot take the host path */
     int32_t err;        /* error class: the process has failed */
     uint32_t pad;
-    uint64_t turn; /* the process's proposal for the order: turn.c */
+    uint64_t turn;    /* the process's proposal for the order: turn.c */
+    uint64_t longest; /* bytes of its longest block, of calls that may be short (push.c) */
 };
 
 struct enqueue {
@@ -35,6 +37,7 @@ struct enqueue {
     struct coll_gpu_ranges ranges; /* posts: after the notes of all processes, */
     size_t stride;                 /* which are so many bytes apart */
     int posts;                     /* signals of this call so far */
+    uint64_t longest;              /* of all processes */
 };
 
 static struct note *note_of(const struct enqueue *e, int rank)
@@ -81,6 +84,7 @@ static void describe_own(struct enqueue *e)
     e->ranges.near = &e->k.s->block_mem.at;
     e->mine.can = err >= 0;
     e->mine.capturing = e->k.capturing;
+    e->mine.longest = wm_xstream_push_own_longest(e->k.s, &e->args);
     if (err == -RT_EADDR)
         e->mine.err = wm_dev_fault();
     else if (err == -RT_EGPU)
@@ -118,10 +122,12 @@ static int exchange(struct enqueue *e, bool *all_can, bool *any_captures)
                                  : wm_err_rt(rc, "an enqueued collective among %d processes", n);
     *all_can = true;
     *any_captures = false;
+    e->longest = 0;
     for (int r = 0; r < n; r++) {
         const struct note *note = note_of(e, r);
         *all_can = *all_can && note->can;
         *any_captures = *any_captures || note->capturing;
+        e->longest = note->longest > e->longest ? note->longest : e->longest;
         err = err ? err : note->err;
     }
     if (e->mine.err || !err)
@@ -251,6 +257,8 @@ static int enqueue(struct enqueue *e, bool *by_host)
     bool all_can, any_captures;
     describe_own(e);
     int err = exchange(e, &all_can, &any_captures);
+    if (!err && wm_xstream_push_fits(e->k.s, e->longest))
+        return wm_xstream_push_blocks(&e->k, &e->args, e->longest);
     if (!err && all_can)
         err = run_mapped(e, &all_can, &any_captures);
     if (err || all_can)

@@ -5,7 +5,8 @@
  * Which calls are short.  All processes must decide alike without asking each other, so the
  * decision uses only what MPI requires to be equal (kind, lengths, operation, types of a reduction)
  * and facts that were exchanged when the communicator was made.  The lengths of alltoallv, gatherv
- * and scatterv are not known to all processes, so those calls are never short.
+ * and scatterv are not known to all processes, so for those calls the hosts first exchange the
+ * longest block (coll.c): once, also for a call that is captured and launched many times.
  *
  * What differs between processes does not change the protocol.  A buffer that the stream's device
  * cannot use as it is (host memory, gaps between elements) is lent scratch memory of the device.
@@ -40,7 +41,8 @@ struct pushing {
     struct wm_xstream_call *k;
     const struct coll_args *a;
     struct rt_gpu_push p;
-    size_t used; /* bytes of scratch memory */
+    int64_t longest; /* bytes of the longest block between two processes */
+    size_t used;     /* bytes of scratch memory */
     int nlent;
     bool by_host; /* at least one of them must be copied by the host */
     struct lent lent[2 * RT_GPU_PUSH_RANKS];
@@ -65,7 +67,7 @@ static int64_t elem_nbytes(const struct coll_args *a, const struct rt_layout *l)
 }
 
 /* Bytes of the longest block between two processes; -1: not all processes know. */
-static int64_t longest(const struct coll_team *t, const struct coll_args *a)
+static int64_t known_longest(const struct coll_team *t, const struct coll_args *a)
 {
     switch ((enum coll_measure)coll_forms[a->kind].bytes) {
     case COLL_BYTES_VECTOR:
@@ -80,6 +82,28 @@ static int64_t longest(const struct coll_team *t, const struct coll_args *a)
     }
 }
 
+bool wm_xstream_push_fits(const struct wm_xstream_comm *s, uint64_t nbytes)
+{
+    uint64_t others = s->comm->size > 1 ? (uint64_t)s->comm->size - 1 : 1,
+             slot = rt_gpu_push_slot();
+    return s->pushes && nbytes <= slot && others * rt_gpu_push_stride((size_t)nbytes) <= slot;
+}
+
+uint64_t wm_xstream_push_own_longest(const struct wm_xstream_comm *s, const struct coll_args *a)
+{
+    const struct coll_team *t = &s->comm->team;
+    int64_t most = 0;
+    if (!coll_is_apart(a->kind, COLL_SEND) && !coll_is_apart(a->kind, COLL_RECV))
+        return UINT64_MAX;
+    for (int r = 0; r < t->size; r++) {
+        struct coll_block b[] = { coll_args_sent(t, a, r), coll_args_received(t, a, r) };
+        for (int i = 0; i < 2; i++)
+            if (b[i].l && b[i].n * b[i].l->size > most)
+                most = b[i].n * b[i].l->size;
+    }
+    return (uint64_t)most;
+}
+
 static int arithmetic(const struct coll_args *a, struct rt_reduce_gpu *out)
 {
     *out = (struct rt_reduce_gpu){ RT_GPU_U8, RT_GPU_FOLD_COPY };
@@ -91,14 +115,11 @@ static int arithmetic(const struct coll_args *a, struct rt_reduce_gpu *out)
 /* All kernels are loaded where one is, so all processes have those that this one has. */
 bool wm_xstream_pushes(const struct wm_xstream_comm *s, const struct coll_args *a)
 {
-    const struct coll_team *t = &s->comm->team;
     struct rt_reduce_gpu as;
     if (!s->pushes)
         return false;
-    int64_t len = longest(t, a), others = t->size > 1 ? t->size - 1 : 1;
-    int64_t slot = (int64_t)rt_gpu_push_slot();
-    return len >= 0 && len <= slot && others * (int64_t)rt_gpu_push_stride((size_t)len) <= slot &&
-           arithmetic(a, &as) >= 0;
+    int64_t len = known_longest(&s->comm->team, a);
+    return len >= 0 && wm_xstream_push_fits(s, (uint64_t)len) && arithmetic(a, &as) >= 0;
 }
 
 /* ---- this process's buffers ---- */
@@ -199,11 +220,11 @@ static int describe(struct pushing *u)
     return err;
 }
 
-static uint32_t signature(const struct pushing *u, int64_t len)
+static uint32_t signature(const struct pushing *u)
 {
     uint64_t h = coll_args_signature(&u->k->s->comm->team, u->a);
     if (u->p.folds)
-        h = coll_args_mix(coll_args_mix(coll_args_mix(h, len), u->p.type), u->p.code);
+        h = coll_args_mix(coll_args_mix(coll_args_mix(h, u->longest), u->p.type), u->p.code);
     return (uint32_t)(h ^ h >> 32);
 }
 
@@ -268,16 +289,14 @@ static int error_of(const struct pushing *u, int err)
 
 static int prepare(struct pushing *u)
 {
-    const struct coll_team *t = &u->k->s->comm->team;
     struct rt_reduce_gpu as;
-    int64_t len = longest(t, u->a);
     wm_xstream_push_init(u->k, &u->p);
-    u->p.stride = (uint32_t)rt_gpu_push_stride((size_t)len);
+    u->p.stride = (uint32_t)rt_gpu_push_stride((size_t)u->longest);
     u->p.folds = coll_is(u->a->kind, COLL_IS_REDUCTION);
     arithmetic(u->a, &as);
     u->p.type = as.type;
     u->p.code = as.code;
-    u->p.signature = signature(u, len);
+    u->p.signature = signature(u);
     int err = describe(u);
     if (err < 0)
         return error_of(u, err);
@@ -308,12 +327,13 @@ static int finish(struct pushing *u)
     return err < 0 ? error_of(u, err) : MPI_SUCCESS;
 }
 
-int wm_xstream_push_enqueue(struct wm_xstream_call *k, const struct coll_args *a)
+static int enqueue(struct wm_xstream_call *k, const struct coll_args *a, int64_t longest)
 {
     struct pushing u;
     struct wm_xstream_turn turn;
     u.k = k;
     u.a = a;
+    u.longest = longest;
     u.used = 0;
     u.nlent = 0;
     u.by_host = false;
@@ -331,4 +351,14 @@ int wm_xstream_push_enqueue(struct wm_xstream_call *k, const struct coll_args *a
         wm_xstream_push(k, &u.p, true);
     }
     return err ? err : finish(&u);
+}
+
+int wm_xstream_push_enqueue(struct wm_xstream_call *k, const struct coll_args *a)
+{
+    return enqueue(k, a, known_longest(&k->s->comm->team, a));
+}
+
+int wm_xstream_push_blocks(struct wm_xstream_call *k, const struct coll_args *a, uint64_t longest)
+{
+    return enqueue(k, a, (int64_t)longest);
 }

@@ -235,6 +235,11 @@ int wm_xstream_raise(struct wm_comm *c, int err, const char *call);
 /* Whether a call is one; the same on all processes. */
 bool wm_xstream_pushes(const struct wm_xstream_comm *s, const struct coll_args *a);
 int wm_xstream_push_enqueue(struct wm_xstream_call *k, const struct coll_args *a);
+/* The v forms whose lengths not all processes know.  Bytes of the longest block of this process;
+ * UINT64_MAX: not such a call. */
+uint64_t wm_xstream_push_own_longest(const struct wm_xstream_comm *s, const struct coll_args *a);
+bool wm_xstream_push_fits(const struct wm_xstream_comm *s, uint64_t nbytes); /* the same on all */
+int wm_xstream_push_blocks(struct wm_xstream_call *k, const struct coll_args *a, uint64_t longest);
 /* Scratch memory on the stream's device, which all calls share, because they run one after another:
  * 0, or -RT_E... */
 int wm_xstream_take_scratch(struct wm_xstream_comm *s, size_t nbytes);

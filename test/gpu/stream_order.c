@@ -449,24 +449,25 @@ static bool can_capture(void)
  * `out` with gaps between them. */
 enum { STEP = 20, GV = 16 * STEP, AV = 2 * GV, SV = 3 * GV, RS = 4 * GV, RB = 5 * GV };
 
-static void v_step(void)
+static void v_step_on(unsigned char *to)
 {
+    float *at = (float *)(void *)to;
     int counts[16], displs[16], alike[16], root = mt_size / 2, mine = mt_rank + 1;
     for (int r = 0; r < mt_size; r++) {
         counts[r] = r + 1;
         displs[r] = STEP * r;
         alike[r] = mine;
     }
-    OK(MPIX_Allgatherv_enqueue(in, mine, MPI_FLOAT, out, counts, displs, MPI_FLOAT, comm));
-    OK(MPIX_Gatherv_enqueue(in, mine, MPI_FLOAT, block_of_out(GV), counts, displs, MPI_FLOAT, root,
-                            comm));
-    OK(MPIX_Alltoallv_enqueue(in, counts, displs, MPI_FLOAT, block_of_out(AV), alike, displs,
-                              MPI_FLOAT, comm));
-    OK(MPIX_Scatterv_enqueue(in, counts, displs, MPI_FLOAT, block_of_out(SV), mine, MPI_FLOAT, root,
-                             comm));
-    OK(MPIX_Reduce_scatter_enqueue(in, block_of_out(RS), counts, MPI_FLOAT, MPI_SUM, comm));
-    OK(MPIX_Reduce_scatter_block_enqueue(in, block_of_out(RB), 3, MPI_FLOAT, MPI_SUM, comm));
+    OK(MPIX_Allgatherv_enqueue(in, mine, MPI_FLOAT, to, counts, displs, MPI_FLOAT, comm));
+    OK(MPIX_Gatherv_enqueue(in, mine, MPI_FLOAT, at + GV, counts, displs, MPI_FLOAT, root, comm));
+    OK(MPIX_Alltoallv_enqueue(in, counts, displs, MPI_FLOAT, at + AV, alike, displs, MPI_FLOAT,
+                              comm));
+    OK(MPIX_Scatterv_enqueue(in, counts, displs, MPI_FLOAT, at + SV, mine, MPI_FLOAT, root, comm));
+    OK(MPIX_Reduce_scatter_enqueue(in, at + RS, counts, MPI_FLOAT, MPI_SUM, comm));
+    OK(MPIX_Reduce_scatter_block_enqueue(in, at + RB, 3, MPI_FLOAT, MPI_SUM, comm));
 }
+
+static void v_step(void) { v_step_on(out); }
 
 static void check_block(int at, int n, int from, int ranks, const char *what)
 {
@@ -701,6 +702,9 @@ static void one_kernel(void)
         OK(MPIX_Reduce_scatter_block_enqueue(MPI_IN_PLACE, p, 10, MPI_INT, MPI_SUM, comm));
         OK(MPIX_Barrier_enqueue(comm));
         CHECK_EQ(ncalled("cuLaunchKernel") - kernels, 8);
+        kernels = ncalled("cuLaunchKernel");
+        v_step_on(p);
+        CHECK_EQ(ncalled("cuLaunchKernel") - kernels, 6);
         CHECK_EQ(ncopies() - copies, 0);
         settle();
         gt_free(p);

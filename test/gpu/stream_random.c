@@ -68,8 +68,7 @@ static void kinds(struct cc_call *c, bool plain)
 /* Whether one kernel does it, whatever its buffers, if it is not too long. */
 static bool can_be_short(const struct cc_call *c)
 {
-    return c->kind != CC_GATHERV && c->kind != CC_SCATTERV && c->kind != CC_ALLTOALLV &&
-           (!cc_reduces(c->kind) || (c->rt->rep != CR_LDBL && c->op < CR_COMPOSE));
+    return !cc_reduces(c->kind) || (c->rt->rep != CR_LDBL && c->op < CR_COMPOSE);
 }
 
 /* plain: a short call that may be captured and repeated.  False: this rank is not in its
