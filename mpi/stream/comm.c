@@ -263,15 +263,14 @@ static int clear(struct wm_xstream_comm *s, struct rt_gpu_stage *stage, size_t n
     return err;
 }
 
-/* Short collectives need an inbox.  Without memory for it, all processes do without. */
+/* Short collectives and messages need an inbox.  Without memory for it, all processes do without.
+ */
 static bool make_inbox(struct wm_xstream_comm *s, struct note *mine)
 {
     struct coll_team *t = &s->comm->team;
-    size_t nbytes = 2 * rt_gpu_push_slot();
-    if (t->size == 1)
-        return true;
+    size_t nbytes = 2 * rt_gpu_push_slot() + WM_XSTREAM_EAGER_ROOM;
     if (rt_gpu_stage_take(s->g, false, nbytes, &s->inbox) || clear(s, s->inbox, nbytes) < 0 ||
-        t->ops->dev_describe(t, s->inbox->p, nbytes, &s->inbox_mem) < 0)
+        (t->size > 1 && t->ops->dev_describe(t, s->inbox->p, nbytes, &s->inbox_mem) < 0))
         return false;
     memcpy(mine->inbox, s->inbox_mem.key, sizeof mine->inbox);
     return true;
@@ -844,6 +843,12 @@ int wm_xstream_push(struct wm_xstream_call *k, struct rt_gpu_push *p, bool last)
 {
     p->ticket = ticket_of(k, last);
     return launched(k, p->ticket, rt_gpu_push_on(k->g, k->stream, p));
+}
+
+int wm_xstream_message(struct wm_xstream_call *k, struct rt_gpu_message *m)
+{
+    m->ticket = ticket_of(k, true);
+    return launched(k, m->ticket, rt_gpu_message_on(k->g, k->stream, m));
 }
 
 /* A buffer that graphs use is mapped once. */

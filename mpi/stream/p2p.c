@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages on streams (design: stream.h).  The sender's host describes the message in a header,
- * which is an ordinary message on the hidden communicator with the user's tag, so matching is MPI's
- * own.  The receiver's host waits for the header.  Then, on the streams:
+/* Messages on streams (design: stream.h).  Short ones are eager.c's.  The sender's host describes
+ * the message in a header, which is an ordinary message on the hidden communicator with the user's
+ * tag, so matching is MPI's own.  The receiver's host waits for the header.  Then, on the streams:
  *
  *   sender:   ready[slot]; ... wait for done[slot]          (Isend ... Wait; Send: one launch)
  *   receiver: wait for ready[slot]; copy; done[slot]        (Recv, or the Wait of an Irecv)
  *
- * So a receive copies directly from the sender's buffer, and no process needs buffer space for
- * messages.  A slot stands for a message in progress to that process: slot 0 for blocking sends, of
- * which a stream has one at a time; another slot for each Isend whose Wait has not been enqueued.
+ * So a receive copies directly from the sender's buffer.  A slot stands for a message in progress
+ * to that process: slot 0 for blocking sends, of which a stream has one at a time; another slot for
+ * each Isend whose Wait has not been enqueued.
  *
  * A send buffer that other processes cannot map goes as an ordinary message.  The sender's host
  * waits for its stream and sends a copy, so that it need not wait for the receiver's host, which
@@ -29,9 +29,15 @@
 struct header {
     int64_t nbytes;
     uint64_t addr;              /* address of the buffer, for a message to this process itself */
-    uint32_t by_host;           /* an ordinary message follows, with tag `seq` */
+    uint32_t way;               /* enum way */
     uint32_t seq, slot, number; /* number: count of messages in the slot */
+    struct wm_xstream_before before;
     char key[COLL_DEV_KEY];
+};
+enum way {
+    MAPPED,  /* the receiver copies from the sender's buffer */
+    BY_HOST, /* an ordinary message follows, with tag `seq` */
+    EAGER    /* eager.c */
 };
 _Static_assert(sizeof(struct header) <= sizeof(((struct wm_xstream_held *)0)->header),
                "a header fits where it is held");
@@ -41,7 +47,8 @@ struct stream_req {
     struct rt_req r; /* first member; complete, with an error, for the ordinary wait calls */
     struct wm_comm *comm;
     struct wm_type *type;
-    bool is_send, by_host;
+    bool is_send;
+    enum way way; /* of a send */
     int peer, slot;
     void *buf;
     MPI_Count count;
@@ -192,7 +199,7 @@ static int send_by_host(struct wm_xstream_call *k, const struct wm_msg *data,
                                    "receiver can reach");
     if (err)
         return err;
-    head->by_host = 1;
+    head->way = BY_HOST;
     head->seq = (uint32_t)data->tag;
     err = announce(k, h, head, data->peer, tag);
     return err ? err : send_copy(data);
@@ -205,33 +212,70 @@ struct sending {
     int dest, tag;
 };
 
-/* Everything but the wait.  `*by_host`: no wait is needed. */
+/* A message that the receiver's device copies. */
+static int send_mapped(struct wm_xstream_call *k, const struct sending *a, bool blocks,
+                       struct wm_xstream_held *h, struct header *head)
+{
+    int slot, err = take_slot(k, a->dest, blocks, &slot);
+    if (err)
+        return err;
+    head->slot = (uint32_t)slot;
+    head->number = k->s->nsent[a->dest][slot];
+    err = announce(k, h, head, a->dest, a->tag);
+    if (err) {
+        k->s->slots[a->dest] &= ~(1u << slot); /* no process knows of it */
+        return err;
+    }
+    k->s->nsent[a->dest][slot]++;
+    return launch_send(k, a->dest, slot, true, blocks);
+}
+
+static int send_eager(struct wm_xstream_call *k, const struct sending *a, bool blocks,
+                      const struct wm_xstream_eager *e, struct wm_xstream_held *h,
+                      struct header *head)
+{
+    head->way = EAGER;
+    head->slot = (uint32_t)e->slot;
+    head->number = e->number;
+    int err = announce(k, h, head, a->dest, a->tag);
+    if (!err)
+        err = wm_xstream_eager_send(k, a->buf, a->dest, e);
+    if (err || blocks)
+        wm_xstream_eager_give(k->s, a->dest, e->slot);
+    return err;
+}
+
+/* By the first path that is possible. */
+static int send_by_any(struct wm_xstream_call *k, const struct sending *a, bool blocks,
+                       struct wm_xstream_held *h, struct header *head)
+{
+    struct wm_xstream_eager e;
+    head->nbytes = a->count * a->t->layout.size;
+    head->before = wm_xstream_before(k->s, a->dest);
+    int rc = a->t->layout.contig ? wm_xstream_eager_take(k, a->buf, head->nbytes, a->dest, &e) : 0;
+    if (rc > 0)
+        return send_eager(k, a, blocks, &e, h, head);
+    if (rc == 0)
+        rc = describe(k, a->buf, a->count, a->t, h, head);
+    if (rc == -RT_EADDR)
+        return wm_dev_fault();
+    if (rc >= 0)
+        return send_mapped(k, a, blocks, h, head);
+    struct wm_msg data = data_message(k, a->buf, a->count, a->t, a->dest, k->s->seq[a->dest]++);
+    return send_by_host(k, &data, h, head, a->tag);
+}
+
+/* Everything but the wait, for which `slot` and `way` are. */
 static int send_begin(struct wm_xstream_call *k, const struct sending *a, bool blocks,
-                      struct wm_xstream_held **held, int *slot, bool *by_host)
+                      struct wm_xstream_held **held, int *slot, enum way *way)
 {
     struct wm_xstream_held *h = calloc(1, sizeof *h);
-    struct header head = { .nbytes = 0 };
-    *by_host = false;
+    struct header head = { .way = MAPPED };
     if (!h)
         return wm_err(MPI_ERR_NO_MEM, "no memory for a message");
-    int rc = describe(k, a->buf, a->count, a->t, h, &head), err;
-    if (rc == -RT_EADDR) {
-        err = wm_dev_fault();
-    } else if (rc < 0) {
-        struct wm_msg data = data_message(k, a->buf, a->count, a->t, a->dest, k->s->seq[a->dest]++);
-        err = send_by_host(k, &data, h, &head, a->tag);
-        *by_host = true;
-    } else {
-        err = take_slot(k, a->dest, blocks, slot);
-        head.slot = (uint32_t)*slot;
-        head.number = err ? 0 : k->s->nsent[a->dest][*slot];
-        if (!err && (err = announce(k, h, &head, a->dest, a->tag)))
-            k->s->slots[a->dest] &= ~(1u << *slot); /* no process knows of it */
-        else if (!err)
-            k->s->nsent[a->dest][*slot]++;
-        if (!err)
-            err = launch_send(k, a->dest, *slot, true, blocks);
-    }
+    int err = send_by_any(k, a, blocks, h, &head);
+    *slot = (int)head.slot;
+    *way = (enum way)head.way;
     if (err && !h->req)
         wm_xstream_unhold(k->s, h);
     else if (err)
@@ -244,8 +288,8 @@ static int send_begin(struct wm_xstream_call *k, const struct sending *a, bool b
 static int send_now(struct wm_xstream_call *k, const struct sending *a)
 {
     struct wm_xstream_held *h;
-    bool by_host;
-    int slot, err = send_begin(k, a, true, &h, &slot, &by_host);
+    enum way way;
+    int slot, err = send_begin(k, a, true, &h, &slot, &way);
     if (!err)
         wm_xstream_hold(k, h);
     return err;
@@ -265,7 +309,7 @@ static int copy_contiguous(struct wm_xstream_call *k, void *buf, const void *fro
 static int copy_by_host(struct wm_xstream_call *k, void *buf, MPI_Count count,
                         const struct wm_type *t, const void *from, int64_t nbytes)
 {
-    void *packed = malloc((size_t)nbytes);
+    void *packed = calloc(1, (size_t)nbytes);
     if (!packed)
         return wm_err(MPI_ERR_NO_MEM, "no memory for a message of %lld bytes", (long long)nbytes);
     int err = copy_contiguous(k, packed, from, (size_t)nbytes);
@@ -290,6 +334,20 @@ static int map_sent(struct wm_xstream_call *k, int from, const char *key, void *
     return err;
 }
 
+/* Copies n bytes of device memory into the receive buffer. */
+static int copy_out(struct wm_xstream_call *k, void *buf, MPI_Count count, const struct wm_type *t,
+                    int from, const void *data, int64_t n)
+{
+    if (!t->layout.contig && k->capturing)
+        return wm_err(MPI_ERR_UNSUPPORTED_OPERATION,
+                      "a receive into a buffer with gaps cannot be captured in a graph; receive "
+                      "into a contiguous one");
+    if (!t->layout.contig)
+        return copy_by_host(k, buf, count, t, data, n);
+    int err = copy_contiguous(k, buf, data, (size_t)n);
+    return err < 0 ? wm_err_rt(err, "enqueuing a receive from rank %d", from) : MPI_SUCCESS;
+}
+
 static int copy_in(struct wm_xstream_call *k, void *buf, MPI_Count count, const struct wm_type *t,
                    int from, const struct header *h)
 {
@@ -302,14 +360,28 @@ static int copy_in(struct wm_xstream_call *k, void *buf, MPI_Count count, const 
         err = map_sent(k, from, h->key, &data);
     if (err < 0)
         return wm_err_rt(err, "mapping the buffer that rank %d sends", from);
-    if (!t->layout.contig && k->capturing)
-        return wm_err(MPI_ERR_UNSUPPORTED_OPERATION,
-                      "a receive into a buffer with gaps cannot be captured in a graph; receive "
-                      "into a contiguous one");
-    if (!t->layout.contig)
-        return copy_by_host(k, buf, count, t, data, n);
-    err = copy_contiguous(k, buf, data, (size_t)n);
-    return err < 0 ? wm_err_rt(err, "enqueuing a receive from rank %d", from) : MPI_SUCCESS;
+    return copy_out(k, buf, count, t, from, data, n);
+}
+
+/* The message is taken out of its slot even if it cannot be stored to the buffer; that error
+ * concerns this process only. */
+static int recv_eager(struct wm_xstream_call *k, void *buf, MPI_Count count,
+                      const struct wm_type *t, int from, const struct header *h)
+{
+    struct wm_xstream_comm *s = k->s;
+    struct wm_xstream_eager e = { (int)(h->slot % WM_XSTREAM_EAGER), h->number, h->nbytes };
+    int64_t room = count * t->layout.size, n = h->nbytes < room ? h->nbytes : room;
+    int direct = n == 0 ? 1 : t->layout.contig ? wm_xstream_direct(k, buf, n) : 0;
+    int rc = direct == 0 ? wm_xstream_take_scratch(s, (size_t)n) : direct;
+    if (direct > 0)
+        return wm_xstream_eager_recv(k, buf, n, from, &e);
+    void *scratch = rc < 0 ? NULL : s->scratch[0]->p;
+    int err = wm_xstream_eager_recv(k, scratch, scratch ? n : 0, from, &e);
+    if (err)
+        return err;
+    return rc == -RT_EADDR ? wm_dev_fault()
+           : rc < 0        ? wm_err_rt(rc, "enqueuing a receive from rank %d", from)
+                           : copy_out(k, buf, count, t, from, scratch, n);
 }
 
 /* Signals the sender even if the copy fails; that error concerns this process only. */
@@ -319,12 +391,6 @@ static int recv_mapped(struct wm_xstream_call *k, void *buf, MPI_Count count,
     struct rt_gpu_meet m;
     struct wm_xstream_comm *s = k->s;
     int me = s->comm->rank, slot = (int)h->slot % WM_XSTREAM_SLOTS;
-    if (s->nreceived[from][slot] != h->number)
-        return wm_err(
-            MPI_ERR_OTHER,
-            "rank %d has enqueued another send before this one, and its stream waits until that "
-            "message is received; receive in the order of the sends, or use MPIX_Isend_enqueue",
-            from);
     s->nreceived[from][slot]++;
     wm_xstream_meet_init(k, &m, wm_xstream_own(s, received[from][slot]), 1);
     m.wait[m.nwait++] = wm_xstream_own(s, ready[from][slot]);
@@ -371,13 +437,32 @@ static int recv_by_host(struct wm_xstream_call *k, void *buf, MPI_Count count,
     return wm_req_wait(domain_of(k), r, MPI_STATUS_IGNORE);
 }
 
+/* Whether the sender's stream reaches the message without a later receive of this process. */
+static bool is_next(const struct wm_xstream_comm *s, int from, const struct header *h)
+{
+    uint32_t so_far = h->way == EAGER ? s->naccepted[from][h->slot % WM_XSTREAM_EAGER]
+                                      : s->nreceived[from][h->slot % WM_XSTREAM_SLOTS];
+    return so_far == h->number && wm_xstream_in_order(s, from, &h->before);
+}
+
+static int out_of_order(int from)
+{
+    return wm_err(
+        MPI_ERR_OTHER,
+        "rank %d has enqueued another send before this one, and its stream waits until that "
+        "message is received; receive in the order of the sends, or use MPIX_Isend_enqueue",
+        from);
+}
+
 /* The header has arrived. */
 static int recv_data(struct wm_xstream_call *k, void *buf, MPI_Count count, const struct wm_type *t,
                      const struct rt_status *st, const struct header *h, MPI_Status *status)
 {
     int64_t room = count * t->layout.size;
-    int err = h->by_host ? recv_by_host(k, buf, count, t, st->src, h)
-                         : recv_mapped(k, buf, count, t, st->src, h);
+    int err = h->way == BY_HOST ? recv_by_host(k, buf, count, t, st->src, h)
+              : !is_next(k->s, st->src, h)
+                  ? out_of_order(st->src)
+                  : (h->way == EAGER ? recv_eager : recv_mapped)(k, buf, count, t, st->src, h);
     wm_status_set(status, st->src, st->tag, h->nbytes < room ? h->nbytes : room, false);
     if (!err && h->nbytes > room)
         err = wm_err(MPI_ERR_TRUNCATE,
@@ -463,7 +548,7 @@ int wm_xstream_send(const void *buf, MPI_Count count, struct wm_type *t, int des
     } else if (!(err = make_req(c, t, &q))) {
         q->is_send = true;
         q->peer = dest;
-        err = send_begin(&k, &a, false, &q->held, &q->slot, &q->by_host);
+        err = send_begin(&k, &a, false, &q->held, &q->slot, &q->way);
         if (err)
             req_release(&q->r);
         else
@@ -529,7 +614,9 @@ int wm_xstream_irecv(void *buf, MPI_Count count, struct wm_type *t, int source, 
 static int finish_send(struct wm_xstream_call *k, struct stream_req *q)
 {
     int err = MPI_SUCCESS;
-    if (!q->by_host) {
+    if (q->way == EAGER)
+        wm_xstream_eager_give(k->s, q->peer, q->slot);
+    if (q->way == MAPPED) {
         err = launch_send(k, q->peer, q->slot, false, true);
         k->s->slots[q->peer] &= ~(1u << q->slot);
     }

@@ -158,20 +158,28 @@ static int lend(struct pushing *u, const struct coll_block *b, bool in, bool out
     return 0;
 }
 
+int wm_xstream_direct(const struct wm_xstream_call *k, const void *at, int64_t nbytes)
+{
+    struct wm_mem mem;
+    int err = wm_resolve(at, nbytes, &wm_type_get(MPI_BYTE)->layout, nbytes, &mem);
+    if (err < 0)
+        return err;
+    return mem.kind == WM_MEMORY_DEVICE && rt_gpu_reach(k->g, &mem.at) >= 0;
+}
+
 /* The address that the kernel uses for a block. */
 static int place(struct pushing *u, const struct coll_block *b, bool in, uint64_t *at)
 {
-    const struct rt_layout *bytes = &wm_type_get(MPI_BYTE)->layout;
     int64_t nbytes = nbytes_of(u, b);
     struct wm_mem mem;
     *at = 0;
     if (nbytes == 0)
         return 0;
-    bool dense = is_dense(u, b);
-    int err = wm_resolve(b->at, dense ? nbytes : b->n, dense ? bytes : b->l, nbytes, &mem);
-    if (err < 0)
-        return err;
-    if (dense && mem.kind == WM_MEMORY_DEVICE && rt_gpu_reach(u->k->g, &mem.at) >= 0) {
+    int rc = is_dense(u, b) ? wm_xstream_direct(u->k, b->at, nbytes)
+                            : wm_resolve(b->at, b->n, b->l, nbytes, &mem);
+    if (rc < 0)
+        return rc;
+    if (is_dense(u, b) && rc) {
         *at = (uint64_t)(uintptr_t)b->at;
         return 0;
     }

@@ -4,14 +4,14 @@
  *
  * A stream communicator belongs to a CUDA stream in each of its processes.  The *_enqueue calls put
  * communication on that stream.  A short collective is one kernel, and the hosts exchange nothing
- * (push.c).  For other calls the hosts of the processes exchange keys of buffers by ordinary
- * messages on a hidden communicator (`ctl`) while the calls are made, and never wait for a device.
- * The devices synchronise when the streams reach the calls.  For this each process has a block of
- * flags in its device's memory, which all other processes map (struct wm_xstream_block).  Only
- * other processes write the flags, so polling them does not use the links.  The kernel weft_meet
- * (runtime/gpu/kernel.h), one warp, signals and waits, between the kernels that move data.  Epochs
- * are counters in device memory that weft_meet increments, so the flags need no reset, and a
- * captured call may be launched any number of times.
+ * (push.c); a short message is one kernel at either side (eager.c).  For other calls the hosts of
+ * the processes exchange keys of buffers by ordinary messages on a hidden communicator (`ctl`)
+ * while the calls are made, and never wait for a device. The devices synchronise when the streams
+ * reach the calls.  For this each process has a block of flags in its device's memory, which all
+ * other processes map (struct wm_xstream_block).  Only other processes write the flags, so polling
+ * them does not use the links.  The kernel weft_meet (runtime/gpu/kernel.h), one warp, signals and
+ * waits, between the kernels that move data.  Epochs are counters in device memory that weft_meet
+ * increments, so the flags need no reset, and a captured call may be launched any number of times.
  *
  * Why epochs cannot be confused.  All of a communicator's work in one process runs in the order of
  * one stream (also for graphs; the user must ensure it), so its counters advance in that order.  In
@@ -59,6 +59,8 @@ extern struct rt_slab wm_xstream_slab;
 #define WM_XSTREAM_RANKS RT_GPU_MEET_MAX
 #define WM_XSTREAM_SCRATCH 8 /* pieces of COLL_GPU_SCRATCH_UNIT bytes */
 #define WM_XSTREAM_SLOTS 32  /* per destination process; 0: blocking sends */
+#define WM_XSTREAM_EAGER 8   /* slots for short messages, per pair of processes */
+#define WM_XSTREAM_EAGER_ROOM ((size_t)4 << 20) /* bytes of all of them in an inbox */
 
 /* In device memory.  The counters belong to this process; the other processes write the flags: rank
  * r writes the words [r] of the arrays. */
@@ -72,6 +74,9 @@ struct wm_xstream_block {
     uint32_t received[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS]; /* by source */
     uint32_t ready[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS];    /* from the sender: data may be read */
     uint32_t done[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS];     /* from the receiver: data read */
+    uint32_t passed[WM_XSTREAM_RANKS][WM_XSTREAM_EAGER];   /* short messages by destination */
+    uint32_t accepted[WM_XSTREAM_RANKS][WM_XSTREAM_EAGER]; /* by source */
+    uint32_t credit[WM_XSTREAM_RANKS][WM_XSTREAM_EAGER];   /* from the receiver */
     /* Of a window's hidden communicator, by number of a notification. */
     uint32_t taken[WM_RMA_NOTES_MOST], pad3[16]; /* by this process, */
     uint32_t came[WM_RMA_NOTES_MOST];            /* from all processes */
@@ -87,7 +92,7 @@ struct wm_xstream_held {
     struct coll_dev_map map; /* att set: must be detached */
     struct coll_dev_mem mem; /* reg set: must be released */
     struct rt_req *req;      /* the header's send request, or NULL */
-    char header[128];        /* of a message (p2p.c) */
+    char header[192];        /* of a message (p2p.c) */
 };
 
 struct wm_xstream_comm {
@@ -117,6 +122,10 @@ struct wm_xstream_comm {
     /* Messages so far, counted on this host. */
     uint32_t nsent[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS],
         nreceived[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS];
+    /* The same for short messages.  eager_slots: one bit per slot that a request has. */
+    uint32_t npassed[WM_XSTREAM_RANKS][WM_XSTREAM_EAGER],
+        naccepted[WM_XSTREAM_RANKS][WM_XSTREAM_EAGER];
+    uint32_t eager_slots[WM_XSTREAM_RANKS], eager_next[WM_XSTREAM_RANKS];
     uint32_t *seq; /* messages sent by the host, by destination */
     struct wm_xstream_held *held;
     struct rt_gpu_stage *scratch[WM_XSTREAM_SCRATCH]; /* scratch memory of collectives */
@@ -166,6 +175,7 @@ int wm_xstream_meet(struct wm_xstream_call *k, struct rt_gpu_meet *m, bool last)
 /* The same for a launch of weft_push_*, of which the caller fills in the data. */
 void wm_xstream_push_init(struct wm_xstream_call *k, struct rt_gpu_push *p);
 int wm_xstream_push(struct wm_xstream_call *k, struct rt_gpu_push *p, bool last);
+int wm_xstream_message(struct wm_xstream_call *k, struct rt_gpu_message *m);
 /* Part of a call could not be enqueued, so the epochs of later calls would differ between
  * processes: makes the communicator unusable and notifies all processes. */
 void wm_xstream_broken(struct wm_xstream_comm *s);
@@ -240,9 +250,36 @@ int wm_xstream_push_enqueue(struct wm_xstream_call *k, const struct coll_args *a
 uint64_t wm_xstream_push_own_longest(const struct wm_xstream_comm *s, const struct coll_args *a);
 bool wm_xstream_push_fits(const struct wm_xstream_comm *s, uint64_t nbytes); /* the same on all */
 int wm_xstream_push_blocks(struct wm_xstream_call *k, const struct coll_args *a, uint64_t longest);
+/* Whether the stream's device can use these bytes as they are: 1, 0, or -RT_E... */
+int wm_xstream_direct(const struct wm_xstream_call *k, const void *at, int64_t nbytes);
 /* Scratch memory on the stream's device, which all calls share, because they run one after another:
  * 0, or -RT_E... */
 int wm_xstream_take_scratch(struct wm_xstream_comm *s, size_t nbytes);
+
+/* ---- eager.c: short messages, one kernel at either side ---- */
+struct wm_xstream_eager {
+    int slot;
+    uint32_t number; /* of the message in its slot */
+    int64_t nbytes;
+};
+/* Takes a slot for a message to `dest`.  1: done; 0: the message takes another path; or -RT_E... */
+int wm_xstream_eager_take(struct wm_xstream_call *k, const void *buf, int64_t nbytes, int dest,
+                          struct wm_xstream_eager *out);
+/* Gives the slot to later messages, when the send or its wait has been enqueued. */
+void wm_xstream_eager_give(struct wm_xstream_comm *s, int dest, int slot);
+/* Enqueue the two sides: MPI_SUCCESS, or an error class. */
+int wm_xstream_eager_send(struct wm_xstream_call *k, const void *buf, int dest,
+                          const struct wm_xstream_eager *e);
+int wm_xstream_eager_recv(struct wm_xstream_call *k, void *to, int64_t keep, int from,
+                          const struct wm_xstream_eager *e);
+/* What the receiver must have received before the sender's stream reaches the next message to it:
+ * by slot, and of the blocking sends that are not short. */
+struct wm_xstream_before {
+    uint32_t eager[WM_XSTREAM_EAGER], blocking;
+};
+struct wm_xstream_before wm_xstream_before(const struct wm_xstream_comm *s, int dest);
+bool wm_xstream_in_order(const struct wm_xstream_comm *s, int from,
+                         const struct wm_xstream_before *b);
 
 /* ---- coll.c, p2p.c: the calls of api.c and api_coll.c, with checked arguments ---- */
 /* All return MPI_SUCCESS, or an error class with its text. */

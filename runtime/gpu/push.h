@@ -13,7 +13,7 @@ static inline size_t rt_gpu_push_stride(size_t len)
 {
     return (len + RT_GPU_PUSH_GROUP - 1) / RT_GPU_PUSH_GROUP * RT_GPU_PUSH_ROOM;
 }
-/* Bytes of data in so many bytes of an inbox. */
+/* Bytes of data in `room` bytes of an inbox. */
 static inline size_t rt_gpu_push_data(size_t room)
 {
     return room / RT_GPU_PUSH_ROOM * RT_GPU_PUSH_GROUP;

@@ -16,7 +16,7 @@
 #include "test/gpu/gputest.h"
 #include "test/mpi/mpitest.h"
 
-enum { N = 1000, CALLS = 60, THREADS = 2 };
+enum { N = 1000, CALLS = 60, THREADS = 2, LONG_MESSAGE = 300000 /* not a short one */ };
 
 struct worker {
     cu_stream stream;
@@ -50,21 +50,45 @@ static void close_stream(struct worker *k)
     OK(MPIX_Stream_free(&k->xstream));
 }
 
+/* Sends of which the last is received first: the sender's stream waits for the receive of the first
+ * one, so that the streams would wait for each other.  A sender of short messages waits only from
+ * the ninth on. */
+static void received_last(int nsends, int first, int others, bool deadlocks)
+{
+    struct worker *k = &w[0];
+    open_stream(k);
+    unsigned char *in = gt_alloc(GT_CUDA, dev, LONG_MESSAGE, 0),
+                  *out = gt_alloc(GT_CUDA, dev, LONG_MESSAGE, 0);
+    if (mt_rank == 0)
+        for (int i = 0; i < nsends; i++)
+            OK(MPIX_Send_enqueue(in, i ? others : first, MPI_BYTE, 1, i, k->comm));
+    if (mt_rank == 1) {
+        int err = MPIX_Recv_enqueue(out, LONG_MESSAGE, MPI_BYTE, 0, nsends - 1, k->comm,
+                                    MPI_STATUS_IGNORE);
+        /* without kernels the sender's host has sent all and does not wait */
+        CHECK_EQ(err, gt_kernels() && deadlocks ? MPI_ERR_OTHER : MPI_SUCCESS);
+        for (int i = 0; i < nsends - 1; i++)
+            OK(MPIX_Recv_enqueue(out, LONG_MESSAGE, MPI_BYTE, 0, i, k->comm, MPI_STATUS_IGNORE));
+    }
+    if (!deadlocks)
+        CHECK_EQ(cu.stream_synchronize(k->stream), 0);
+    OK(MPI_Barrier(mt_comm));
+}
+
+static void out_of_order(void)
+{
+    received_last(8, 10, 10, false); /* a slot for each */
+    received_last(10, 10, 10, true); /* two slots are used again, before the last one */
+    received_last(2, LONG_MESSAGE, 10, true);
+}
+
+/* Work is left on the streams for MPI_Finalize: rank 0 waits for the receive of a long message,
+ * rank 1 for a slot. */
 static void abandon(void)
 {
-    open_stream(&w[0]);
-    unsigned char *in = w[0].in, *out = w[0].out;
-    if (mt_rank == 0) {
-        OK(MPIX_Send_enqueue(in, 10, MPI_BYTE, 1, 1, w[0].comm));
-        OK(MPIX_Send_enqueue(in, 10, MPI_BYTE, 1, 2, w[0].comm));
-    } else if (mt_rank == 1) {
-        if (gt_kernels()) /* the streams would wait for each other */
-            FAILS(MPIX_Recv_enqueue(out, 10, MPI_BYTE, 0, 2, w[0].comm, MPI_STATUS_IGNORE),
-                  MPI_ERR_OTHER);
-        else /* the sender's host has sent both and does not wait */
-            OK(MPIX_Recv_enqueue(out, 10, MPI_BYTE, 0, 2, w[0].comm, MPI_STATUS_IGNORE));
-        OK(MPIX_Recv_enqueue(out, 10, MPI_BYTE, 0, 1, w[0].comm, MPI_STATUS_IGNORE));
-    }
+    received_last(2, LONG_MESSAGE, LONG_MESSAGE, true);
+    for (int i = 0; i < 9 && mt_rank == 1 && gt_kernels(); i++)
+        OK(MPIX_Send_enqueue(w[0].in, 10, MPI_BYTE, 0, i, w[0].comm));
     OK(MPI_Barrier(mt_comm));
 }
 
@@ -374,9 +398,11 @@ static void frees(void)
     struct worker *k = &w[0];
     unsigned char *to = gt_alloc(GT_CUDA, dev, LONG, 0), *from;
     open_stream(k);
-    gt_fill(k->in, 100, 9);
+    unsigned char *sent = gt_alloc(GT_CUDA, dev, LONG_MESSAGE, 0),
+                  *got = gt_alloc(GT_CUDA, dev, LONG_MESSAGE, 0);
+    gt_fill(sent, LONG_MESSAGE, 9);
     if (mt_rank == 0)
-        OK(MPIX_Send_enqueue(k->in, 100, MPI_BYTE, 1, 1, k->comm));
+        OK(MPIX_Send_enqueue(sent, LONG_MESSAGE, MPI_BYTE, 1, 1, k->comm));
     for (int i = 0; i < ROUNDS && mt_rank < 2; i++) {
         if (mt_rank == 0) {
             OK(MPI_Recv(to, LONG, MPI_BYTE, 1, 2, c, MPI_STATUS_IGNORE));
@@ -388,9 +414,9 @@ static void frees(void)
         gt_free(from);
     }
     if (mt_rank == 1) {
-        OK(MPIX_Recv_enqueue(k->out, 100, MPI_BYTE, 0, 1, k->comm, MPI_STATUS_IGNORE));
+        OK(MPIX_Recv_enqueue(got, LONG_MESSAGE, MPI_BYTE, 0, 1, k->comm, MPI_STATUS_IGNORE));
         CHECK_EQ(cu.stream_synchronize(k->stream), 0);
-        GT_CHECK_DATA(k->out, 100, 9);
+        GT_CHECK_DATA(got, LONG_MESSAGE, 9);
     }
     CHECK_EQ(cu.stream_synchronize(k->stream), 0);
     if (mt_rank == 0)
@@ -448,27 +474,35 @@ static void regrown(void)
 
 /* A receive into memory that is not pinned, from a sender whose stream continues only after this
  * host has received another message: the driver would wait for the stream inside the copy. */
-static void pageable(void)
+static void pageable_of(int len)
 {
-    static unsigned char host[100000];
+    static unsigned char host[2 * LONG_MESSAGE];
     struct worker *k = &w[0];
     int token = 5;
     MPI_Request r[2];
     open_stream(k);
+    unsigned char *in = gt_alloc(GT_CUDA, dev, LONG_MESSAGE, 0);
     if (mt_rank == 0) {
-        gt_fill(k->in, 1000, 3);
-        OK(MPIX_Isend_enqueue(k->in, 1000, MPI_BYTE, 1, 2, k->comm, &r[0]));
-        OK(MPIX_Send_enqueue(k->in, 1000, MPI_BYTE, 1, 1, k->comm));
+        gt_fill(in, (size_t)len, 3);
+        OK(MPIX_Isend_enqueue(in, len, MPI_BYTE, 1, 2, k->comm, &r[0]));
+        OK(MPIX_Send_enqueue(in, len, MPI_BYTE, 1, 1, k->comm));
         OK(MPIX_Wait_enqueue(&r[0], MPI_STATUS_IGNORE));
     } else if (mt_rank == 1) {
-        OK(MPIX_Recv_enqueue(host, 1000, MPI_BYTE, 0, 1, k->comm, MPI_STATUS_IGNORE));
-        OK(MPIX_Recv_enqueue(host + 1000, 1000, MPI_BYTE, 0, 2, k->comm, MPI_STATUS_IGNORE));
+        OK(MPIX_Recv_enqueue(host, len, MPI_BYTE, 0, 1, k->comm, MPI_STATUS_IGNORE));
+        OK(MPIX_Recv_enqueue(host + len, len, MPI_BYTE, 0, 2, k->comm, MPI_STATUS_IGNORE));
         CHECK_EQ(cu.stream_synchronize(k->stream), 0);
-        CHECK(gt_differs(host, 1000, 3) == 1000 && gt_differs(host + 1000, 1000, 3) == 1000);
+        CHECK(gt_differs(host, (size_t)len, 3) == (size_t)len &&
+              gt_differs(host + len, (size_t)len, 3) == (size_t)len);
     }
     CHECK_EQ(cu.stream_synchronize(k->stream), 0);
     OK(MPI_Bcast(&token, 1, MPI_INT, 0, MPI_COMM_WORLD));
     close_stream(k);
+}
+
+static void pageable(void)
+{
+    pageable_of(1000);
+    pageable_of(LONG_MESSAGE);
 }
 
 static void *work(void *arg)
@@ -552,9 +586,10 @@ int main(int argc, char **argv)
     mt_setup();
     dev = mt_rank % gt_ndevices();
     gt_use(dev);
-    if (!strcmp(mode, "abandon"))
+    if (!strcmp(mode, "abandon")) {
+        MT_RUN(out_of_order);
         MT_RUN(abandon);
-    else if (!strcmp(mode, "graph"))
+    } else if (!strcmp(mode, "graph"))
         MT_RUN(lonely_graph);
     else if (!strcmp(mode, "enqueue"))
         MT_RUN(failed_enqueue);

@@ -133,6 +133,17 @@ static void wrong_arguments(void)
 
 /* ---- messages ---- */
 
+/* The same result on all ranks. */
+static bool can_capture(void)
+{
+    cu_graph graph;
+    CHECK_EQ(cu.stream_begin_capture(stream, CU_CAPTURE_GLOBAL), 0);
+    int rc = MPIX_Barrier_enqueue(comm);
+    CHECK_EQ(cu.stream_end_capture(stream, &graph), 0);
+    CHECK_EQ(cu.graph_destroy(graph), 0);
+    return rc == MPI_SUCCESS;
+}
+
 /* A send takes the contents of the buffer when the stream reaches the call, not earlier or later
  * contents. */
 static void in_order(void)
@@ -204,6 +215,58 @@ static void wildcards_and_errors(void)
         OK(MPIX_Recv_enqueue(out, 1, MPI_BYTE, mt_peer, 57, comm, MPI_STATUS_IGNORE));
     }
     settle();
+}
+
+/* More short messages than the sender has slots, of lengths around groups, while requests have some
+ * of the slots; also to this process itself.  Each send ends before it is received. */
+static void many_short(void)
+{
+    enum { COUNT = 40, ROOM = 5000, HELD = 3 };
+    MPI_Request r[HELD];
+    MPI_Status st;
+    int to = (mt_rank + 1) % mt_size, from = (mt_rank + mt_size - 1) % mt_size;
+    if (!can_capture())
+        return;
+    for (int i = 0; i < HELD; i++) {
+        write_on(in + i, 50 + mt_rank + i, 1);
+        OK(MPIX_Isend_enqueue(in + i, 1, MPI_BYTE, to, 100 + i, comm, &r[i]));
+    }
+    for (int i = 0; i < COUNT; i++) {
+        int len = i * i * 3;
+        write_on(in + ROOM + 1, i + mt_rank, ROOM);
+        OK(MPIX_Send_enqueue(in + ROOM + 1, len, MPI_BYTE, to, i % 3, comm));
+        write_on(in + ROOM + 1, 0xff, ROOM);
+        write_on(out + 3, 0xaa, ROOM);
+        OK(MPIX_Recv_enqueue(out + 3, ROOM, MPI_BYTE, from, i % 3, comm, &st));
+        settle();
+        CHECK_EQ(gt_unlike(out + 3, (size_t)len, i + from), (size_t)len);
+        CHECK_EQ(gt_unlike(out + 3 + len, (size_t)(ROOM - len), 0xaa), (size_t)(ROOM - len));
+    }
+    for (int i = HELD; i-- > 0;) {
+        OK(MPIX_Recv_enqueue(out + i, 1, MPI_BYTE, from, 100 + i, comm, MPI_STATUS_IGNORE));
+        OK(MPIX_Wait_enqueue(&r[i], MPI_STATUS_IGNORE));
+    }
+    settle();
+    for (int i = 0; i < HELD; i++)
+        CHECK_EQ(gt_unlike(out + i, 1, 50 + from + i), 1u);
+}
+
+/* The slots are all requests': the next sends take the path of long messages. */
+static void no_slot_left(void)
+{
+    enum { SENDS = 20 };
+    MPI_Request r[SENDS];
+    int to = (mt_rank + 1) % mt_size, from = (mt_rank + mt_size - 1) % mt_size;
+    for (int k = 0; k < 2; k++) {
+        write_on(in, 9 + mt_rank + k, SENDS);
+        for (int i = 0; i < SENDS; i++)
+            OK(MPIX_Isend_enqueue(in + i, 1, MPI_BYTE, to, i, comm, &r[i]));
+        for (int i = SENDS; i-- > 0;) /* in reverse order */
+            OK(MPIX_Recv_enqueue(out + i, 1, MPI_BYTE, from, i, comm, MPI_STATUS_IGNORE));
+        OK(MPIX_Waitall_enqueue(SENDS, r, MPI_STATUSES_IGNORE));
+        settle();
+        CHECK_EQ(gt_unlike(out, SENDS, 9 + from + k), (size_t)SENDS);
+    }
 }
 
 /* ---- collectives ---- */
@@ -375,6 +438,45 @@ static void graphs_in(int mode)
     CHECK_EQ(cu.graph_exec_destroy(exec), 0);
 }
 
+/* Short messages in both directions, twice, in a ring; with wildcards. */
+static void message_step(void)
+{
+    int to = (mt_rank + 1) % mt_size, from = (mt_rank + mt_size - 1) % mt_size;
+    MPI_Status st;
+    OK(MPIX_Send_enqueue(in, N, MPI_BYTE, to, 5, comm));
+    OK(MPIX_Recv_enqueue(out, N, MPI_BYTE, MPI_ANY_SOURCE, 5, comm, &st));
+    CHECK_EQ(st.MPI_SOURCE, from);
+    OK(MPIX_Send_enqueue(out, 8, MPI_BYTE, from, 6, comm));
+    OK(MPIX_Recv_enqueue(other, 8, MPI_BYTE, to, MPI_ANY_TAG, comm, &st));
+    CHECK_EQ(st.MPI_TAG, 6);
+}
+
+/* Two graphs in turn, ordinary messages between them, more launches than slots at once. */
+static void graphs_of_messages(void)
+{
+    int from = (mt_rank + mt_size - 1) % mt_size;
+    cu_graph_exec exec[2];
+    for (int i = 0; i < 2; i++)
+        exec[i] = captured(CU_CAPTURE_GLOBAL, message_step);
+    for (int i = 0; i < 30; i++) {
+        write_on(in, mt_rank + i, N);
+        write_on(out, 0xff, N);
+        write_on(other, 0xff, 8);
+        if (i % 4 == 3)
+            message_step();
+        else
+            CHECK_EQ(cu.graph_launch(exec[i % 3 == 1], stream), 0);
+        if (i % 5)
+            continue;
+        settle();
+        CHECK_EQ(gt_unlike(out, N, from + i), (size_t)N);
+        CHECK_EQ(gt_unlike(other, 8, mt_rank + i), 8u);
+    }
+    settle();
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(cu.graph_exec_destroy(exec[i]), 0);
+}
+
 /* The other collectives: each block has M numbers; contributions of several ranks are in `out`. */
 enum { M = 300, GATHERED = M, EXCHANGED = M + 16 * M };
 
@@ -432,17 +534,6 @@ static void graphs_of_others(void)
         check_other_step(i);
     }
     CHECK_EQ(cu.graph_exec_destroy(exec), 0);
-}
-
-/* The same result on all ranks. */
-static bool can_capture(void)
-{
-    cu_graph graph;
-    CHECK_EQ(cu.stream_begin_capture(stream, CU_CAPTURE_GLOBAL), 0);
-    int rc = MPIX_Barrier_enqueue(comm);
-    CHECK_EQ(cu.stream_end_capture(stream, &graph), 0);
-    CHECK_EQ(cu.graph_destroy(graph), 0);
-    return rc == MPI_SUCCESS;
 }
 
 /* Blocks of different lengths, r + 1 numbers for rank r; contributions of several ranks are in
@@ -577,6 +668,7 @@ static void graphs(void)
     graphs_in(CU_CAPTURE_GLOBAL);
     graphs_in(CU_CAPTURE_THREAD_LOCAL);
     graphs_in(CU_CAPTURE_RELAXED);
+    graphs_of_messages();
     if (M * mt_size <= N)
         graphs_of_others();
 }
@@ -683,6 +775,18 @@ static long ncalled(const char *what)
 
 static long ncopies(void) { return ncalled("cuMemcpyAsync"); }
 
+/* A send, a receive, and the same with requests. */
+static void ring_on(unsigned char *p)
+{
+    int to = (mt_rank + 1) % mt_size, from = (mt_rank + mt_size - 1) % mt_size;
+    MPI_Request r[2];
+    OK(MPIX_Send_enqueue(p, 4000, MPI_BYTE, to, 1, comm));
+    OK(MPIX_Recv_enqueue(p + 5000, 4000, MPI_BYTE, from, 1, comm, MPI_STATUS_IGNORE));
+    OK(MPIX_Irecv_enqueue(p, 8, MPI_BYTE, from, 2, comm, &r[0]));
+    OK(MPIX_Isend_enqueue(p + 5000, 8, MPI_BYTE, to, 2, comm, &r[1]));
+    OK(MPIX_Waitall_enqueue(2, r, MPI_STATUSES_IGNORE));
+}
+
 /* A short call is one kernel and no copy, in place or not, whatever its buffers' memory. */
 static void one_kernel(void)
 {
@@ -705,6 +809,9 @@ static void one_kernel(void)
         kernels = ncalled("cuLaunchKernel");
         v_step_on(p);
         CHECK_EQ(ncalled("cuLaunchKernel") - kernels, 6);
+        kernels = ncalled("cuLaunchKernel");
+        ring_on(p);
+        CHECK_EQ(ncalled("cuLaunchKernel") - kernels, 4);
         CHECK_EQ(ncopies() - copies, 0);
         settle();
         gt_free(p);
@@ -755,6 +862,8 @@ int main(int argc, char **argv)
     MT_RUN(in_order);
     MT_RUN(both_ways);
     MT_RUN(wildcards_and_errors);
+    MT_RUN(many_short);
+    MT_RUN(no_slot_left);
     MT_RUN(reductions);
     MT_RUN(chained);
     MT_RUN(by_host);
