@@ -139,6 +139,29 @@ static bool is_idle(struct wm_xstream_comm *s)
     return idle;
 }
 
+/* Whether the receivers have taken all short messages.  A send is over earlier, but the receiver
+ * stores a credit to this process's block. */
+static bool is_taken(struct wm_xstream_comm *s)
+{
+    struct wm_xstream_block *b;
+    bool any = false, taken = true;
+    for (int r = 0; r < s->comm->size && s->pushes; r++)
+        for (int i = 0; i < WM_XSTREAM_EAGER; i++)
+            any = any || s->npassed[r][i];
+    if (!any || s->broken || !rt_gpu_alive(s->g))
+        return true;
+    b = malloc(sizeof *b);
+    if (!b)
+        return false;
+    int mode = rt_gpu_capture_relax();
+    int err = rt_gpu_copy_now(s->g, b, s->block->p, sizeof *b);
+    rt_gpu_capture_restore(mode);
+    for (int r = 0; r < s->comm->size && err >= 0; r++)
+        taken = taken && !memcmp(b->passed[r], b->credit[r], sizeof b->passed[r]);
+    free(b);
+    return err < 0 || taken;
+}
+
 /* Whether a stream waits, or will soon wait, for another process. */
 static bool awaits(void)
 {
@@ -154,7 +177,7 @@ static void sweep_left(void)
     struct rt_list *l, *next;
     rt_list_each_safe (l, next, &wm_xstream_comms) {
         struct wm_xstream_comm *s = rt_container(l, struct wm_xstream_comm, link);
-        if (s->left && !s->captured && !s->starts && is_quiet(s))
+        if (s->left && !s->captured && !s->starts && is_quiet(s) && is_taken(s))
             state_free(s);
     }
 }
@@ -185,14 +208,14 @@ struct resting {
 static bool has_rested(void *arg)
 {
     struct resting *r = arg;
-    return is_idle(r->s) || rt_now_ns() > r->until_ns;
+    return (is_idle(r->s) && is_taken(r->s)) || rt_now_ns() > r->until_ns;
 }
 
 static bool wait_idle(struct wm_domain *d, struct wm_xstream_comm *s, uint64_t ns)
 {
     struct resting r = { s, rt_now_ns() + ns };
     until(d, has_rested, &r);
-    return is_idle(s);
+    return is_idle(s) && is_taken(s);
 }
 
 /* Makes kernels give up that wait for processes which will not come.  What they use is freed when

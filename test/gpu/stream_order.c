@@ -251,6 +251,39 @@ static void many_short(void)
         CHECK_EQ(gt_unlike(out + i, 1, 50 + from + i), 1u);
 }
 
+/* The sender frees its communicator, and makes others, before the receiver takes the message. */
+static void freed_by_sender(void)
+{
+    MPI_Comm c[4];
+    int token = 0;
+    if (mt_peer == MPI_PROC_NULL && mt_size > 1) {
+        OK(MPIX_Stream_comm_create(MPI_COMM_WORLD, xstream, &c[0]));
+        OK(MPI_Comm_free(&c[0]));
+    } else if (mt_size > 1) {
+        OK(MPIX_Stream_comm_create(MPI_COMM_WORLD, xstream, &c[0]));
+        if (mt_first) {
+            write_on(in, 77, 10);
+            OK(MPIX_Send_enqueue(in, 10, MPI_BYTE, mt_peer, 1, c[0]));
+            settle();
+            OK(MPI_Comm_free(&c[0]));
+            OK(MPI_Send(&token, 1, MPI_INT, mt_peer, 78, mt_comm));
+        } else {
+            OK(MPI_Recv(&token, 1, MPI_INT, mt_peer, 78, mt_comm, MPI_STATUS_IGNORE));
+            OK(MPIX_Recv_enqueue(out, 10, MPI_BYTE, mt_peer, 1, c[0], MPI_STATUS_IGNORE));
+            settle();
+            CHECK_EQ(gt_unlike(out, 10, 77), 10u);
+            OK(MPI_Comm_free(&c[0]));
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        OK(MPIX_Stream_comm_create(MPI_COMM_WORLD, xstream, &c[i]));
+        OK(MPIX_Barrier_enqueue(c[i]));
+    }
+    settle();
+    for (int i = 0; i < 4; i++)
+        OK(MPI_Comm_free(&c[i]));
+}
+
 /* The slots are all requests': the next sends take the path of long messages. */
 static void no_slot_left(void)
 {
@@ -864,6 +897,7 @@ int main(int argc, char **argv)
     MT_RUN(wildcards_and_errors);
     MT_RUN(many_short);
     MT_RUN(no_slot_left);
+    MT_RUN(freed_by_sender);
     MT_RUN(reductions);
     MT_RUN(chained);
     MT_RUN(by_host);
