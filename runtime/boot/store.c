@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The start of a job by a key-value store; see store.h.  Each rank puts a record under its own key;
  * rank 0 gets all records, and puts one table that all ranks get.  If a rank is missing or does not
- * fit, the table carries the reason, so that all ranks report it at once.  Processes share a host
- * here if they have the same kernel, user and folder for shared memory: containers with a private
- * /dev/shm count as hosts of their own. */
+ * fit, the table carries the reason, so that all ranks report it at once.
+ *
+ * The store may hold keys of earlier starts, complete or not.  So each process draws a random
+ * number for each start.  Rank 0's number is the name of the start: it is put under "weft/newest",
+ * and is part of all other keys.  The table repeats the number of each rank, and a rank takes no
+ * table without its own; until it finds one, it looks whether "weft/newest" has changed.  A process
+ * that an earlier start has left behind can therefore take the place of a rank of this start, but
+ * never beside that rank, which gets an error.
+ *
+ * Processes share a host here if they have the same kernel, user and folder for shared memory:
+ * containers with a private /dev/shm count as hosts of their own. */
 #include "runtime/boot/store.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
@@ -20,15 +28,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAGIC 0x31306f7473746677u /* "wftsto01"; another layout or byte order: another number */
+#define MAGIC 0x32306f7473746677u /* "wftsto02"; another layout or byte order: another number */
 /* Longer than rank 0 waits for the others, so that its reason reaches them. */
 #define GRACE_S 5
 /* For a look whether a value is there, when the time is over: a round trip to a busy server. */
 #define GLANCE_MS 200
 #define NAMED 8 /* missing ranks that a message lists */
+/* A rank that has no table looks for a newer start after this time, which doubles up to the second:
+ * short, so that an old start in the store costs little; growing, so that many ranks that wait for
+ * a late one do not keep the store busy. */
+#define LOOK_MS 4
+#define LOOK_MAX_MS 1000
 
 struct start { /* the record of a rank */
     uint64_t magic;
+    uint64_t id; /* this process's number for this start, never 0 */
     int32_t size;
     uint32_t uid;
     uint64_t shm_dev, shm_ino; /* folder of shared memory */
@@ -40,13 +54,17 @@ struct table {
     int32_t err; /* 0, or why the start failed */
     uint32_t nnodes;
     char nspace[256]; /* or the reason */
-    uint32_t node[];  /* host of each rank, numbered by their lowest ranks */
+    struct member {
+        uint64_t id;   /* from the rank's record; 0: it is missing */
+        uint64_t node; /* its host, numbered by their lowest ranks */
+    } rank[];
 };
 
 static struct {
     struct rt_store s;
     bool given;
     struct table *table;
+    uint64_t id; /* rank 0's number: the name of the start */
     unsigned nfences;
 } store;
 
@@ -57,6 +75,19 @@ void rt_store_set(const struct rt_store *s)
 }
 
 const struct rt_store *rt_store(void) { return store.given ? &store.s : NULL; }
+
+struct key {
+    char text[64];
+};
+
+/* The key of a rank's value in this start. */
+static struct key key_of(const char *what, int rank)
+{
+    struct key k;
+    snprintf(k.text, sizeof k.text, "weft/%016llx/%.24s/%d", (unsigned long long)store.id, what,
+             rank);
+    return k;
+}
 
 static int put(const char *key, const void *val, size_t len)
 {
@@ -133,10 +164,9 @@ static int gather(const char *stage, void *all, size_t len, const char *what, ch
     int err = here ? 0 : -RT_ENOMEM, missing = 0;
 
     for (int r = 0; r < store.s.size && !err; r++) {
-        char key[64];
         size_t got = len;
-        snprintf(key, sizeof key, "weft/%s/%d", stage, r);
-        int one = r == store.s.rank ? 0 : get(key, (char *)all + (size_t)r * len, len, &got, until);
+        char *into = (char *)all + (size_t)r * len;
+        int one = r == store.s.rank ? 0 : get(key_of(stage, r).text, into, len, &got, until);
         here[r] = !one;
         missing += one == -RT_ETIMEOUT;
         if (one && one != -RT_ETIMEOUT)
@@ -214,7 +244,7 @@ static int compare(const struct start *all, struct table *t)
             n++;
         if (n == t->nnodes)
             first[t->nnodes++] = r;
-        t->node[r] = n;
+        t->rank[r].node = n;
     }
     free(first);
     return 0;
@@ -222,54 +252,128 @@ static int compare(const struct start *all, struct table *t)
 
 static size_t table_len(void)
 {
-    return sizeof(struct table) + (size_t)store.s.size * sizeof(uint32_t);
+    return sizeof(struct table) + (size_t)store.s.size * sizeof(struct member);
+}
+
+/* Rank 0, before its table: another start by the same store may have begun meanwhile, and some of
+ * the ranks may be in that. */
+static int still_newest(char *why, size_t len)
+{
+    uint64_t id = 0;
+    size_t got;
+    int err = get("weft/newest", &id, sizeof id, &got, deadline(0));
+    if (err || (got == sizeof id && id == store.id))
+        return err;
+    snprintf(why, len,
+             "another process has started as rank 0 with the same store; jobs at "
+             "the same time need a store, or a prefix in it, each");
+    return -RT_EBOOT;
 }
 
 /* Rank 0 makes the table for all.  A failure is in it, and also returned. */
 static int make_table(const struct start *me, struct table *t)
 {
     struct start *all = calloc((size_t)store.s.size, sizeof *all);
-    uint64_t random;
-    int err = all ? rt_random(&random, sizeof random) : -RT_ENOMEM;
 
+    store.id = me->id;
+    int err = put("weft/newest", &store.id, sizeof store.id);
+    if (err) {
+        free(all);
+        return err;
+    }
     t->magic = MAGIC;
+    err = all ? 0 : -RT_ENOMEM;
     if (!err) {
         all[0] = *me;
         err = gather("start", all, sizeof *all, "called MPI_Init or opened a session", t->nspace,
                      sizeof t->nspace);
     }
+    for (int r = 0; r < store.s.size && all; r++)
+        t->rank[r].id = all[r].id;
     if (!err)
         err = compare(all, t);
     if (!err)
+        err = still_newest(t->nspace, sizeof t->nspace);
+    if (!err)
         snprintf(t->nspace, sizeof t->nspace, "store-%.200s-%ld-%016llx", rt_boot.host,
-                 (long)getpid(), (unsigned long long)random);
+                 (long)getpid(), (unsigned long long)store.id);
     else if (!t->nspace[0])
         snprintf(t->nspace, sizeof t->nspace, "rank 0: %s", rt_err_text(err));
     free(all);
     t->err = err;
-    int sent = put("weft/table", t, table_len());
+    int sent = put(key_of("table", 0).text, t, table_len());
     return err ? err : sent;
 }
 
-static int get_table(struct table *t)
+/* Joins the start that is the newest now, unless this rank has done so. */
+static int follow_newest(const struct start *me, bool *joined, uint64_t until)
 {
+    uint64_t id = 0;
     size_t len = 0;
-    int err = get("weft/table", t, table_len(), &len, deadline(GRACE_S));
+    int err = get("weft/newest", &id, sizeof id, &len, until);
     if (err)
         return no_answer(err, "answered");
-    if (len != table_len() || t->magic != MAGIC) {
-        log_error(BOOT,
-                  "rank %d: the store has a start of another job or version (%zu bytes, expected "
-                  "%zu); each job needs a store, or a prefix in it, of its own",
-                  store.s.rank, len, table_len());
+    if (len != sizeof id || !id) {
+        log_error(BOOT, "rank %d: \"weft/newest\" in the program's store is not Weft's",
+                  store.s.rank);
         return -RT_EBOOT;
     }
-    return t->err;
+    if (*joined && id == store.id)
+        return 0;
+    store.id = id;
+    *joined = true;
+    return put(key_of("start", store.s.rank).text, me, sizeof *me);
+}
+
+/* The table has this rank, perhaps among another number of ranks. */
+static bool is_for_me(const struct table *t, size_t len, const struct start *me)
+{
+    return len >= offsetof(struct table, rank[store.s.rank + 1]) && t->magic == MAGIC &&
+           t->rank[store.s.rank].id == me->id;
+}
+
+static int get_table(const struct start *me, struct table *t)
+{
+    uint64_t until = deadline(GRACE_S), look_ms = LOOK_MS;
+    bool joined = false, old = false;
+
+    for (;;) {
+        uint64_t last = store.id;
+        size_t len = 0;
+        int err = follow_newest(me, &joined, until);
+        if (err)
+            return err;
+        if (store.id != last)
+            look_ms = LOOK_MS;
+        uint64_t now = rt_now_ns(), look = now + look_ms * 1000000u;
+        err = get(key_of("table", 0).text, t, table_len(), &len, look < until ? look : until);
+        if (!err && is_for_me(t, len, me))
+            return t->err;
+        if (err && err != -RT_ETIMEOUT)
+            return err;
+        old = !err;
+        if (now > until)
+            break;
+        if (old)
+            usleep((useconds_t)(look_ms * 1000u));
+        look_ms = look_ms * 2 < LOOK_MAX_MS ? look_ms * 2 : LOOK_MAX_MS;
+    }
+    if (!old)
+        return no_answer(-RT_ETIMEOUT, "answered");
+    bool failed = t->magic == MAGIC && t->err;
+    log_error(BOOT,
+              "rank %d: found no start with this process as rank %d of %d within %d s, only one of "
+              "other processes%s%.255s; all ranks must call MPI_Init (or open a session) within "
+              "that time, with a store that no other job uses",
+              store.s.rank, store.s.rank, store.s.size, store.s.timeout_s,
+              failed ? ", which failed: " : "", failed ? t->nspace : "");
+    t->magic = 0; /* not of this start */
+    return -RT_ETIMEOUT;
 }
 
 static int take_table(const struct table *t)
 {
-    uint32_t mine = t->node[store.s.rank];
+    uint64_t mine = t->rank[store.s.rank].node;
     rt_boot.local_procs = malloc((size_t)store.s.size * sizeof *rt_boot.local_procs);
     if (!rt_boot.local_procs)
         return -RT_ENOMEM;
@@ -279,7 +383,7 @@ static int take_table(const struct table *t)
     for (uint32_t r = 0; r < (uint32_t)store.s.size; r++) {
         if (r == (uint32_t)store.s.rank)
             rt_boot.local_rank = rt_boot.local_size;
-        if (t->node[r] == mine)
+        if (t->rank[r].node == mine)
             rt_boot.local_procs[rt_boot.local_size++] = r;
     }
     return 0;
@@ -289,7 +393,6 @@ int rt_store_join(void)
 {
     struct table *t = calloc(1, table_len());
     struct start me;
-    char key[64];
 
     if (!t)
         return -RT_ENOMEM;
@@ -297,10 +400,10 @@ int rt_store_join(void)
     rt_boot.size = rt_boot.universe_size = store.s.size;
     rt_boot.appnum = -1;
     describe_self(&me);
-    snprintf(key, sizeof key, "weft/start/%d", store.s.rank);
-    int err = store.s.rank ? put(key, &me, sizeof me) : 0;
+    int err = rt_random(&me.id, sizeof me.id);
+    me.id |= 1; /* not 0 */
     if (!err)
-        err = store.s.rank ? get_table(t) : make_table(&me, t);
+        err = store.s.rank ? get_table(&me, t) : make_table(&me, t);
     if (!err)
         err = take_table(t);
     else if (t->magic == MAGIC && t->err)
@@ -315,7 +418,7 @@ int rt_store_join(void)
 
 int rt_store_fence(void)
 {
-    char stage[32], key[64], why[256] = "";
+    char stage[32], why[256] = "";
     unsigned char *all = calloc((size_t)store.s.size, 1), mark = 1;
     size_t len;
     int err;
@@ -323,12 +426,11 @@ int rt_store_fence(void)
     if (!all)
         return -RT_ENOMEM;
     snprintf(stage, sizeof stage, "fence%u", store.nfences++);
-    snprintf(key, sizeof key, "weft/%s/%d", stage, store.s.rank);
     if (store.s.rank) {
-        err = put(key, &mark, 1);
-        snprintf(key, sizeof key, "weft/%s/0", stage);
+        err = put(key_of(stage, store.s.rank).text, &mark, 1);
         if (!err)
-            err = no_answer(get(key, &mark, 1, &len, deadline(GRACE_S)), "finished its start");
+            err = no_answer(get(key_of(stage, 0).text, &mark, 1, &len, deadline(GRACE_S)),
+                            "finished its start");
         if (!err && mark != 1) {
             log_error(BOOT, "rank %d of %d cannot start: another rank is missing", store.s.rank,
                       store.s.size);
@@ -339,7 +441,7 @@ int rt_store_fence(void)
         if (err && why[0])
             log_error(BOOT, "rank 0 cannot start: %s", why);
         mark = err ? 2 : 1;
-        int sent = put(key, &mark, 1);
+        int sent = put(key_of(stage, 0).text, &mark, 1);
         err = err ? err : sent;
     }
     free(all);
@@ -350,25 +452,21 @@ int rt_store_fence(void)
 
 int rt_store_commit(void)
 {
-    char key[64];
     size_t len;
     void *card;
     int err = rt_boot_card(&card, &len);
     if (err)
         return err;
-    snprintf(key, sizeof key, "weft/card/%d", store.s.rank);
-    err = put(key, card, len);
+    err = put(key_of("card", store.s.rank).text, card, len);
     free(card);
     return err;
 }
 
 int rt_store_get(unsigned rank, const char *key, void **val, size_t *len)
 {
-    char where[64];
     size_t card_len;
     void *card;
-    snprintf(where, sizeof where, "weft/card/%u", rank);
-    int err = get_all(where, &card, &card_len, deadline(0));
+    int err = get_all(key_of("card", (int)rank).text, &card, &card_len, deadline(0));
     if (err)
         return err;
     err = rt_boot_card_value(card, card_len, key, val, len);
@@ -376,7 +474,7 @@ int rt_store_get(unsigned rank, const char *key, void **val, size_t *len)
     return err;
 }
 
-int rt_store_node(unsigned rank) { return (int)store.table->node[rank]; }
+int rt_store_node(unsigned rank) { return (int)store.table->rank[rank].node; }
 
 void rt_store_fini(void)
 {

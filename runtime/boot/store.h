@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A key-value store of the program in place of a PMIx server: the processes of a job that any
  * launcher has started meet by it.  The start exchanges one record of each rank through rank 0, so
- * it costs two values a rank, whatever the number of ranks, and waits for all of them.  Nothing
+ * it costs a few values a rank, whatever the number of ranks, and waits for all of them.  Nothing
  * starts jobs, keeps names or ends the other ranks here.  Called by one thread at a time. */
 #ifndef RT_BOOT_STORE_H
 #define RT_BOOT_STORE_H

@@ -22,7 +22,9 @@
 static char root[200], folder[300], shm[300];
 static const char *self; /* path of this program */
 static int njobs;
-static bool broken; /* the store of this process fails */
+static bool broken;   /* the store of this process fails */
+static bool keep;     /* the next job uses the store of the last one */
+static bool intruded; /* another start begins in the store before this process puts its table */
 
 /* ---- the store ---- */
 
@@ -75,6 +77,8 @@ static int get(void *store, const char *key, void *value, MPI_Count max, MPI_Cou
     bool good = fstat(fd, &st) == 0 && read(fd, value, (size_t)max) >= 0;
     close(fd);
     *len = st.st_size;
+    if (intruded && strstr(key, "/start/"))
+        put(NULL, "weft/newest", "another!", 8);
     return good ? 0 : 1;
 }
 
@@ -103,9 +107,11 @@ static void run(struct job *j, int n, unsigned which, int (*body)(int rank, int 
     int p[2];
     memset(j, 0, sizeof *j);
     j->n = n;
-    snprintf(folder, sizeof folder, "%s/store%d", root, njobs);
+    if (!keep)
+        snprintf(folder, sizeof folder, "%s/store%d", root, njobs);
+    CHECK(keep || mkdir(folder, 0700) == 0);
     snprintf(shm, sizeof shm, "%s/shm%d", root, njobs++);
-    CHECK(mkdir(folder, 0700) == 0 && mkdir(shm, 0700) == 0 && pipe(p) == 0);
+    CHECK(mkdir(shm, 0700) == 0 && pipe(p) == 0);
     setenv("WEFT_SHM_DIR", shm, 1);
     fflush(stdout);
     for (int r = 0; r < n; r++) {
@@ -264,6 +270,44 @@ static int incomplete(int rank, int size)
     return 0;
 }
 
+/* The other ranks begin their start alone. */
+static int with_a_late_rank_0(int rank, int size)
+{
+    if (rank == 0)
+        usleep(150000);
+    return world(rank, size);
+}
+
+/* A start that never completes: the processes die while they wait for the others. */
+static int abandoned(int rank, int size)
+{
+    ualarm(200000, 0);
+    return world(rank, size);
+}
+
+/* The last process is rank 1 once more, and comes when rank 1 is there. */
+static int with_a_second_rank_1(int rank, int size)
+{
+    MPI_Session s;
+    char path[600];
+    MPI_Count len;
+    unsigned long long id;
+    if (rank < size - 1)
+        return world(rank, size - 1);
+    STEP(1, get(NULL, "weft/newest", &id, sizeof id, &len, 30000) == 0);
+    snprintf(path, sizeof path, "weft/%016llx/table/0", id);
+    STEP(2, get(NULL, path, &id, sizeof id, &len, 30000) == 0);
+    GOOD(3, MPIX_Init_from_store(1, size - 1, 1, put, get, NULL));
+    STEP(4, MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &s) != MPI_SUCCESS);
+    return 0;
+}
+
+static int with_another_rank_0(int rank, int size)
+{
+    intruded = rank == 0;
+    return incomplete(rank, size);
+}
+
 static int of_two_sizes(int rank, int size)
 {
     MPI_Session s;
@@ -275,7 +319,7 @@ static int of_two_sizes(int rank, int size)
 static int with_broken_store(int rank, int size)
 {
     MPI_Session s;
-    broken = true;
+    broken = rank == 1;
     GOOD(1, MPIX_Init_from_store(rank, size, 1, put, get, NULL));
     STEP(2, MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &s) != MPI_SUCCESS);
     return 0;
@@ -456,6 +500,44 @@ static void test_missing_rank_0(void)
     expect_text("rank 2: rank 0 of 3 has not answered");
 }
 
+/* Starts, one after another, in a store that is never emptied. */
+static void test_old_starts(void)
+{
+    static const struct {
+        int n;
+        unsigned which;
+        int (*body)(int rank, int size);
+    } rows[] = {
+        { 3, ~0u, world },    { 3, ~0u, with_a_late_rank_0 }, /* after a complete start */
+        { 3, 5, abandoned },  { 3, ~0u, with_a_late_rank_0 }, /* rank 1 was missing */
+        { 5, 1, incomplete }, { 5, ~0u, with_a_late_rank_0 }, /* of other sizes */
+        { 2, 2, abandoned },  { 2, ~0u, world },              /* rank 0 was missing */
+        { 1, ~0u, world },    { 3, ~0u, sessions },
+        { 3, ~0u, killed },   { 3, ~0u, with_a_late_rank_0 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        run(&job, rows[i].n, rows[i].which, rows[i].body);
+        keep = true;
+        if (rows[i].body == incomplete)
+            CHECK(exited(0));
+        else if (rows[i].body != killed && rows[i].body != abandoned)
+            CHECK_MSG(all_good(&job), "start %zu in one store", i);
+        CHECK_EQ(entries(shm), 0);
+    }
+    keep = false;
+}
+
+/* Two starts at the same time are distinguished, or end with an error. */
+static void test_mixed_starts(void)
+{
+    run(&job, 4, ~0u, with_a_second_rank_1);
+    CHECK(exited(0));
+    expect_text("found no start with this process as rank 1 of 3 within 1 s");
+    run(&job, 2, ~0u, with_another_rank_0);
+    CHECK(exited(0));
+    expect_text("another process has started as rank 0 with the same store");
+}
+
 static void test_do_not_fit(void)
 {
     run(&job, 3, ~0u, of_two_sizes);
@@ -527,6 +609,8 @@ int main(int argc, char **argv)
     RUN(test_hosts);
     RUN(test_missing);
     RUN(test_missing_rank_0);
+    RUN(test_old_starts);
+    RUN(test_mixed_starts);
     RUN(test_do_not_fit);
     RUN(test_death);
     RUN(test_abort);

@@ -45,9 +45,7 @@ def _create(opts, _backend_options=None):
         if ranks and len(ranks) != size:
             raise RuntimeError(f"weft: the first group of this back end has {len(ranks)} of {size} processes, but all must "
                                "start MPI together: init_process_group(\"weft\") or (\"cpu:weft,...\")")
-        # The store of torchrun outlives a restart of the processes; the start before must not be found in it.
-        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        store = None if _launched_by_pmix(rank) else dist.PrefixStore(f"weft_attempt_{attempt}", opts.store)
+        store = None if _launched_by_pmix(rank) else opts.store
         module.start(store, rank, size, max(1, int(opts.timeout.total_seconds())))
         _state["started"] = True
     return module.create(opts.group_rank, opts.group_size, ranks, opts.group_id, opts.timeout)

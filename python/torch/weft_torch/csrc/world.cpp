@@ -2,13 +2,18 @@
 // Starts and ends MPI; see world.hpp.
 #include "world.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <c10/util/Exception.h>
 #include <cstring>
 #include <mutex>
+#include <thread>
 
 namespace weft {
 namespace {
+
+// Between looks at the store at first, then a quarter of the time so far: a round trip.
+constexpr std::chrono::microseconds kLookUs(200);
 
 struct World {
   std::mutex lock;
@@ -37,16 +42,35 @@ int put(void*, const char* key, const void* value, MPI_Count len) {
   }
 }
 
-// Stores throw the same exception for a timeout and for a lost connection; whether they still
-// answer tells which it was.
+// For a short time, the key is looked up again and again: waits of stores log a warning when the key
+// does not come (TCPStore), or last a second at least (FileStore).  Longer waits throw the same
+// exception for a timeout and for a lost connection; whether the store still answers tells which it
+// was.
+bool appears(const std::string& key, std::chrono::milliseconds timeout) {
+  auto& store = world().store;
+  auto begin = std::chrono::steady_clock::now();
+  if (timeout > std::chrono::seconds(1)) {
+    try {
+      store->wait({key}, timeout);
+      return true;
+    } catch (const std::exception&) {
+      return store->check({key});
+    }
+  }
+  while (!store->check({key})) {
+    std::chrono::microseconds waited = std::chrono::duration_cast<std::chrono::microseconds>(
+        std::chrono::steady_clock::now() - begin);
+    if (waited >= timeout)
+      return false;
+    std::this_thread::sleep_for(std::clamp(waited / 4, kLookUs, 50 * kLookUs));
+  }
+  return true;
+}
+
 int get(void*, const char* key, void* value, MPI_Count max, MPI_Count* len, int timeout_ms) {
   try {
-    try {
-      world().store->wait({key}, std::chrono::milliseconds(timeout_ms));
-    } catch (const std::exception&) {
-      if (!world().store->check({key}))
-        return MPI_ERR_PENDING;
-    }
+    if (!appears(key, std::chrono::milliseconds(timeout_ms)))
+      return MPI_ERR_PENDING;
     auto got = world().store->get(key);
     std::memcpy(value, got.data(), std::min(got.size(), static_cast<size_t>(max)));
     *len = static_cast<MPI_Count>(got.size());
