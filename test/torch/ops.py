@@ -6,6 +6,7 @@ Rank 0 prints a line for each case; a rank whose check fails ends with 1."""
 import datetime
 import os
 import sys
+import threading
 
 import torch
 import torch.distributed as dist
@@ -122,6 +123,11 @@ def gathers():
         t = torch.empty_like(parts[0])
         dist.scatter(t, parts if RANK == root else None, root)
         same(t, parts[RANK])
+    if hasattr(dist, "gather_single"):  # from torch 2.15 on
+        whole = torch.empty((3 * SIZE, 2), dtype=torch.int64) if RANK == 0 else None
+        dist.gather_single(parts[RANK], whole, 0)
+        if RANK == 0:
+            same(whole, torch.cat(parts))
     objects = [None] * SIZE
     dist.all_gather_object(objects, {"rank": RANK, "text": "x" * RANK})
     assert [o["rank"] for o in objects] == list(range(SIZE)), objects
@@ -232,7 +238,63 @@ def groups():
     same(t, torch.full((2,), float(SIZE)))
 
 
+def splits():
+    """split_group: members in their own order, and of a group that is a part itself."""
+    if SIZE == 1:
+        return
+    odd, even = list(range(1, SIZE, 2)), list(range(0, SIZE, 2))
+    part = dist.split_group(split_ranks=[odd, even])
+    mine = odd if RANK % 2 else even
+    t = torch.tensor([float(RANK)])
+    dist.all_reduce(t, group=part)
+    same(t, torch.tensor([float(sum(mine))]))
+    assert dist.get_backend(part) == "weft" and dist.get_rank(part) == mine.index(RANK)
+    alone = dist.split_group(part, [[r] for r in range(len(mine))])  # everywhere: torch numbers its groups
+    assert dist.get_world_size(alone) == 1
+    dist.all_reduce(t, group=alone)
+    same(t, torch.tensor([float(sum(mine))]))
+
+
+def sparse():
+    """Each rank has row RANK and the last row; rank 0 has nothing else than zeros."""
+    rows = [RANK, SIZE] if RANK else []
+    t = torch.sparse_coo_tensor([rows], torch.ones(len(rows), 2) * RANK, (SIZE + 1, 2))
+    dist.all_reduce(t)
+    expected = torch.arange(SIZE + 1).float().unsqueeze(1).expand(-1, 2).clone()
+    expected[SIZE] = SIZE * (SIZE - 1) / 2
+    same(t.to_dense(), expected)
+    fails(lambda: dist.all_reduce(t, Op.MAX))
+
+
+def threads():
+    """Several threads wait at the same time, each in a group of its own; futures end without a wait."""
+    members = [dist.new_group(list(range(SIZE))) for _ in range(4)]
+    tensors = [torch.full((1000 * (i + 1),), float(RANK)) for i in range(4)]
+
+    def many(i):
+        for _ in range(50):
+            t = tensors[i].clone()
+            dist.all_reduce(t, group=members[i])
+            same(t, torch.full_like(t, float(SIZE * (SIZE - 1) // 2)))
+
+    workers = [threading.Thread(target=many, args=(i,)) for i in range(4)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    futures = [dist.all_reduce(torch.ones(1000), async_op=True).get_future() for _ in range(20)]
+    for f in futures:
+        same(f.wait()[0], torch.full((1000,), float(SIZE)))
+    work = dist.all_reduce(torch.ones(10), async_op=True)
+    work.get_future()
+    assert work.wait() and work.is_completed()  # of a task that the progress thread has
+    done = threading.Event()
+    dist.all_reduce(torch.ones(100000), async_op=True).get_future().then(lambda f: done.set())
+    assert done.wait(60)
+
+
 def wrong():
+    fails(lambda: dist.gather(torch.ones(3, 3).t(), [torch.ones(3, 3)] * SIZE if RANK == 0 else None), text="contiguous")
     fails(lambda: dist.all_reduce(torch.ones(4, 4).t()[1:]), text="contiguous")
     fails(lambda: dist.all_reduce(torch.ones(3, dtype=torch.float8_e4m3fn)), text="cannot reduce")
     fails(lambda: dist.all_reduce(torch.ones(3, dtype=torch.complex64), Op.MAX))
@@ -255,7 +317,54 @@ def late():
               text=", ".join(map(str, range(1, SIZE))))
 
 
-CASES = (allreduce, coalesced, broadcast_and_reduce, gathers, reduce_scatters, alltoalls, messages, works, groups, wrong, late)
+def explained():
+    """A timeout says what the other ranks wait for: all but ranks 0 and 1, then rank 1."""
+    if SIZE == 1:
+        return
+    group = dist.new_group(list(range(SIZE)), timeout=datetime.timedelta(seconds=1))
+    store = dist.distributed_c10d._get_default_store()
+    if RANK == 1:
+        store.wait([f"late{r}" for r in range(2, SIZE)])
+        others = {2: "", 3: "Rank 2 waits in broadcast of 28 bytes."}.get(
+            SIZE, f"Ranks {', '.join(map(str, range(2, SIZE)))} wait in broadcast of 28 bytes.")
+        fails(lambda: dist.all_reduce(torch.ones(3), group=group), text=others + " Rank 0 has reported no wait")
+    elif RANK:
+        fails(lambda: dist.broadcast(torch.ones(7), 0, group=group), text="(timeout)")
+        store.set(f"late{RANK}", "")
+
+
+def missing():
+    """monitored_barrier without rank 1: the others get the same text as rank 0."""
+    if SIZE == 1:
+        return
+    group = dist.new_group(list(range(SIZE)), timeout=datetime.timedelta(seconds=30))
+    if RANK != 1:
+        limit = datetime.timedelta(seconds=1 if RANK == 0 else 30)
+        fails(lambda: dist.monitored_barrier(group=group, timeout=limit, wait_all_ranks=True),
+              text="these ranks have not arrived in time: 1")
+
+
+def aborted():
+    """abort() ends a wait in progress, of a caller and of a future."""
+    if SIZE == 1:
+        return
+    group = dist.new_group(list(range(SIZE)))
+    if RANK:
+        return
+    works = [dist.all_reduce(torch.ones(2), group=group, async_op=True) for _ in range(2)]
+    works[1].get_future()
+    waits = [threading.Thread(target=fails, args=(w.wait, RuntimeError, "aborted")) for w in works]
+    for t in waits:
+        t.start()
+    group._get_backend(torch.device("cpu")).abort()
+    for t in waits:
+        t.join(60)
+        assert not t.is_alive()
+    fails(lambda: dist.all_reduce(torch.ones(2), group=group), text="was aborted")
+
+
+CASES = (allreduce, coalesced, broadcast_and_reduce, gathers, reduce_scatters, alltoalls, messages, works, groups, splits, sparse,
+         threads, wrong, missing, late, explained, aborted)  # the last ones leave operations in progress
 
 
 def main():

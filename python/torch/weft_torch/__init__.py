@@ -48,7 +48,7 @@ def _create(opts, _backend_options=None):
         store = None if _launched_by_pmix(rank) else opts.store
         module.start(store, rank, size, max(1, int(opts.timeout.total_seconds())))
         _state["started"] = True
-    return module.create(opts.group_rank, opts.group_size, ranks, opts.group_id, opts.timeout)
+    return module.create(opts.store, opts.group_rank, opts.group_size, ranks, opts.group_id, opts.timeout)
 
 
 def register():

@@ -5,6 +5,7 @@
 
 #include "world.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 namespace weft {
@@ -12,10 +13,15 @@ namespace {
 
 using c10d::OpType;
 
+constexpr size_t kVerdict = 256;
+// Rank 0 says after its own timeout who is missing; this long after, the others no longer wait.
+constexpr Milliseconds kVerdictLate(2000);
+
 void check_tensor(const at::Tensor& t) {
   TORCH_CHECK(t.device().is_cpu(), "weft: moves CPU tensors only, and this one is on ", t.device(),
               "; use \"cpu:weft,cuda:nccl\"");
-  TORCH_CHECK(!t.is_sparse() && t.layout() == at::kStrided, "weft: tensors must be dense");
+  TORCH_CHECK(t.layout() == at::kStrided,
+              "weft: tensors must be dense here; all_reduce alone takes sparse ones");
   TORCH_CHECK(t.is_contiguous(), "weft: tensors must be contiguous");
 }
 
@@ -124,14 +130,18 @@ at::Tensor scaled(const Reduction& r, const at::Tensor& t) {
 
 // ---- the group ----
 
-WeftBackend::WeftBackend(int rank, int size, std::vector<int64_t> ranks, const std::string& name,
-                         Milliseconds timeout)
+WeftBackend::WeftBackend(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+                         std::vector<int64_t> ranks, const std::string& name, Milliseconds timeout)
     : Backend(rank, size),
       ranks_(std::move(ranks)),
-      options_(c10::make_intrusive<Options>("weft", timeout)) {
+      options_(c10::make_intrusive<Options>("weft", timeout)),
+      group_(std::make_shared<Group>()) {
   int* max = nullptr;
   int found = 0, mine = -1;
-  options_->group_name = name;
+  options_->group_name = group_->name = name;
+  group_->rank = rank;
+  group_->size = size;
+  group_->store = std::move(store);
   comm_ = world_comm(ranks_, name);
   MPI_Comm_rank(comm_, &mine);
   TORCH_CHECK(mine == rank, "weft: group ", name, " has rank ", mine, " here, and torch ", rank);
@@ -142,9 +152,30 @@ WeftBackend::WeftBackend(int rank, int size, std::vector<int64_t> ranks, const s
 WeftBackend::~WeftBackend() { shutdown(); }
 
 void WeftBackend::shutdown() {
-  if (comm_ != MPI_COMM_NULL && !world_spoilt() && !*aborted_)
+  if (comm_ != MPI_COMM_NULL && !world_spoilt() && !group_->aborted)
     world_free(&comm_);
   comm_ = MPI_COMM_NULL;
+}
+
+void WeftBackend::abort() {
+  group_->aborted = true;
+  watch_abort();
+}
+
+c10::intrusive_ptr<c10d::Backend> WeftBackend::split(const c10::intrusive_ptr<c10d::Store>& store,
+                                                     const std::vector<int>& ranks,
+                                                     const c10::intrusive_ptr<Options>& opts) {
+  auto mine = std::find(ranks.begin(), ranks.end(), rank_);
+  std::vector<int64_t> of_world;
+  if (mine == ranks.end())
+    return nullptr;
+  for (int r : ranks) {
+    check_rank(r, "a member of the new group");
+    of_world.push_back(ranks_.empty() ? r : ranks_[r]);
+  }
+  return c10::make_intrusive<WeftBackend>(store, static_cast<int>(mine - ranks.begin()),
+                                          static_cast<int>(ranks.size()), std::move(of_world),
+                                          opts->group_name, opts->timeout);
 }
 
 void WeftBackend::check_rank(int64_t rank, const char* what) const {
@@ -159,29 +190,30 @@ int WeftBackend::check_tag(int tag) const {
 
 std::shared_ptr<Task> WeftBackend::begin(const char* call, const at::Tensor& data,
                                          Milliseconds timeout) {
-  TORCH_CHECK(comm_ != MPI_COMM_NULL && !*aborted_, "weft: ", call, " on group ",
-              options_->group_name, ", which was ", *aborted_ ? "aborted" : "destroyed");
+  TORCH_CHECK(comm_ != MPI_COMM_NULL && !group_->aborted, "weft: ", call, " on group ",
+              group_->name, ", which was ", group_->aborted ? "aborted" : "destroyed");
   auto task = coalescing_ ? coalesced_ : std::make_shared<Task>();
   task->timeout = timeout.count() > 0 ? timeout : options_->timeout;
-  task->aborted = aborted_;
-  task->what = c10::str(call, " of ", data.defined() ? data.nbytes() : 0, " bytes in group ",
-                        options_->group_name, " on rank ", rank_, " of ", size_);
+  task->group = group_;
+  task->call = data.defined() ? c10::str(call, " of ", data.nbytes(), " bytes") : call;
   return task;
 }
 
 void WeftBackend::post(const std::shared_ptr<Task>& task, int err, const MPI_Request& request) {
-  check(err, task->what.c_str());
+  if (err)
+    check(err, task->what().c_str());
   task->requests.push_back(request);
 }
 
 WorkPtr WeftBackend::end(OpType type, std::shared_ptr<Task> task, bool async) {
   if (coalescing_) {  // the Work of endCoalescing() is for all; this one is complete
-    auto what = std::move(task->what);
-    task = std::make_shared<Task>();
-    task->what = what;
-    task->aborted = aborted_;
+    auto complete = std::make_shared<Task>();
+    complete->call = task->call;
+    complete->group = group_;
+    complete->poll();
+    task = std::move(complete);
   } else if (async && !task->poll()) {
-    progress_add(task);
+    progress_open(*task);
   }
   return c10::make_intrusive<WeftWork>(rank_, type, std::move(task));
 }
@@ -189,8 +221,8 @@ WorkPtr WeftBackend::end(OpType type, std::shared_ptr<Task> task, bool async) {
 void WeftBackend::startCoalescing() {
   coalescing_ = true;
   coalesced_ = std::make_shared<Task>();
-  coalesced_->aborted = aborted_;
-  coalesced_->what = c10::str("a group of operations in group ", options_->group_name);
+  coalesced_->group = group_;
+  coalesced_->call = "a batch of operations";
   coalesced_->timeout = options_->timeout;
 }
 
@@ -229,7 +261,42 @@ void WeftBackend::start_allreduce(const std::shared_ptr<Task>& task, at::Tensor 
   finish_reduction(task, red, t, size_);
 }
 
+// Indices and values of all ranks are gathered and added up in this call: their numbers differ, so
+// the second exchange depends on the first.  The Work is complete.
+WorkPtr WeftBackend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) {
+  TORCH_CHECK(tensors.size() == 1 && tensors[0].is_sparse() && tensors[0].device().is_cpu(),
+              "weft: allreduce_sparse takes one sparse COO tensor on the CPU");
+  TORCH_CHECK(opts.reduceOp == c10d::ReduceOp::SUM, "weft: sparse tensors can only be summed");
+  TORCH_CHECK(!coalescing_, "weft: sparse tensors cannot be a part of a batch");
+  at::Tensor own = tensors[0].coalesce(), result = tensors[0];
+  at::Tensor count = at::scalar_tensor(own._nnz(), at::kLong).reshape({1});
+  at::Tensor counts = at::empty({size_}, at::kLong);
+  auto task = begin("allreduce_sparse", own._values(), opts.timeout);
+  start_allgather(task, counts, count);
+  task->wait(task->timeout);
+
+  at::Tensor indices = own._indices().t().contiguous(), values = own._values().contiguous();
+  Tensors all_indices, all_values;
+  for (int r = 0; r < size_; r++) {
+    auto n = counts[r].item<int64_t>();
+    auto of_rank = values.sizes().vec();
+    of_rank[0] = n;
+    all_indices.push_back(at::empty({n, indices.size(1)}, indices.options()));
+    all_values.push_back(at::empty(of_rank, values.options()));
+  }
+  task = begin("allreduce_sparse", values, opts.timeout);
+  start_allgather_list(task, all_indices, indices);
+  start_allgather_list(task, all_values, values);
+  task->wait(task->timeout);
+  result.copy_(at::sparse_coo_tensor(at::cat(all_indices).t(), at::cat(all_values), own.sizes())
+                   .coalesce());
+  task->outputs = {result};
+  return end(OpType::ALLREDUCE, task, false);
+}
+
 WorkPtr WeftBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) {
+  if (tensors.size() == 1 && tensors[0].is_sparse())
+    return allreduce_sparse(tensors, opts);
   const at::Tensor& t = only(tensors, "allreduce");
   auto task = begin("allreduce", t, opts.timeout);
   start_allreduce(task, t, opts.reduceOp);
@@ -421,6 +488,31 @@ WorkPtr WeftBackend::allgather_coalesced(TensorLists& outputs, Tensors& inputs,
   return end(OpType::ALLGATHER_COALESCED, task, opts.asyncOp);
 }
 
+WorkPtr WeftBackend::gather_into_tensor(at::Tensor& output, at::Tensor& input,
+                                        const c10d::GatherOptions& opts) {
+  MPI_Request r;
+  check_tensor(input);
+  check_rank(opts.rootRank, "the root");
+  bool root = opts.rootRank == rank_;
+  if (root) {
+    check_tensor(output);
+    check_same_type(input, output);
+    TORCH_CHECK(output.numel() == input.numel() * size_, "weft: gather has ", output.numel(),
+                " elements of output, expected ", size_, " times the ", input.numel(),
+                " of input");
+  }
+  auto task = begin("gather_into_tensor", input, opts.timeout);
+  calls_++;
+  post(task,
+       MPI_Igather_c(input.data_ptr(), bytes(input), MPI_BYTE, root ? output.data_ptr() : nullptr,
+                     bytes(input), MPI_BYTE, static_cast<int>(opts.rootRank), comm_, &r),
+       r);
+  task->keep.push_back(input);
+  if (root)
+    task->outputs.push_back(output);
+  return end(OpType::GATHER, task, opts.asyncOp);
+}
+
 WorkPtr WeftBackend::gather(TensorLists& outputs, Tensors& inputs,
                             const c10d::GatherOptions& opts) {
   const at::Tensor& in = only(inputs, "gather");
@@ -532,7 +624,7 @@ WorkPtr WeftBackend::send(Tensors& tensors, int to, int tag) {
   MPI_Request r;
   check_rank(to, "the destination");
   auto task = begin("send", t, c10d::kUnsetTimeout);
-  task->what += c10::str(" to rank ", to, " with tag ", tag);
+  task->call += c10::str(" to rank ", to, " with tag ", tag);
   post(task, MPI_Isend_c(t.data_ptr(), bytes(t), MPI_BYTE, to, check_tag(tag), comm_, &r), r);
   task->keep.push_back(t);
   return end(OpType::SEND, task, true);
@@ -542,7 +634,7 @@ WorkPtr WeftBackend::receive(Tensors& tensors, int from, int tag, const char* ca
   const at::Tensor& t = only(tensors, call);
   MPI_Request r;
   auto task = begin(call, t, c10d::kUnsetTimeout);
-  task->what += from == MPI_ANY_SOURCE ? c10::str(" with tag ", tag)
+  task->call += from == MPI_ANY_SOURCE ? c10::str(" with tag ", tag)
                                        : c10::str(" from rank ", from, " with tag ", tag);
   post(task, MPI_Irecv_c(t.data_ptr(), bytes(t), MPI_BYTE, from, check_tag(tag), comm_, &r), r);
   task->outputs.push_back(t);
@@ -568,7 +660,8 @@ WorkPtr WeftBackend::barrier(const c10d::BarrierOptions& opts) {
   return end(OpType::BARRIER, task, opts.asyncOp);
 }
 
-// Rank 0 hears from each rank, and then answers all, with a tag that no message of the user has.
+// Rank 0 receives an empty message from each rank, and then sends its verdict to those: nothing, or
+// the text of the error.  The tag is one that no message of the user has.
 void WeftBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool all_ranks) {
   auto until = std::chrono::steady_clock::now() +
                (opts.timeout.count() > 0 ? opts.timeout : options_->timeout);
@@ -576,37 +669,48 @@ void WeftBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool all_ra
     auto ms = std::chrono::duration_cast<Milliseconds>(until - std::chrono::steady_clock::now());
     return std::max(ms, Milliseconds(1));
   };
-  auto exchange = [&](int peer, bool receives) {
+  auto exchange = [&](int peer, bool receives, std::shared_ptr<std::string> text) {
     MPI_Request r;
     auto task = begin("monitored_barrier", {}, left());
-    task->what += c10::str(receives ? ", from rank " : ", to rank ", peer);
+    auto len = static_cast<int>(text->size());
+    task->call += c10::str(receives ? ", from rank " : ", to rank ", peer);
+    task->arrays.push_back(text);
     post(task,
-         receives ? MPI_Irecv(nullptr, 0, MPI_BYTE, peer, tag_max_, comm_, &r)
-                  : MPI_Isend(nullptr, 0, MPI_BYTE, peer, tag_max_, comm_, &r),
+         receives ? MPI_Irecv(text->data(), len, MPI_CHAR, peer, tag_max_, comm_, &r)
+                  : MPI_Isend(text->data(), len, MPI_CHAR, peer, tag_max_, comm_, &r),
          r);
     return task;
   };
-  std::string missing;
+  auto nothing = std::make_shared<std::string>();
   if (rank_) {
-    exchange(0, false)->wait(left());
-    exchange(0, true)->wait(left());
+    auto verdict = std::make_shared<std::string>(kVerdict, '\0');
+    exchange(0, false, nothing)->wait(left());
+    exchange(0, true, verdict)->wait(left() + kVerdictLate);
+    TORCH_CHECK(!(*verdict)[0], verdict->c_str());
     return;
   }
-  std::vector<std::shared_ptr<Task>> arrivals;
+  std::vector<std::shared_ptr<Task>> arrivals(size_);
+  std::string missing;
   for (int peer = 1; peer < size_; peer++)
-    arrivals.push_back(exchange(peer, true));
+    arrivals[peer] = exchange(peer, true, nothing);
   for (int peer = 1; peer < size_ && (missing.empty() || all_ranks); peer++) {
-    try {
-      arrivals[peer - 1]->wait(left());
-    } catch (const std::exception&) {
+    if (!arrivals[peer]->ends_within(left()) || arrivals[peer]->error)
       missing += c10::str(missing.empty() ? "" : ", ", peer);
-      progress_add(arrivals[peer - 1]);
-    }
   }
-  TORCH_CHECK(missing.empty(), "weft: rank 0 of group ", options_->group_name,
-              ": monitored_barrier: these ranks have not arrived in time: ", missing);
-  for (int peer = 1; peer < size_; peer++)
-    exchange(peer, false)->wait(left());
+  auto text = std::make_shared<std::string>();
+  if (!missing.empty()) {
+    world_spoil();
+    *text = c10::str("weft: monitored_barrier in group ", group_->name,
+                     ": these ranks have not arrived in time: ", missing)
+                .substr(0, kVerdict - 1);
+  }
+  for (int peer = 1; peer < size_; peer++) {
+    if (arrivals[peer]->is_done() && !arrivals[peer]->error)
+      exchange(peer, false, text)->wait(left() + kVerdictLate);
+    else
+      arrivals[peer]->hand_over();
+  }
+  TORCH_CHECK(missing.empty(), *text);
 }
 
 }  // namespace weft

@@ -17,8 +17,8 @@ using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 class WeftBackend : public c10d::Backend {
  public:
   // `ranks`: the world ranks of the group; none: all.
-  WeftBackend(int rank, int size, std::vector<int64_t> ranks, const std::string& name,
-              Milliseconds timeout);
+  WeftBackend(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+              std::vector<int64_t> ranks, const std::string& name, Milliseconds timeout);
   ~WeftBackend() override;
 
   const std::string getBackendName() const override { return "weft"; }
@@ -29,6 +29,7 @@ class WeftBackend : public c10d::Backend {
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) override;
   WorkPtr allreduce_coalesced(Tensors& tensors,
                               const c10d::AllreduceCoalescedOptions& opts) override;
+  WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) override;
   WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& opts) override;
   WorkPtr allgather(TensorLists& outputs, Tensors& inputs,
                     const c10d::AllgatherOptions& opts) override;
@@ -38,6 +39,8 @@ class WeftBackend : public c10d::Backend {
                               const c10d::AllgatherOptions& opts) override;
   WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::AllgatherOptions& opts) override;
+  WorkPtr gather_into_tensor(at::Tensor& output, at::Tensor& input,
+                             const c10d::GatherOptions& opts);
   WorkPtr gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& opts) override;
   WorkPtr scatter(Tensors& outputs, TensorLists& inputs,
                   const c10d::ScatterOptions& opts) override;
@@ -61,13 +64,19 @@ class WeftBackend : public c10d::Backend {
   WorkPtr endCoalescing() override;
   uint64_t getSequenceNumberForGroup() override { return calls_; }
   void setSequenceNumberForGroup() override {}
-  void abort() override { *aborted_ = true; }
+  void abort() override;
   void shutdown() override;
+  // split_group: collective over the ranks of this group that are in the new one.
+  bool supportsSplitting() const override { return true; }
+  bool isInitialized() override { return true; }
+  c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store,
+                                    const std::vector<int>& ranks,
+                                    const c10::intrusive_ptr<Options>& opts) override;
 
  private:
   std::vector<int64_t> ranks_;
   c10::intrusive_ptr<Options> options_;
-  std::shared_ptr<std::atomic<bool>> aborted_ = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<Group> group_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   uint64_t calls_ = 0;  // collectives so far
   int tag_max_ = 0;
