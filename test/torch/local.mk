@@ -5,7 +5,8 @@ EXTRA_DIST += python/torch/README.md python/torch/pyproject.toml python/torch/we
 	python/torch/weft_torch/csrc/module.cpp python/torch/weft_torch/csrc/types.cpp python/torch/weft_torch/csrc/types.hpp \
 	python/torch/weft_torch/csrc/work.cpp python/torch/weft_torch/csrc/work.hpp python/torch/weft_torch/csrc/world.cpp \
 	python/torch/weft_torch/csrc/world.hpp
-EXTRA_DIST += test/torch/backend.py test/torch/ops.py test/torch/torch_own.py docs/examples/torch_ddp.py test/rig/torch
+EXTRA_DIST += test/torch/backend.py test/torch/ops.py test/torch/torch_own.py docs/examples/torch_ddp.py test/rig/torch \
+	python/torch/bench/compare.py
 
 # Installs torch into a virtual environment and runs the tests and the examples.
 check-torch: all
