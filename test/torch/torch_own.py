@@ -6,7 +6,8 @@ on CPUs.  Started by torchrun; all tests run in the same processes, one after an
     torch_own.py [WORD ...]      tests whose name contains one of the words; "-WORD": without those that contain it
 
 Rank 0 prints a line for each test: passed, failed with the error, or not applicable with the reason, and a summary.  A test
-fails if it fails on any rank.  Some tests need four processes.  torch needs expecttest for it."""
+fails if it fails on any rank.  Some tests need exactly four processes, those of groups ("_group") eight.  torch needs expecttest
+for it."""
 
 import datetime
 import os
