@@ -695,7 +695,8 @@ static void describe_awaited(const void *of, struct rt_wait_note *n)
     n->item.nbytes = 0;
 }
 
-int wm_xstream_await(struct wm_xstream_comm *s, struct rt_req *r)
+/* False: a process has given up, and the request is not done. */
+static bool done_or_failed(struct wm_xstream_comm *s, struct rt_req *r)
 {
     struct wm_domain *d = s->comm->dom;
     struct awaited a = { s, r, s->failure };
@@ -703,19 +704,30 @@ int wm_xstream_await(struct wm_xstream_comm *s, struct rt_req *r)
     struct wm_msg m = failure_message(s, &word, MPI_ANY_SOURCE);
     if (rt_req_done(r) || !is_async(s) || (!a.failure && wm_p2p_irecv(&m, &a.failure) < 0)) {
         wm_domain_wait_as(d, r, (struct wm_what){ describe_awaited, &a });
-        return 0;
+        return true;
     }
     wm_domain_until(d, has_come, &a, (struct wm_what){ describe_awaited, &a });
-    bool failed = s->broken || rt_req_done(a.failure), came = rt_req_done(r);
+    bool failed = s->broken || rt_req_done(a.failure);
     if (!s->failure)
         forget(a.failure);
     if (failed)
         wm_xstream_broken(s);
-    if (!came) {
+    return rt_req_done(r);
+}
+
+int wm_xstream_await(struct wm_xstream_comm *s, struct rt_req *r)
+{
+    if (!done_or_failed(s, r)) {
         r->ops->cancel(r);
-        wm_domain_wait(d, r); /* returns at once, except for a matched receive */
+        wm_domain_wait(s->comm->dom, r); /* returns at once, except for a matched receive */
     }
     return r->status.cancelled ? -RT_EREMOTE : 0;
+}
+
+void wm_xstream_await_sent(struct wm_xstream_comm *s, struct rt_req *r)
+{
+    if (r && rt_unlikely(!rt_req_done(r)))
+        done_or_failed(s, r);
 }
 
 /* ---- calls ---- */

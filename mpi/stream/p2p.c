@@ -265,7 +265,11 @@ static int send_by_any(struct wm_xstream_call *k, const struct sending *a, bool 
     return send_by_host(k, &data, h, head, a->tag);
 }
 
-/* Everything but the wait, for which `slot` and `way` are. */
+/* Everything but the wait, for which `slot` and `way` are.
+ *
+ * Returns when the header has left this process.  Behind this call the program may wait inside of
+ * the driver, which holds a launch until there is room in the stream; the room comes when the
+ * receiver has received earlier messages, and nobody makes progress here meanwhile. */
 static int send_begin(struct wm_xstream_call *k, const struct sending *a, bool blocks,
                       struct wm_xstream_held **held, int *slot, enum way *way)
 {
@@ -276,6 +280,7 @@ static int send_begin(struct wm_xstream_call *k, const struct sending *a, bool b
     int err = send_by_any(k, a, blocks, h, &head);
     *slot = (int)head.slot;
     *way = (enum way)head.way;
+    wm_xstream_await_sent(k->s, h->req);
     if (err && !h->req)
         wm_xstream_unhold(k->s, h);
     else if (err)

@@ -182,6 +182,8 @@ void wm_xstream_broken(struct wm_xstream_comm *s);
 int wm_xstream_given_up(const struct wm_xstream_comm *s); /* sets the error of calls on it */
 /* Waits for a receive on `ctl`.  0, or -RT_EREMOTE: the communicator has become unusable. */
 int wm_xstream_await(struct wm_xstream_comm *s, struct rt_req *r);
+/* The same for a send, NULL or not, which is not cancelled: it is the sweep's. */
+void wm_xstream_await_sent(struct wm_xstream_comm *s, struct rt_req *r);
 /* Posts s->failure, once in the life of a communicator.  Returns 0 or -RT_E... */
 int wm_xstream_expect_failure(struct wm_xstream_comm *s);
 /* Maps rank's buffer.  The mapping is kept until the stream has passed this call's work; if the

@@ -284,6 +284,27 @@ static void freed_by_sender(void)
         OK(MPI_Comm_free(&c[i]));
 }
 
+/* More sends than there is room for their headers at a receiver that is late, and then a host that
+ * waits in the driver, where it makes no progress for messages. */
+static void far_ahead(void)
+{
+    enum { COUNT = 1500 };
+    if (!can_capture() || mt_peer == MPI_PROC_NULL || mt_size == 1)
+        return;
+    write_on(mt_first ? in : out, mt_first ? 33 : 0, 8);
+    settle();
+    if (!mt_first)
+        usleep(100000);
+    for (int i = 0; i < COUNT; i++)
+        if (mt_first)
+            OK(MPIX_Send_enqueue(in, 8, MPI_BYTE, mt_peer, 3, comm));
+        else
+            OK(MPIX_Recv_enqueue(out, 8, MPI_BYTE, mt_peer, 3, comm, MPI_STATUS_IGNORE));
+    settle();
+    if (!mt_first)
+        CHECK_EQ(gt_unlike(out, 8, 33), 8u);
+}
+
 /* The slots are all requests': the next sends take the path of long messages. */
 static void no_slot_left(void)
 {
@@ -897,6 +918,7 @@ int main(int argc, char **argv)
     MT_RUN(wildcards_and_errors);
     MT_RUN(many_short);
     MT_RUN(no_slot_left);
+    MT_RUN(far_ahead);
     MT_RUN(freed_by_sender);
     MT_RUN(reductions);
     MT_RUN(chained);
