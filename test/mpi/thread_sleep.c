@@ -155,7 +155,7 @@ static void self_messages(void)
 
 /* ---- a thread that only tests takes what others wait for, and leaves ---- */
 
-static volatile int stop;
+static int stop; /* atomic */
 
 static void *test_now_and_then(void *arg)
 {
@@ -163,7 +163,7 @@ static void *test_now_and_then(void *arg)
     MPI_Request r;
     int flag = 0;
     DO(MPI_Irecv(NULL, 0, MPI_BYTE, mt_rank, 9, j->comm, &r));
-    while (!stop) {
+    while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
         for (int i = 0; i < 20; i++)
             DO(MPI_Test(&r, &flag, MPI_STATUS_IGNORE));
         pause_ms(1);
@@ -177,11 +177,11 @@ static void beside_a_tester(void)
 {
     pthread_t t;
     struct job j = { 0 };
-    stop = 0;
+    __atomic_store_n(&stop, 0, __ATOMIC_RELEASE);
     OK(MPI_Comm_dup(mt_comm, &j.comm));
     CHECK_EQ(pthread_create(&t, NULL, test_now_and_then, &j), 0);
     run_threads(exchange, THREADS - 1);
-    stop = 1;
+    __atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
     CHECK_EQ(pthread_join(t, NULL), 0);
     CHECK_EQ(j.errors, 0);
     OK(MPI_Comm_free(&j.comm));
