@@ -14,7 +14,7 @@
  * mutex 2.9, 1.5 and 1.0; with at most 4 pauses 3.9, 2.6 and 2.1; 16: 3.6, 2.6 and 2.3;
  * 64: 5.4, 3.7 and 2.9. */
 #define POLLS 40
-#define POLLS_CONTENDED 4 /* where other threads need the core, the holder's perhaps */
+#define POLLS_CONTENDED 4
 #define PAUSES_MAX 64
 #define OFFER_PAUSES 32
 
@@ -28,10 +28,17 @@ static void pause_for(unsigned n)
         rt_relax();
 }
 
+/* Not where there is no core for those that poll and for the holder. */
+static int polls(const struct rt_lock *l)
+{
+    bool crowded = rt_idle_contended() || !rt_idle_suffices((int)rt_load_relaxed(&l->wanted) + 1);
+    return crowded ? POLLS_CONTENDED : POLLS;
+}
+
 static bool polled(struct rt_lock *l)
 {
     unsigned pauses = 1;
-    for (int n = rt_idle_contended() ? POLLS_CONTENDED : POLLS; n; n--) {
+    for (int n = polls(l); n; n--) {
         uint32_t unlocked = 0;
         if (!rt_load_relaxed(&l->state) && rt_cas(&l->state, &unlocked, 1u))
             return true;
