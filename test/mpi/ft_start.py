@@ -31,6 +31,10 @@ def run(n, victim, options, at):
 
 
 def main():
+    usable = subprocess.run([PROGRAM], stdout=subprocess.PIPE, text=True, check=False)
+    if usable.returncode == 77:
+        print(usable.stdout, end="")
+        return 77
     every = int(sys.argv[sys.argv.index("--every") + 1]) if "--every" in sys.argv else 0
     failed = 0
     for i, (n, victim, options) in enumerate(CASES):
