@@ -268,8 +268,8 @@ static int send_by_any(struct wm_xstream_call *k, const struct sending *a, bool 
 /* Everything but the wait, for which `slot` and `way` are.
  *
  * Returns when the header has left this process.  Behind this call the program may wait inside of
- * the driver, which holds a launch until there is room in the stream; the room comes when the
- * receiver has received earlier messages, and nobody makes progress here meanwhile. */
+ * the driver, which holds a launch until there is room in the stream.  The room comes when the
+ * receiver has received earlier messages, and this process makes no progress meanwhile. */
 static int send_begin(struct wm_xstream_call *k, const struct sending *a, bool blocks,
                       struct wm_xstream_held **held, int *slot, enum way *way)
 {
