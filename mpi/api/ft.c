@@ -30,9 +30,16 @@ static int result(struct wm_comm *c, int err, const char *call)
     return rt_likely(!err) ? MPI_SUCCESS : wm_raise_comm(c, err, call);
 }
 
-static int no_output(struct wm_comm *c, const char *arg, const char *call)
+/* The same for a call that stores a result at `out`, its argument `arg`. */
+static struct wm_comm *comm_with(MPI_Comm h, const void *out, const char *arg, const char *call,
+                                 int *err)
 {
-    return wm_raise_comm(c, wm_bad_null(arg, MPI_ERR_ARG), call);
+    struct wm_comm *c = comm_of(h, call, err);
+    if (c && rt_unlikely(!out)) {
+        *err = wm_raise_comm(c, wm_bad_null(arg, MPI_ERR_ARG), call);
+        return NULL;
+    }
+    return c;
 }
 
 static bool is_member(const struct wm_comm *c, struct rt_proc p)
@@ -59,11 +66,9 @@ static int get(MPI_Comm comm, MPI_Group *group, bool acked, const char *call)
 {
     struct wm_group *g;
     int err = MPI_SUCCESS;
-    struct wm_comm *c = comm_of(comm, call, &err);
+    struct wm_comm *c = comm_with(comm, group, "argument 2 (group)", call, &err);
     if (!c)
         return err;
-    if (!group)
-        return no_output(c, "argument 2 (group)", call);
     rt_lock(&c->dom->lock);
     wm_failed_look(c->dom);
     uint32_t n = acked ? c->ft.nacked : rt_dead();
@@ -107,11 +112,9 @@ WM_EXPORT int PMPIX_Comm_ack_failed(MPI_Comm comm, int num_to_ack, int *num_acke
 {
     static const char call[] = "MPIX_Comm_ack_failed";
     int err = MPI_SUCCESS;
-    struct wm_comm *c = comm_of(comm, call, &err);
+    struct wm_comm *c = comm_with(comm, num_acked, "argument 3 (num_acked)", call, &err);
     if (!c)
         return err;
-    if (!num_acked)
-        return no_output(c, "argument 3 (num_acked)", call);
     if (num_to_ack < 0)
         return wm_raise_comm(c, wm_bad_count("argument 2 (num_to_ack)", num_to_ack), call);
     rt_lock(&c->dom->lock);
@@ -155,11 +158,9 @@ WM_EXPORT int PMPIX_Comm_is_revoked(MPI_Comm comm, int *flag)
 {
     static const char call[] = "MPIX_Comm_is_revoked";
     int err = MPI_SUCCESS;
-    struct wm_comm *c = comm_of(comm, call, &err);
+    struct wm_comm *c = comm_with(comm, flag, "argument 2 (flag)", call, &err);
     if (!c)
         return err;
-    if (!flag)
-        return no_output(c, "argument 2 (flag)", call);
     rt_lock(&c->dom->lock);
     if (!c->ft.revoked)
         wm_progress(c->dom);
@@ -184,11 +185,9 @@ WM_EXPORT int PMPIX_Comm_agree(MPI_Comm comm, int *flag)
 {
     static const char call[] = "MPIX_Comm_agree";
     int err = MPI_SUCCESS;
-    struct wm_comm *c = comm_of(comm, call, &err);
+    struct wm_comm *c = comm_with(comm, flag, "argument 2 (flag)", call, &err);
     if (!c)
         return err;
-    if (!flag)
-        return no_output(c, "argument 2 (flag)", call);
     struct wm_ft_call k = { .comm = c, .flag = *flag };
     rt_lock(&c->dom->lock);
     err = wm_ft_agree_wait(&k);
@@ -245,11 +244,10 @@ WM_EXPORT int PMPIX_Comm_iagree(MPI_Comm comm, int *flag, MPI_Request *request)
 {
     static const char call[] = "MPIX_Comm_iagree";
     int err = MPI_SUCCESS;
-    struct wm_comm *c = comm_of(comm, call, &err);
+    struct wm_comm *c = comm_with(comm, flag ? (void *)request : NULL,
+                                  flag ? "argument 3 (request)" : "argument 2 (flag)", call, &err);
     if (!c)
         return err;
-    if (!flag || !request)
-        return no_output(c, flag ? "argument 3 (request)" : "argument 2 (flag)", call);
     rt_lock(&c->dom->lock);
     struct agree_req *q = wm_req_alloc(&agree_ops);
     if (q) {
@@ -272,11 +270,9 @@ WM_EXPORT int PMPIX_Comm_shrink(MPI_Comm comm, MPI_Comm *newcomm)
 {
     static const char call[] = "MPIX_Comm_shrink";
     int err = MPI_SUCCESS;
-    struct wm_comm *made, *c = comm_of(comm, call, &err);
+    struct wm_comm *made, *c = comm_with(comm, newcomm, "argument 2 (newcomm)", call, &err);
     if (!c)
         return err;
-    if (!newcomm)
-        return no_output(c, "argument 2 (newcomm)", call);
     err = wm_comm_shrink(c, &made);
     if (!err)
         *newcomm = wm_comm_handle(made);
