@@ -41,7 +41,8 @@ struct agree {
 };
 
 size_t agree_nbytes(int n, size_t len);
-/* Begins with a contribution; dead[n]: who is known to be dead, as bytes.  From here on: */
+/* Begins with a contribution; dead[n]: a byte for each rank, 1 if it is known to be dead.  After
+ * this call: */
 void agree_start(struct agree *a, const struct agree_ops *ops, void *arg, int n, int me, size_t len,
                  const void *contribution, const uint8_t *dead);
 void agree_died(struct agree *a, int rank);

@@ -10,7 +10,7 @@
  *    each other leaf copies its own block.  The leaves do that one after another (is_first()):
  *    31 readers of one process at the same time take twice as long (table), presumably because
  *    they wait for each other where the kernel looks up the pages;
- *  - of the longest blocks each leaf copies its own at once, which is faster there, with and
+ *  - of the longest blocks all leaves copy their own at the same time: that is faster, with and
  *    without huge pages.
  *
  * A call takes two numbers.  Lines of the first: each leaf's to the root.  Lines of the second: the

@@ -124,7 +124,7 @@ int main(int argc, char **argv)
         step = mine.step;
     }
 
-    double part = 0, heat = 0; /* what has not left at the ends yet */
+    double part = 0, heat = 0; /* heat that is still in the rod */
     for (int i = 0; i < begin_of(rank + 1) - begin_of(rank); i++)
         part += u[i];
     MPI_Reduce(&part, &heat, 1, MPI_DOUBLE, MPI_SUM, 0, comm);

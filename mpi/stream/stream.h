@@ -182,7 +182,7 @@ void wm_xstream_broken(struct wm_xstream_comm *s);
 int wm_xstream_given_up(const struct wm_xstream_comm *s); /* sets the error of calls on it */
 /* Waits for a receive on `ctl`.  0, or -RT_EREMOTE: the communicator has become unusable. */
 int wm_xstream_await(struct wm_xstream_comm *s, struct rt_req *r);
-/* The same for a send, NULL or not, which is not cancelled: it is the sweep's. */
+/* Waits for a send of such a message; NULL: none.  wm_xstream_sweep() releases it. */
 void wm_xstream_await_sent(struct wm_xstream_comm *s, struct rt_req *r);
 /* Posts s->failure, once in the life of a communicator.  Returns 0 or -RT_E... */
 int wm_xstream_expect_failure(struct wm_xstream_comm *s);
