@@ -90,7 +90,7 @@ uninstall-launcher-links:
 
 # weft_info looks at every layer, so it links the archive, not the library, whose inside is hidden.
 bin_PROGRAMS += weft_info
-weft_info_SOURCES = $(abi_sources) $(collect_sources) launcher/info/running.c launcher/info/abi.c launcher/info/info.h launcher/info/job.h launcher/info/main.c launcher/info/job.c launcher/info/paths.c \
+weft_info_SOURCES = $(abi_sources) $(collect_sources) launcher/info/running.c launcher/info/started.c launcher/info/abi.c launcher/info/info.h launcher/info/job.h launcher/info/main.c launcher/info/job.c launcher/info/paths.c \
 	launcher/info/coll.c launcher/info/coll_gpu.c launcher/info/doctor.c launcher/info/tool.c launcher/info/gpus.h launcher/info/gpus.c launcher/info/predictions.c \
 	launcher/info/nvml.c launcher/info/ipc_trial.c launcher/info/doctor_gpu.c launcher/info/net.c launcher/info/io.c launcher/info/rma.c
 weft_info_LDADD = libweft_core.la libweft_rt.la

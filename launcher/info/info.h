@@ -19,6 +19,7 @@ int info_abi(const char *program);        /* abi.c: the MPI for which a program 
 int info_rma(const char *self);           /* rma.c: paths of one-sided communication */
 int info_net(bool verbose);               /* net.c: transports between hosts */
 int info_job(long pid, const char *json); /* running.c: what ranks wait for; pid 0: all jobs */
+int info_launcher(void);                  /* started.c: by which launcher this process runs */
 int info_doctor(void);                    /* doctor.c: what limits the speed */
 
 /* Prints a line of the doctor; `advice` is printed if the finding is not good. */

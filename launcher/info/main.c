@@ -95,6 +95,11 @@ static int show_net(const struct request *q) { return info_net(q->verbose); }
 static int show_io(const struct request *q) { return info_io(q->io); }
 static int show_rma(const struct request *q) { return info_rma(q->self); }
 static int show_abi(const struct request *q) { return info_abi(q->program); }
+static int show_launcher(const struct request *q)
+{
+    (void)q;
+    return info_launcher();
+}
 static int show_doctor(const struct request *q)
 {
     (void)q;
@@ -130,6 +135,8 @@ static const struct section {
     { "api", "Procedures", "procedures of MPI, implemented or not", show_api },
     { "tool", "Tool interface", "variables, events and categories of MPI_T; -v explains each",
       show_tool },
+    { "launcher", "Launcher", "who has started this process, and whether its ranks find each other",
+      show_launcher },
     { "doctor", "Doctor", "what limits the speed on this machine, and what to do about it",
       show_doctor },
 };

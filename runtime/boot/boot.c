@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The PMIx client of a rank, or a singleton if no PMIx server has started this process.
+/* The PMIx client of a rank, or a singleton if no launcher has started this process.
  * Initialisation sends no request after the connection, because the server sends all facts about
  * the job when a process connects.  They are read with PMIX_OPTIONAL, so that a key which a server
- * does not offer costs no round trip.  A store of the program takes the server's place: store.h.
+ * does not offer costs no round trip.  A store of the program, or of a launcher with PMI-1, takes
+ * the server's place: store.h, pmi.h.
  * Called by one thread at a time. */
 #include "runtime/boot/boot.h"
 #include "runtime/boot/dead.h"
 #include "runtime/boot/jobs.h"
+#include "runtime/boot/launched.h"
+#include "runtime/boot/pmi.h"
 #include "runtime/boot/store.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
@@ -194,36 +197,18 @@ static int guess_ncpus(void)
     return all > mine ? all : mine;
 }
 
-static long number_of(const char *variable)
-{
-    const char *text = getenv(variable);
-    return text && *text ? strtol(text, NULL, 10) : -1;
-}
-
 /* Several processes started by a launcher without PMIx would each be rank 0 of 1 without a message.
  * The first process logs a warning. */
-static void warn_if_one_of_several(void)
+static void warn_if_one_of_several(const struct rt_launched *l)
 {
-    static const struct {
-        const char *size, *rank, *launcher, *advice;
-    } rows[] = {
-        { "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun", "srun --mpi=pmix, or mpirun" },
-        { "PMI_SIZE", "PMI_RANK", "a launcher without PMIx", "Weft's mpirun" },
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        long n = number_of(rows[i].size);
-        if (n < 2)
-            continue;
-        if (number_of(rows[i].rank) == 0)
-            log_warn(BOOT,
-                     "%s has started %ld processes, but no PMIx server for them: each is alone, "
-                     "rank 0 of 1; %s starts them as one job",
-                     rows[i].launcher, n, rows[i].advice);
-        return;
-    }
+    if (l->how == RT_LAUNCHED_SEVERAL && l->rank == 0)
+        log_warn(BOOT,
+                 "%s has started %ld processes, but neither a PMIx server nor PMI-1 for them: each "
+                 "is alone, rank 0 of 1; to start them as one job: %s",
+                 l->by, l->size, l->advice);
 }
 
-static int become_singleton(void)
+static int become_singleton(const struct rt_launched *by)
 {
     char self[16];
     uint32_t random; /* distinguishes this job from that of a later process with this PID */
@@ -231,7 +216,7 @@ static int become_singleton(void)
     int err = rt_random(&random, sizeof random);
     if (err < 0)
         return err;
-    warn_if_one_of_several();
+    warn_if_one_of_several(by);
     rt_boot.singleton = true;
     rt_boot.size = rt_boot.universe_size = rt_boot.nnodes = 1;
     snprintf(rt_boot.nspace, sizeof rt_boot.nspace, "singleton-%.200s-%ld-%08x", rt_boot.host,
@@ -375,11 +360,14 @@ static int read_job(void)
  * job. */
 int rt_boot_maxprocs(void)
 {
-    long published = number_of("WEFT_LAUNCH_MAXPROCS");
+    const char *text = getenv("WEFT_LAUNCH_MAXPROCS");
+    long published = text && *text ? strtol(text, NULL, 10) : -1;
+    struct rt_launched by;
     if (rt_store())
         return rt_store()->size;
-    if (!getenv("PMIX_NAMESPACE"))
-        return 1;
+    rt_launched_find(&by);
+    if (by.how != RT_LAUNCHED_PMIX)
+        return by.how == RT_LAUNCHED_PMI ? (int)by.size : 1;
     return published > 0 ? (int)published : rt_boot.size;
 }
 
@@ -399,6 +387,7 @@ char *rt_boot_take_parent(void)
 
 int rt_boot_init(void)
 {
+    struct rt_launched by;
     int err;
 
     if (rt_boot.local_procs)
@@ -407,10 +396,13 @@ int rt_boot_init(void)
     if (gethostname(rt_boot.host, sizeof rt_boot.host) < 0)
         snprintf(rt_boot.host, sizeof rt_boot.host, "localhost");
     rt_boot.host[sizeof rt_boot.host - 1] = '\0';
+    rt_launched_find(&by);
+    if (!rt_store() && by.how == RT_LAUNCHED_PMI && (err = rt_pmi_open()) < 0)
+        return err;
     if (rt_store())
         return join_store();
-    if (!getenv("PMIX_NAMESPACE") || !getenv("PMIX_RANK"))
-        return become_singleton();
+    if (by.how != RT_LAUNCHED_PMIX)
+        return become_singleton(&by);
     err = connect_server();
     if (err == 0)
         err = read_job();
@@ -427,6 +419,7 @@ void rt_boot_leave(void)
         rt_boot_commit();
         PMIx_Finalize(NULL, 0);
     }
+    rt_store_leave();
     rt_boot_spawn_fini();
     boot.connected = false;
 }
@@ -638,9 +631,12 @@ _Noreturn void rt_boot_abort(int code, const char *msg)
     if (boot.remove_at_abort[0])
         unlink(boot.remove_at_abort);
     bool aborted = boot.connected && !PMIx_Abort(code, msg ? msg : "", NULL, 0);
-    if (!aborted && msg) /* no launcher, or no memory for a message to it */
+    bool ends_job = aborted || !rt_store() || rt_store()->abort;
+    if (!aborted && msg) /* no launcher that prints it, or no memory for a message to it */
         log_error(BOOT, "%s; %s", msg,
-                  rt_store() ? "this process ends, and the others get errors from their calls"
-                             : "this process ends the job");
+                  ends_job ? "this process ends the job"
+                           : "this process ends, and the others get errors from their calls");
+    if (rt_store_abort(code))
+        pause(); /* until the launcher ends it; with limit_abort() */
     _exit(code);
 }

@@ -10,6 +10,9 @@
  * that an earlier start has left behind can therefore take the place of a rank of this start, but
  * never beside that rank, which gets an error.
  *
+ * A launcher's store (`barrier`) holds one job's keys, so the start is named by its number, and a
+ * barrier follows each of the two steps: nothing waits or looks again.
+ *
  * Processes share a host here if they have the same kernel, user and folder for shared memory:
  * containers with a private /dev/shm count as hosts of their own. */
 #include "runtime/boot/store.h"
@@ -64,8 +67,9 @@ static struct {
     struct rt_store s;
     bool given;
     struct table *table;
-    uint64_t id; /* rank 0's number: the name of the start */
+    uint64_t id; /* the name of the start: rank 0's number; with a launcher's store its number */
     unsigned nfences;
+    bool complete; /* the start, so a launcher's store takes no more cards */
 } store;
 
 void rt_store_set(const struct rt_store *s)
@@ -89,13 +93,15 @@ static struct key key_of(const char *what, int rank)
     return k;
 }
 
+static const char *owner(void) { return store.s.barrier ? "launcher" : "program"; }
+
 static int put(const char *key, const void *val, size_t len)
 {
     int code = store.s.put(store.s.arg, key, val, len);
     if (!code)
         return 0;
-    log_error(BOOT, "rank %d: the program's store refused %zu bytes under \"%s\" (its code %d)",
-              store.s.rank, len, key, code);
+    log_error(BOOT, "rank %d: the %s's store refused %zu bytes under \"%s\" (its code %d)",
+              store.s.rank, owner(), len, key, code);
     return -RT_EBOOT;
 }
 
@@ -106,9 +112,16 @@ static int get(const char *key, void *val, size_t max, size_t *len, uint64_t unt
     int code = store.s.get(store.s.arg, key, val, max, len, ms < INT32_MAX ? (int)ms : INT32_MAX);
     if (!code || code == -RT_ETIMEOUT)
         return code;
-    log_error(BOOT, "rank %d: the program's store failed to get \"%s\" (its code %d)", store.s.rank,
-              key, code);
+    log_error(BOOT, "rank %d: the %s's store failed to get \"%s\" (its code %d)", store.s.rank,
+              owner(), key, code);
     return -RT_EBOOT;
+}
+
+/* A step of the start with a launcher's store: what all ranks have put is there for all. */
+static int meet(void)
+{
+    int code = store.s.barrier ? store.s.barrier(store.s.arg) : 0;
+    return code ? -RT_EBOOT : 0; /* the launcher's store has said why */
 }
 
 /* A value of unknown length, malloc'ed. */
@@ -275,8 +288,11 @@ static int make_table(const struct start *me, struct table *t)
 {
     struct start *all = calloc((size_t)store.s.size, sizeof *all);
 
-    store.id = me->id;
-    int err = put("weft/newest", &store.id, sizeof store.id);
+    int err = meet();
+    if (!store.s.barrier) {
+        store.id = me->id;
+        err = put("weft/newest", &store.id, sizeof store.id);
+    }
     if (err) {
         free(all);
         return err;
@@ -292,7 +308,7 @@ static int make_table(const struct start *me, struct table *t)
         t->rank[r].id = all[r].id;
     if (!err)
         err = compare(all, t);
-    if (!err)
+    if (!err && !store.s.barrier)
         err = still_newest(t->nspace, sizeof t->nspace);
     if (!err)
         snprintf(t->nspace, sizeof t->nspace, "store-%.200s-%ld-%016llx", rt_boot.host,
@@ -302,6 +318,8 @@ static int make_table(const struct start *me, struct table *t)
     free(all);
     t->err = err;
     int sent = put(key_of("table", 0).text, t, table_len());
+    if (!sent)
+        sent = meet();
     return err ? err : sent;
 }
 
@@ -371,6 +389,24 @@ static int get_table(const struct start *me, struct table *t)
     return -RT_ETIMEOUT;
 }
 
+/* The same with a launcher's store, where one table is there after two barriers. */
+static int get_only_table(const struct start *me, struct table *t)
+{
+    size_t len = 0;
+    int err = put(key_of("start", store.s.rank).text, me, sizeof *me);
+    if (!err)
+        err = meet();
+    if (!err)
+        err = meet();
+    if (!err)
+        err = get(key_of("table", 0).text, t, table_len(), &len, 0);
+    if (err || is_for_me(t, len, me))
+        return err ? err : t->err;
+    log_error(BOOT, "rank %d of %d: rank 0 has started with another version of Weft or size",
+              store.s.rank, store.s.size);
+    return -RT_EBOOT;
+}
+
 static int take_table(const struct table *t)
 {
     uint64_t mine = t->rank[store.s.rank].node;
@@ -402,8 +438,12 @@ int rt_store_join(void)
     describe_self(&me);
     int err = rt_random(&me.id, sizeof me.id);
     me.id |= 1; /* not 0 */
-    if (!err)
-        err = store.s.rank ? get_table(&me, t) : make_table(&me, t);
+    if (store.s.barrier)
+        store.id++;
+    if (!err && store.s.rank)
+        err = store.s.barrier ? get_only_table(&me, t) : get_table(&me, t);
+    else if (!err)
+        err = make_table(&me, t);
     if (!err)
         err = take_table(t);
     else if (t->magic == MAGIC && t->err)
@@ -425,6 +465,11 @@ int rt_store_fence(void)
 
     if (!all)
         return -RT_ENOMEM;
+    store.complete = true;
+    if (store.s.barrier) {
+        free(all);
+        return meet();
+    }
     snprintf(stage, sizeof stage, "fence%u", store.nfences++);
     if (store.s.rank) {
         err = put(key_of(stage, store.s.rank).text, &mark, 1);
@@ -454,6 +499,8 @@ int rt_store_commit(void)
 {
     size_t len;
     void *card;
+    if (store.s.barrier && store.complete)
+        return 0; /* later values reach processes of other jobs, by cards on connections */
     int err = rt_boot_card(&card, &len);
     if (err)
         return err;
@@ -476,9 +523,24 @@ int rt_store_get(unsigned rank, const char *key, void **val, size_t *len)
 
 int rt_store_node(unsigned rank) { return (int)store.table->rank[rank].node; }
 
+void rt_store_leave(void)
+{
+    if (store.given && store.s.leave)
+        store.s.leave(store.s.arg);
+}
+
+bool rt_store_abort(int code)
+{
+    if (!store.given || !store.s.abort)
+        return false;
+    store.s.abort(store.s.arg, code);
+    return true;
+}
+
 void rt_store_fini(void)
 {
     free(store.table);
     store.table = NULL;
     store.nfences = 0;
+    store.complete = false;
 }

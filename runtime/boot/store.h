@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A key-value store of the program in place of a PMIx server: the processes of a job that any
- * launcher has started meet by it.  The start exchanges one record of each rank through rank 0, so
- * it costs a few values a rank, whatever the number of ranks, and waits for all of them.  Nothing
- * starts jobs, keeps names or ends the other ranks here.  Called by one thread at a time. */
+/* A key-value store in place of a PMIx server, the program's or that of a launcher with PMI-1
+ * (pmi.h): the processes of a job that any launcher has started meet by it.  The start exchanges
+ * one record of each rank through rank 0, so it costs a few values a rank, whatever the number of
+ * ranks, and waits for all of them.  Nothing starts jobs or keeps names here, and only a launcher's
+ * store ends the other ranks.  Called by one thread at a time. */
 #ifndef RT_BOOT_STORE_H
 #define RT_BOOT_STORE_H
 
@@ -17,6 +18,12 @@ struct rt_store {
     /* Waits up to timeout_ms for the key.  Copies at most `max` bytes; *len is the whole length.
      * 0; -RT_ETIMEOUT; another error code of the program. */
     int (*get)(void *arg, const char *key, void *val, size_t max, size_t *len, int timeout_ms);
+    /* All or none: a launcher's store, which belongs to this job alone.  A value can be got after
+     * the barrier of all ranks that follows its put, get() does not wait, and no key is put
+     * twice.  leave(): this process may end now; abort(): so must all. */
+    int (*barrier)(void *arg);
+    void (*leave)(void *arg);
+    void (*abort)(void *arg, int code);
     void *arg;
 };
 
@@ -30,12 +37,14 @@ const struct rt_store *rt_store(void); /* NULL: none was set */
 int rt_store_join(void);
 /* Waits for all ranks; the errors of rt_store_join(). */
 int rt_store_fence(void);
-/* Publishes this process's card (jobs.h). */
+/* Publishes this process's card (jobs.h); in a launcher's store only before the fence. */
 int rt_store_commit(void);
 /* A value of a rank's card; see rt_boot_get(). */
 int rt_store_get(unsigned rank, const char *key, void **val, size_t *len);
 /* The number of a rank's host. */
 int rt_store_node(unsigned rank);
-void rt_store_fini(void); /* called by rt_boot_fini() */
+void rt_store_leave(void);     /* called by rt_boot_leave() */
+void rt_store_fini(void);      /* called by rt_boot_fini() */
+bool rt_store_abort(int code); /* false: the store ends no process */
 
 #endif

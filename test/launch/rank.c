@@ -51,7 +51,7 @@ static void on_term(int sig)
 
 static int my_rank(void)
 {
-    const char *rank = getenv("PMIX_RANK");
+    const char *rank = getenv("PMIX_RANK") ? getenv("PMIX_RANK") : getenv("PMI_RANK");
     return rank ? (int)strtol(rank, NULL, 10) : 0;
 }
 
@@ -116,7 +116,8 @@ static int exchange(void)
 {
     char mine[32];
     snprintf(mine, sizeof mine, "card of rank %d", rt_boot.rank);
-    if (rt_boot_put("test.card", mine, strlen(mine) + 1) < 0 || rt_boot_commit() < 0)
+    if (rt_boot_put("test.card", mine, strlen(mine) + 1) < 0 || rt_boot_commit() < 0 ||
+        rt_boot_complete() < 0)
         return 1;
     for (int r = 0; r < rt_boot.size; r++) {
         struct rt_proc peer = { 0, (uint32_t)r };
