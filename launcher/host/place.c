@@ -7,6 +7,7 @@
 #include "launcher/host/place.h"
 #include "launcher/job.h"
 #include "runtime/base/err.h"
+#include "runtime/base/quota.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -312,8 +313,9 @@ static int bind_places(struct launch_job *job, struct machine *m)
     return code > 0 ? code : 0;
 }
 
-/* Counts the cores that the ranks may use in total: all, unless the ranks are bound to fewer.  The
- * threads of bound ranks may use all that is allowed, but no core that may be another job's. */
+/* Counts the cores that the ranks may use in total: all, unless the ranks are bound to fewer, or
+ * control groups allow fewer (their limit holds for mpirun and its ranks together).  The threads of
+ * bound ranks may use all that is allowed, but no core that may be another job's. */
 static int count_used(struct launch_job *job, const struct machine *m)
 {
     hwloc_bitmap_t used = hwloc_bitmap_alloc();
@@ -323,6 +325,9 @@ static int count_used(struct launch_job *job, const struct machine *m)
     job->ncpus = 0;
     for (int u = 0; u < m->nunits && used; u++)
         job->ncpus += hwloc_bitmap_intersects(m->units[u], used);
+    int quota = hwloc_topology_is_thissystem(m->topo) ? rt_quota_cores("", getpid()) : 0;
+    if (quota && quota < job->ncpus)
+        job->ncpus = quota;
     if (bound && used)
         hwloc_bitmap_list_asprintf(&job->cpus, is_shared(m) ? used : m->allowed);
     else if (used)

@@ -3,6 +3,7 @@
  * prints what to do. */
 #include "launcher/info/info.h"
 #include "runtime/base/cfg.h"
+#include "runtime/base/quota.h"
 #include "runtime/topo/topo.h"
 
 #include <errno.h>
@@ -90,10 +91,18 @@ static void check_membarrier(void)
 static void check_cores(const struct rt_topo *topo)
 {
     char found[160];
+    int quota = rt_quota_cores("", getpid());
     snprintf(found, sizeof found, "%d core%s, %d hardware thread%s may be used", topo->ncore,
              topo->ncore == 1 ? "" : "s", topo->npu, topo->npu == 1 ? "" : "s");
     info_say(topo->ncore > 1, "cores", found,
              "with one core the ranks run in turn; give the job more cores");
+    if (!quota || quota >= topo->ncore)
+        return;
+    snprintf(found, sizeof found, "control groups (cpu.max) stop processes that use more than %d",
+             quota);
+    info_say(
+        false, "processor time", found,
+        "start at most as many ranks, or raise the limit (docker run --cpus, systemd CPUQuota)");
 }
 
 static void check_pmix(void)

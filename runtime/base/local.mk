@@ -4,6 +4,7 @@ rt_sources += runtime/base/atomic.h runtime/base/clock.h runtime/base/list.h run
 rt_sources += runtime/base/err.c runtime/base/err.h runtime/base/err.def
 rt_sources += runtime/base/log.c runtime/base/log.h
 rt_sources += runtime/base/fd.c runtime/base/fd.h
+rt_sources += runtime/base/quota.c runtime/base/quota.h
 rt_sources += runtime/base/near.c runtime/base/near.h
 rt_sources += runtime/base/cfg.c runtime/base/cfg.h runtime/base/cfg.def
 rt_sources += runtime/base/slab.c runtime/base/slab.h

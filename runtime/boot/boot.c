@@ -17,6 +17,7 @@
 #include "runtime/base/hmac.h"
 #include "runtime/base/hwloc.h"
 #include "runtime/base/log.h"
+#include "runtime/base/quota.h"
 #include "runtime/base/stdio.h"
 #include "runtime/base/thread.h"
 
@@ -183,18 +184,19 @@ static int count_cpus(pid_t pid)
 }
 
 /* Used if the server does not publish the number of cores.  A launcher that binds its ranks is
- * usually not bound itself, so the mask of the parent process is what the ranks share; otherwise
- * each rank has as many cores as this one. */
+ * usually not bound itself, so the mask of the parent process, and the limit of its control group,
+ * is what the ranks share; otherwise each rank has as many cores as this one. */
 static int guess_ncpus(void)
 {
     int mine = count_cpus(0), parent = count_cpus(getppid());
     int all = mine * rt_boot.local_size;
+    int quota = rt_quota_cores("", rt_boot.singleton ? getpid() : getppid());
 
-    if (rt_boot.singleton)
-        return mine;
-    if (all > parent)
-        all = parent;
-    return all > mine ? all : mine;
+    if (rt_boot.singleton || all < mine)
+        all = mine;
+    else if (all > parent)
+        all = parent > mine ? parent : mine;
+    return quota && quota < all ? quota : all;
 }
 
 /* Several processes started by a launcher without PMIx would each be rank 0 of 1 without a message.

@@ -26,7 +26,7 @@ static const char *name(void)
         { "PRTE_LAUNCHED", "prterun" },
         { "OMPI_COMM_WORLD_RANK", "mpirun of Open MPI" },
         { "TORCHELASTIC_RUN_ID", "torchrun" },
-        { "SLURM_STEP_ID", "srun" },
+        { "SLURM_PROCID", "srun" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (getenv(rows[i].variable))
@@ -38,12 +38,12 @@ static const char *name(void)
 static const struct {
     const char *rank, *size, *advice;
 } numbered[] = {
-    { "PMI_RANK", "PMI_SIZE", "mpirun of Weft, or a launcher with PMIx or PMI-1 (PMI_FD)" },
     { "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "flux run -o pmi=simple, or mpirun" },
     { "PALS_RANKID", "PALS_SIZE", "mpirun of Weft in the same allocation" },
     { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun of Weft" },
     { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
       "srun --mpi=pmix, srun --mpi=pmi2, or mpirun of Weft" },
+    { "PMI_RANK", "PMI_SIZE", "mpirun of Weft, or a launcher with PMIx or PMI-1 (PMI_FD)" },
     { "RANK", "WORLD_SIZE",
       "import weft_torch (its back end \"weft\" needs no mpirun), or mpirun of Weft" },
 };
