@@ -82,6 +82,24 @@ install-launcher-links: install-binPROGRAMS install-binSCRIPTS install-man
 	cd $(DESTDIR)$(man1dir) && rm -f mpiexec.1 && $(LN_S) mpirun.1 mpiexec.1
 	cd $(DESTDIR)$(man1dir) && for l in $(wrapper_links); do rm -f $$l.1 && $(LN_S) mpicc.1 $$l.1; done
 	cd $(DESTDIR)$(man1dir) && for l in mpif90 mpif77 weft-mod; do rm -f $$l.1 && $(LN_S) mpifort.1 $$l.1; done
+# Completion of command lines, where the shells look for it.  The file for bash has the name of its command.
+EXTRA_DIST += launcher/completion/mpirun launcher/completion/mpirun.fish
+bashcompdir = $(datadir)/bash-completion/completions
+fishcompdir = $(datadir)/fish/vendor_completions.d
+install-data-hook: install-completion
+install-completion:
+	$(MKDIR_P) "$(DESTDIR)$(bashcompdir)" "$(DESTDIR)$(fishcompdir)"
+	for c in mpirun mpiexec weft_info; do \
+	    $(INSTALL_DATA) $(srcdir)/launcher/completion/mpirun "$(DESTDIR)$(bashcompdir)/$$c" && \
+	    $(INSTALL_DATA) $(srcdir)/launcher/completion/mpirun.fish "$(DESTDIR)$(fishcompdir)/$$c.fish" || exit 1; \
+	done
+uninstall-hook: uninstall-completion
+uninstall-completion:
+	for c in mpirun mpiexec weft_info; do \
+	    rm -f "$(DESTDIR)$(bashcompdir)/$$c" "$(DESTDIR)$(fishcompdir)/$$c.fish"; \
+	done
+.PHONY: install-completion uninstall-completion
+
 uninstall-hook: uninstall-launcher-links
 uninstall-launcher-links:
 	cd $(DESTDIR)$(bindir) && rm -f mpiexec $(wrapper_links) $(fortran_links)

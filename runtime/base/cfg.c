@@ -316,7 +316,7 @@ static const char *hint(const char *name, char *buf, size_t len)
 
 bool rt_cfg_speaks(void)
 {
-    const char *rank = getenv("PMIX_RANK");
+    const char *rank = getenv("PMIX_RANK") ? getenv("PMIX_RANK") : getenv("PMI_RANK");
     return !rank || !strcmp(rank, "0");
 }
 
