@@ -45,7 +45,13 @@ EXTRA_DIST += mpi/api/man.py mpi/api/sentences.py $(man_texts) $(man_examples)
 dist_man_MANS += mpi/api/man/weft.7
 mpi/api/man3/stamp: mpi/api/man.py mpi/api/sentences.py $(man_texts) $(man_examples) $(api_inputs)
 	$(AM_V_GEN)rm -rf mpi/api/man3 && $(PYTHON) $(top_srcdir)/mpi/api/man.py mpi/api/man3 && touch $@
-all-local: mpi/api/man3/stamp
+all-local: mpi/api/man3/stamp mpi/api/catalogue.json
+# For programs that read manuals: all calls and settings as JSON (llms.txt says where the rest is).
+EXTRA_DIST += mpi/api/catalogue.py
+nodist_doc_DATA = mpi/api/catalogue.json
+CLEANFILES += mpi/api/catalogue.json
+mpi/api/catalogue.json: mpi/api/catalogue.py mpi/api/man3/stamp runtime/base/conf_page.py runtime/base/cfg.def
+	$(AM_V_GEN)$(PYTHON) $(top_srcdir)/mpi/api/catalogue.py $@ $(PACKAGE_VERSION)
 install-data-hook: install-procedure-pages
 install-procedure-pages: mpi/api/man3/stamp
 	$(MKDIR_P) "$(DESTDIR)$(man3dir)" && $(INSTALL_DATA) mpi/api/man3/*.3 "$(DESTDIR)$(man3dir)"

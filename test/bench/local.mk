@@ -235,7 +235,7 @@ endif
 EXTRA_DIST += test/bench/osu_latency_fortran.f90
 
 EXTRA_DIST += test/bench/compare test/bench/cores test/bench/gpu test/bench/selftest test/bench/bench_peers.py test/bench/bench_cores.py test/bench/bench_pypi.py test/bench/bench_oversub.py test/bench/bench_rma.py test/bench/bench_io.py test/bench/bench_gpu_table.py \
-	test/bench/bench_gpu_p2p.py test/bench/bench_gpu_coll.py docs/BENCHMARKS.md
+	test/bench/bench_gpu_p2p.py test/bench/bench_gpu_coll.py
 dist_man_MANS += test/bench/weft-bench.7
 
 # An archive for machines on which nothing can be installed.

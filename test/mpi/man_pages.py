@@ -6,6 +6,7 @@ generator refuses texts with gaps."""
 
 import csv
 import glob
+import json
 import os
 import re
 import shutil
@@ -154,11 +155,30 @@ def gaps(folder):
         assert p.returncode and re.search(message, p.stderr), f"{file}, {new}: {p.stderr}"
 
 
-tests = (all_exist, parameters, purposes, references, classes, formats, gaps)
+def catalogue(folder):
+    """The same calls, and all settings, as JSON; llms.txt names pages that exist."""
+    output = os.path.join(folder, "catalogue.json")
+    subprocess.run([sys.executable, os.path.join(API, "catalogue.py"), output, "1.2.3"], check=True)
+    whole = json.loads(read(output))
+    calls = {c["name"]: c for c in whole["calls"]}
+    procs = procedures()
+    assert {p for p in procs if p in calls} == {p for p in procs if not p.endswith("_c") or p[:-2] not in procs}
+    send = calls["MPI_Send"]
+    assert [p["name"] for p in send["parameters"]] == ["buf", "count", "datatype", "dest", "tag", "comm"]
+    assert len(send["c"]) == 2 and "MPI_ERR_RANK" in send["errors"] and send["device_buffers"]
+    assert calls["MPI_Attr_get"]["deprecated"] and not send["deprecated"]
+    with open(os.path.join(SRC, "runtime/base/cfg.def"), encoding="utf-8") as f:
+        rows = sum(line.startswith("CFG(") for line in f)
+    assert whole["version"] == "1.2.3" and len(whole["settings"]) == rows
+    links = re.findall(r"\]\((.*?)\)", read(SRC, "llms.txt"))
+    assert len(links) > 8 and all(os.path.exists(os.path.join(SRC, link)) for link in links), links
+
+
+tests = (catalogue, all_exist, parameters, purposes, references, classes, formats, gaps)
 with tempfile.TemporaryDirectory() as d:
     made = generate(API, os.path.join(d, "man3"))
     assert made.returncode == 0, made.stderr
     for i, test in enumerate(tests, 1):
-        test(d if test is gaps else os.path.join(d, "man3"))
+        test(d if test in (gaps, catalogue) else os.path.join(d, "man3"))
         print(f"ok {i} - {test.__name__}")
 print(f"1..{len(tests)}")
