@@ -238,6 +238,30 @@ def groups():
     same(t, torch.full((2,), float(SIZE)))
 
 
+def named():
+    """Ranks that have created different numbers of groups give the next one different names."""
+    everybody = list(range(SIZE))
+    if RANK < SIZE - 1:
+        dist.new_group(everybody[:-1], use_local_synchronization=True)
+    names = [None] * SIZE
+    for _ in range(2):
+        group = dist.new_group(everybody, use_local_synchronization=True)
+        t = torch.ones(3)
+        dist.all_reduce(t, group=group)
+        same(t, torch.full((3,), float(SIZE)))
+        dist.all_gather_object(names, group.group_name)
+        assert SIZE == 1 or len(set(names)) == 2, names
+
+
+def absent():
+    """A rank that does not create the group: the others name it after the timeout."""
+    if SIZE == 1 or RANK == SIZE - 1:
+        return
+    limit = datetime.timedelta(seconds=1)
+    fails(lambda: dist.new_group(list(range(SIZE)), timeout=limit, use_local_synchronization=True),
+          text=f"Rank {SIZE - 1} has reported no wait")
+
+
 def splits():
     """split_group: members in their own order, and of a group that is a part itself."""
     if SIZE == 1:
@@ -363,8 +387,8 @@ def aborted():
     fails(lambda: dist.all_reduce(torch.ones(2), group=group), text="was aborted")
 
 
-CASES = (allreduce, coalesced, broadcast_and_reduce, gathers, reduce_scatters, alltoalls, messages, works, groups, splits, sparse,
-         threads, wrong, missing, late, explained, aborted)  # the last ones leave operations in progress
+CASES = (allreduce, coalesced, broadcast_and_reduce, gathers, reduce_scatters, alltoalls, messages, works, groups, named, splits,
+         sparse, threads, wrong, missing, late, explained, aborted, absent)  # the last ones leave operations in progress
 
 
 def main():

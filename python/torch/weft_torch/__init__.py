@@ -45,10 +45,9 @@ def _create(opts, _backend_options=None):
         if ranks and len(ranks) != size:
             raise RuntimeError(f"weft: the first group of this back end has {len(ranks)} of {size} processes, but all must "
                                "start MPI together: init_process_group(\"weft\") or (\"cpu:weft,...\")")
-        store = None if _launched_by_pmix(rank) else opts.store
-        module.start(store, rank, size, max(1, int(opts.timeout.total_seconds())))
+        module.start(opts.store, _launched_by_pmix(rank), rank, size, max(1, int(opts.timeout.total_seconds())))
         _state["started"] = True
-    return module.create(opts.store, opts.group_rank, opts.group_size, ranks, opts.group_id, opts.timeout)
+    return module.create(opts.group_rank, opts.group_size, ranks, opts.group_id, opts.timeout)
 
 
 def register():

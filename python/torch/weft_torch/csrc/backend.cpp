@@ -130,8 +130,8 @@ at::Tensor scaled(const Reduction& r, const at::Tensor& t) {
 
 // ---- the group ----
 
-WeftBackend::WeftBackend(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
-                         std::vector<int64_t> ranks, const std::string& name, Milliseconds timeout)
+WeftBackend::WeftBackend(int rank, int size, std::vector<int64_t> ranks, const std::string& name,
+                         Milliseconds timeout)
     : Backend(rank, size),
       ranks_(std::move(ranks)),
       options_(c10::make_intrusive<Options>("weft", timeout)),
@@ -141,8 +141,13 @@ WeftBackend::WeftBackend(c10::intrusive_ptr<c10d::Store> store, int rank, int si
   options_->group_name = group_->name = name;
   group_->rank = rank;
   group_->size = size;
-  group_->store = std::move(store);
-  comm_ = world_comm(ranks_, name);
+  std::string tag = world_tag(ranks_);
+  group_->store = world_store(tag);
+  Task creation;
+  creation.group = group_;
+  creation.call = "creation of the communicator";
+  if (!world_comm(ranks_, tag, timeout, &comm_))
+    creation.fail_late(timeout);
   MPI_Comm_rank(comm_, &mine);
   TORCH_CHECK(mine == rank, "weft: group ", name, " has rank ", mine, " here, and torch ", rank);
   MPI_Comm_get_attr(comm_, MPI_TAG_UB, &max, &found);
@@ -162,7 +167,7 @@ void WeftBackend::abort() {
   watch_abort();
 }
 
-c10::intrusive_ptr<c10d::Backend> WeftBackend::split(const c10::intrusive_ptr<c10d::Store>& store,
+c10::intrusive_ptr<c10d::Backend> WeftBackend::split(const c10::intrusive_ptr<c10d::Store>&,
                                                      const std::vector<int>& ranks,
                                                      const c10::intrusive_ptr<Options>& opts) {
   auto mine = std::find(ranks.begin(), ranks.end(), rank_);
@@ -173,7 +178,7 @@ c10::intrusive_ptr<c10d::Backend> WeftBackend::split(const c10::intrusive_ptr<c1
     check_rank(r, "a member of the new group");
     of_world.push_back(ranks_.empty() ? r : ranks_[r]);
   }
-  return c10::make_intrusive<WeftBackend>(store, static_cast<int>(mine - ranks.begin()),
+  return c10::make_intrusive<WeftBackend>(static_cast<int>(mine - ranks.begin()),
                                           static_cast<int>(ranks.size()), std::move(of_world),
                                           opts->group_name, opts->timeout);
 }

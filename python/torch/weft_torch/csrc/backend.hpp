@@ -17,8 +17,8 @@ using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 class WeftBackend : public c10d::Backend {
  public:
   // `ranks`: the world ranks of the group; none: all.
-  WeftBackend(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
-              std::vector<int64_t> ranks, const std::string& name, Milliseconds timeout);
+  WeftBackend(int rank, int size, std::vector<int64_t> ranks, const std::string& name,
+              Milliseconds timeout);
   ~WeftBackend() override;
 
   const std::string getBackendName() const override { return "weft"; }

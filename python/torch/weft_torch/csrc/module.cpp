@@ -8,12 +8,10 @@
 
 namespace py = pybind11;
 
-static c10::intrusive_ptr<c10d::Backend> create(c10::intrusive_ptr<c10d::Store> store, int rank,
-                                                int size, std::vector<int64_t> ranks,
+static c10::intrusive_ptr<c10d::Backend> create(int rank, int size, std::vector<int64_t> ranks,
                                                 const std::string& name,
                                                 std::chrono::milliseconds timeout) {
-  return c10::make_intrusive<weft::WeftBackend>(std::move(store), rank, size, std::move(ranks),
-                                                name, timeout);
+  return c10::make_intrusive<weft::WeftBackend>(rank, size, std::move(ranks), name, timeout);
 }
 
 static void stop() {

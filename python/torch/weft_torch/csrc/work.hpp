@@ -30,7 +30,7 @@ using Deadline = std::chrono::steady_clock::time_point;
 struct Group {
   std::string name;
   int rank, size;
-  c10::intrusive_ptr<c10d::Store> store;  // of the group; tells ranks what the others wait for
+  c10::intrusive_ptr<c10d::Store> store;  // tells ranks what the others wait for
   std::atomic<bool> aborted{false};
 };
 
@@ -56,6 +56,8 @@ struct Task : std::enable_shared_from_this<Task> {
   bool ends_within(Milliseconds limit);
   // The same, and throws the task's error, a timeout or an abort.
   void wait(Milliseconds limit);
+  // Throws what a timeout or an abort is, with the waits of the other ranks.
+  [[noreturn]] void fail_late(Milliseconds limit);
   bool is_done() const { return done.load(std::memory_order_acquire); }
   c10::intrusive_ptr<c10::ivalue::Future> get_future();
   // Gives the requests to the progress thread, unless the task is done.
@@ -71,7 +73,6 @@ struct Task : std::enable_shared_from_this<Task> {
   bool test();
   void wait_directly(Deadline until);
   void finish(int err);
-  void fail_late(Milliseconds limit);
   void mark(const c10::intrusive_ptr<c10::ivalue::Future>& f) const;
 };
 

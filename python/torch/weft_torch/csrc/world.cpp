@@ -6,8 +6,11 @@
 #include <atomic>
 #include <c10/util/Exception.h>
 #include <cstring>
+#include <future>
+#include <map>
 #include <mutex>
 #include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 namespace weft {
 namespace {
@@ -17,13 +20,14 @@ constexpr std::chrono::microseconds kLookUs(200);
 
 struct World {
   std::mutex lock;
-  bool up = false;
+  bool up = false, by_store = false;
   std::atomic<bool> spoilt{false};
   std::atomic<int> ncomms{0};
   MPI_Session session = MPI_SESSION_NULL;
   MPI_Group group = MPI_GROUP_NULL;
   int rank = -1, size = 0;
-  c10::intrusive_ptr<c10d::Store> store;  // MPI uses it until it is finalized
+  c10::intrusive_ptr<c10d::Store> store;  // of the first group; MPI may use it until finalized
+  std::map<std::vector<int64_t>, unsigned> ntags;  // calls of world_tag() for these ranks
 };
 
 World& world() {
@@ -101,15 +105,16 @@ void check(int err, const char* call) {
                   c10::str("weft: ", call, " on rank ", world().rank, ": ", text));
 }
 
-void world_start(c10::intrusive_ptr<c10d::Store> store, int rank, int size, int timeout_s) {
+void world_start(c10::intrusive_ptr<c10d::Store> store, bool pmix, int rank, int size,
+                 int timeout_s) {
   World& w = world();
   std::lock_guard<std::mutex> hold(w.lock);
   if (!w.up) {
-    if (store) {
-      w.store = std::move(store);
+    w.store = std::move(store);
+    w.by_store = !pmix;
+    if (w.by_store)
       check(MPIX_Init_from_store(rank, size, timeout_s, put, get, nullptr),
             "MPIX_Init_from_store");
-    }
     open_session(w);
     w.up = true;
   }
@@ -119,22 +124,48 @@ void world_start(c10::intrusive_ptr<c10d::Store> store, int rank, int size, int 
               "torch must agree, and a process keeps both for its life.");
 }
 
-MPI_Comm world_comm(const std::vector<int64_t>& ranks, const std::string& name) {
+std::string world_tag(const std::vector<int64_t>& ranks) {
   World& w = world();
-  MPI_Group group = w.group;
-  MPI_Comm comm = MPI_COMM_NULL;
-  std::string tag = "torch/" + name.substr(0, MPI_MAX_STRINGTAG_LEN - 8);
-  if (!ranks.empty()) {
-    std::vector<int> list(ranks.begin(), ranks.end());
-    check(MPI_Group_incl(w.group, static_cast<int>(list.size()), list.data(), &group),
+  std::lock_guard<std::mutex> hold(w.lock);
+  return c10::str("torch/", w.ntags[ranks]++, "/", c10::Join(",", ranks));
+}
+
+c10::intrusive_ptr<c10d::Store> world_store(const std::string& tag) {
+  return c10::make_intrusive<c10d::PrefixStore>(tag, world().store);
+}
+
+// MPI has no creation with a timeout, so a thread makes the call: it is left behind after a timeout.
+// MPI compares the members itself, and the tag may be long: its beginning is enough.
+bool world_comm(const std::vector<int64_t>& ranks, const std::string& tag,
+                std::chrono::milliseconds timeout, MPI_Comm* comm) {
+  struct Creation {
+    MPI_Group group = MPI_GROUP_NULL;
+    MPI_Comm comm = MPI_COMM_NULL;
+    std::string tag;
+    std::promise<int> err;
+  };
+  World& w = world();
+  auto c = std::make_shared<Creation>();
+  std::vector<int> list(ranks.begin(), ranks.end());
+  if (ranks.empty())
+    check(MPI_Group_union(w.group, MPI_GROUP_EMPTY, &c->group), "MPI_Group_union");
+  else
+    check(MPI_Group_incl(w.group, static_cast<int>(list.size()), list.data(), &c->group),
           "MPI_Group_incl");
-  }
-  int err = MPI_Comm_create_from_group(group, tag.c_str(), MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm);
-  if (!ranks.empty())
-    MPI_Group_free(&group);
-  check(err, "MPI_Comm_create_from_group");
+  c->tag = tag.substr(0, MPI_MAX_STRINGTAG_LEN - 1);
+  auto end = c->err.get_future();
+  std::thread([c] {
+    int err = MPI_Comm_create_from_group(c->group, c->tag.c_str(), MPI_INFO_NULL,
+                                         MPI_ERRORS_RETURN, &c->comm);
+    MPI_Group_free(&c->group);
+    c->err.set_value(err);
+  }).detach();
+  if (end.wait_for(timeout) != std::future_status::ready)
+    return false;
+  check(end.get(), "MPI_Comm_create_from_group");
+  *comm = c->comm;
   w.ncomms++;
-  return comm;
+  return true;
 }
 
 void world_free(MPI_Comm* comm) {
@@ -149,7 +180,7 @@ bool world_spoilt() { return world().spoilt; }
 void world_stop() {
   World& w = world();
   std::lock_guard<std::mutex> hold(w.lock);
-  if (!w.up || w.spoilt || (w.ncomms && w.store))
+  if (!w.up || w.spoilt || (w.ncomms && w.by_store))
     return;
   MPI_Group_free(&w.group);
   MPI_Session_finalize(&w.session);
