@@ -85,6 +85,7 @@ struct cu_stream_st {
     int capture_mode;
     pthread_t capturer;                /* the thread that began the capture */
     struct cu_stream_st *next_capture; /* in the list of all captures in progress */
+    struct cu_stream_st *origin;       /* of the capture that this stream has joined; or NULL */
     uint64_t submitted;
     _Atomic uint64_t completed;
     struct cu_stream_st *next; /* of the context, including destroyed streams */
@@ -96,6 +97,7 @@ struct cu_event_st {
     struct fake_dep at; /* stream NULL: not recorded */
     bool destroyed;
     struct cu_event_st *next;
+    cu_stream capture; /* the stream whose capture it was recorded in; or NULL */
 };
 
 enum fake_kind {
@@ -238,6 +240,8 @@ int fake_run_meet(struct fake_op *op);
 
 /* graph.c: streams that record their work instead of doing it.  Under the stream's lock. */
 void fake_capture(cu_stream s, struct fake_op *op);
+cu_stream
+fake_capture_of(cu_stream s); /* the stream whose graph its work becomes part of; or NULL */
 /* The error of a call that a capture now forbids to this thread, which also invalidates the
  * capture; or 0. */
 int fake_capture_check(const char *symbol);

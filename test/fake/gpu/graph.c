@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fake CUDA driver: stream capture, and graphs of one stream each.  A graph is the list of
- * operations put on the stream, or of the kernels added to it; a node is one of these, and only the
- * first node of an instance can be updated.  Launches of one instance run one after another.
+/* Fake CUDA driver: stream capture, and graphs.  A graph is the list of operations put on the
+ * stream and on those that have waited for its events during the capture, in the order of the
+ * calls, or of the kernels added to it; a node is one of these, and only the first node of an
+ * instance can be updated.  Launches of one instance run one after another.
  *
  * The rules of a capture were measured (H200, driver 580).  A capture forbids calls that wait or
  * free, allocation by cuMemAlloc and cuMemHostAlloc, and every query of any stream or event.  They
@@ -59,6 +60,13 @@ void fake_capture(cu_stream s, struct fake_op *op)
 {
     *s->captured_tail = op;
     s->captured_tail = &op->next;
+}
+
+cu_stream fake_capture_of(cu_stream s)
+{
+    if (s->origin)
+        s = s->origin;
+    return s->captured_tail ? s : NULL;
 }
 
 static bool is_forbidden(const char *symbol)
@@ -142,7 +150,8 @@ cu_result cuStreamIsCapturing(cu_stream s, int *status)
     if (err)
         return err;
     pthread_mutex_lock(&s->lock);
-    *status = !s->captured_tail ? CU_CAPTURE_NONE : s->capture_broken ? 2 : 1;
+    cu_stream of = fake_capture_of(s);
+    *status = !of ? CU_CAPTURE_NONE : of->capture_broken ? 2 : 1;
     pthread_mutex_unlock(&s->lock);
     return 0;
 }
@@ -230,6 +239,9 @@ cu_result cuStreamEndCapture(cu_stream s, cu_graph *graph)
         *g = (struct cu_graph_st){ GRAPH_MAGIC, s->ctx, s->captured };
         s->captured_tail = NULL;
         captures_remove(s);
+        for (cu_stream other = s->ctx->streams; other; other = other->next)
+            if (other->origin == s)
+                other->origin = NULL;
         if (s->capture_broken)
             err = CU_ERROR_STREAM_CAPTURE_INVALIDATED;
     }

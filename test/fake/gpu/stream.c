@@ -147,9 +147,10 @@ int fake_submit(cu_stream s, struct fake_op *op)
     pthread_mutex_lock(&fake.lock);
     null_stream_deps(s, op);
     queue_deps(s, op);
+    cu_stream capture = fake_capture_of(s);
     pthread_mutex_lock(&s->lock);
-    if (s->captured_tail) {
-        fake_capture(s, op);
+    if (capture) {
+        fake_capture(capture, op);
         pthread_mutex_unlock(&s->lock);
         pthread_mutex_unlock(&fake.lock);
         return 0;
@@ -371,6 +372,10 @@ cu_result cuStreamWaitEvent(cu_stream s, cu_event e, unsigned flags)
         return err ? err : CU_ERROR_INVALID_HANDLE;
     if (!e->at.stream)
         return 0;
+    if (e->capture && fake_capture_of(e->capture)) {
+        s->origin = e->capture == s ? NULL : e->capture;
+        return 0;
+    }
     op = fake_op_make(run_nothing, 0);
     if (op && (op->deps = malloc(sizeof(*op->deps)))) {
         op->deps[0] = e->at;
@@ -427,6 +432,7 @@ cu_result cuEventRecord(cu_event e, cu_stream s)
     e->at.stream = s;
     e->at.ticket = s->submitted;
     pthread_mutex_unlock(&s->lock);
+    e->capture = fake_capture_of(s);
     return 0;
 }
 
