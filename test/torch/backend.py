@@ -91,10 +91,10 @@ def environment():
     return env
 
 
-def run(*command, code=0):
+def run(*command, code=0, more=None):
     with tempfile.TemporaryDirectory() as tmp:  # torchrun leaves files there if a process fails
-        r = subprocess.run(list(map(str, command)), env=dict(environment(), TMPDIR=tmp), capture_output=True, text=True,
-                           timeout=240 * SCALE)
+        r = subprocess.run(list(map(str, command)), env=dict(environment(), TMPDIR=tmp, **(more or {})), capture_output=True,
+                           text=True, timeout=240 * SCALE)
     if code is not None and r.returncode != code:
         raise AssertionError(f"{command} ended with {r.returncode}\n{r.stdout}\n{r.stderr}")
     return r
@@ -154,6 +154,21 @@ def test_restart():
     """torchrun restarts the group twice: a rank is killed, and rank 0 ends; all attempts use one store."""
     r = run(*TORCHRUN, "--nproc-per-node", 3, "--max-restarts", 2, "--no-python", PYTHON, "-c", RESTART)
     check(r.stdout.count("worked after 2 restarts") == 3, r)
+
+
+def test_device():
+    """CUDA tensors over the fake driver, where torch knows CUDA tensors and the build tree has the driver."""
+    driver = os.path.join(BUILD, "test", "fake", "gpu")
+    if not os.path.exists(os.path.join(driver, "libcuda.so.1")):
+        print("# no fake CUDA driver here: not run")
+        return
+    cases = "collectives order streams messages coalesced groups graphs futures".split()
+    paths = os.pathsep.join(filter(None, [driver, os.environ.get("LD_LIBRARY_PATH")]))
+    with tempfile.TemporaryDirectory() as d:
+        run(PYTHON, os.path.join(HERE, "device.py"), "--build", d)
+        more = dict(LD_LIBRARY_PATH=paths, WEFT_GPU="on", FAKE_CUDA_DEVICES="4")
+        for size in (2, 3):
+            passed(run(*TORCHRUN, "--nproc-per-node", size, os.path.join(HERE, "device.py"), d, more=more), size, cases)
 
 
 def test_partial():

@@ -2,12 +2,13 @@
 """Back end "weft" of torch.distributed, over Weft MPI.
 
 torch finds it by its entry point in the group torch.distributed.backends; versions of torch without that group find it after
-`import weft_torch`.  CPU tensors are moved; docs/FRAMEWORKS.md of Weft has the rest.
+`import weft_torch`.  CPU and CUDA tensors are moved; docs/FRAMEWORKS.md of Weft has the rest.
 """
 
 import atexit
 import os
 
+import torch
 from torch import distributed as dist
 
 __all__ = ["register"]
@@ -37,6 +38,10 @@ def _module():
     return _state["module"]
 
 
+def _stream_handle(stream, device, kind):
+    return torch.cuda.Stream(stream_id=stream, device_index=device, device_type=kind).cuda_stream
+
+
 def _create(opts, _backend_options=None):
     module = _module()
     rank, size = _world(opts)
@@ -45,7 +50,8 @@ def _create(opts, _backend_options=None):
         if ranks and len(ranks) != size:
             raise RuntimeError(f"weft: the first group of this back end has {len(ranks)} of {size} processes, but all must "
                                "start MPI together: init_process_group(\"weft\") or (\"cpu:weft,...\")")
-        module.start(opts.store, _launched_by_pmix(rank), rank, size, max(1, int(opts.timeout.total_seconds())))
+        module.start(opts.store, _launched_by_pmix(rank), rank, size, max(1, int(opts.timeout.total_seconds())),
+                     _stream_handle)
         _state["started"] = True
     return module.create(opts.group_rank, opts.group_size, ranks, opts.group_id, opts.timeout)
 
@@ -53,7 +59,7 @@ def _create(opts, _backend_options=None):
 def register():
     """Makes the back end known to torch; repeated calls have no effect."""
     if not hasattr(dist.Backend, "WEFT"):
-        dist.Backend.register_backend("weft", _create, extended_api=True, devices=["cpu"])
+        dist.Backend.register_backend("weft", _create, extended_api=True, devices=["cpu", "cuda"])
 
 
 register()

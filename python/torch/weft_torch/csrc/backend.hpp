@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The back end "weft" of one process group: each operation becomes nonblocking calls of MPI on the
-// group's communicator.  Ranks call the operations of a group in one order, as with any back end.
+// group's communicator, or, for CUDA tensors, enqueued calls on a lane of the group.  Ranks call the
+// operations of a group in one order, as with any back end.
 #pragma once
 
+#include "device.hpp"
 #include "types.hpp"
 #include "work.hpp"
+
+#include <map>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
@@ -13,6 +17,14 @@ namespace weft {
 using Tensors = std::vector<at::Tensor>;
 using TensorLists = std::vector<std::vector<at::Tensor>>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+// An operation that is being started: the task, and the stream that is current meanwhile.
+struct Start {
+  std::shared_ptr<Task> task;
+  std::shared_ptr<Lane> lane;  // of CUDA tensors
+  std::unique_ptr<c10::StreamGuard> guard;
+  Task* operator->() const { return task.get(); }
+};
 
 class WeftBackend : public c10d::Backend {
  public:
@@ -82,20 +94,47 @@ class WeftBackend : public c10d::Backend {
   int tag_max_ = 0;
   bool coalescing_ = false;
   std::shared_ptr<Task> coalesced_;
+  // A message of a CUDA tensor.
+  struct Message {
+    at::Tensor data;
+    int peer, tag;
+    bool sends;
+  };
+  std::vector<Message> batch_;      // of the coalesced operations
+  std::vector<Part> batch_parts_;   // what they already have on lanes
+  struct Pair {
+    MPI_Comm comm = MPI_COMM_NULL;
+    std::shared_ptr<Lane> up, down;  // messages to the higher rank, to the lower rank
+  };
+  std::map<c10::DeviceIndex, std::shared_ptr<Lane>> lanes_;  // of collectives
+  std::map<std::pair<c10::DeviceIndex, int>, Pair> pairs_;   // by peer
 
-  std::shared_ptr<Task> begin(const char* call, const at::Tensor& data, Milliseconds timeout);
-  WorkPtr end(c10d::OpType type, std::shared_ptr<Task> task, bool async);
-  // `request` is read after the call that has returned `err`.
-  void post(const std::shared_ptr<Task>& task, int err, const MPI_Request& request);
+  Start begin(const char* call, const at::Tensor& data, Milliseconds timeout);
+  WorkPtr end(c10d::OpType type, Start& s, bool async);
+  // Makes a nonblocking call of MPI; an enqueued one if the operation has a lane.  A call without
+  // its last arguments: the communicator and the request are added here.
+  template <class Host>
+  void post_host(const Start& s, Host host);
+  template <class Host, class Device>
+  void post(const Start& s, Host host, Device device);
+  WorkPtr finish(c10d::OpType type, Start& s);
+  const std::shared_ptr<Lane>& lane_of(c10::Device device);
+  Pair& pair_of(c10::Device device, int peer);
+  WorkPtr message(Message m, const char* call, c10d::OpType type);
+  std::vector<Part> exchange(std::vector<Message> messages, const std::shared_ptr<Task>& task);
+  WorkPtr complete(c10d::OpType type, const std::shared_ptr<Task>& like);
   void check_rank(int64_t rank, const char* what) const;
   int check_tag(int tag) const;
   WorkPtr receive(Tensors& tensors, int from, int tag, const char* call);
-  void start_allreduce(const std::shared_ptr<Task>& task, at::Tensor t, const c10d::ReduceOp& op);
-  void start_allgather(const std::shared_ptr<Task>& task, const at::Tensor& out,
-                       const at::Tensor& in);
-  void start_reduce_scatter(const std::shared_ptr<Task>& task, const at::Tensor& out,
-                            at::Tensor in, const c10d::ReduceOp& op);
-  void start_allgather_list(const std::shared_ptr<Task>& task, Tensors& outs, const at::Tensor& in);
+  void start_allreduce(const Start& s, at::Tensor t, const c10d::ReduceOp& op);
+  void start_allgather(const Start& s, const at::Tensor& out, const at::Tensor& in);
+  void start_reduce_scatter(const Start& s, const at::Tensor& out, at::Tensor in,
+                            const c10d::ReduceOp& op);
+  void start_allgather_list(const Start& s, Tensors& outs, const at::Tensor& in);
+  void start_alltoall(const Start& s, const at::Tensor& in, const at::Tensor& out);
+  void start_alltoallv(const Start& s, const at::Tensor& in, const at::Tensor& out,
+                       struct Blocks to_ranks, struct Blocks from_ranks);
+  void start_gather(const Start& s, const at::Tensor& in, void* out, int root);
 };
 
 }  // namespace weft

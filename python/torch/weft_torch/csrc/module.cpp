@@ -4,6 +4,7 @@
 #include "world.hpp"
 
 #include <pybind11/chrono.h>
+#include <pybind11/functional.h>
 #include <torch/csrc/utils/pybind.h>
 
 namespace py = pybind11;
@@ -14,13 +15,20 @@ static c10::intrusive_ptr<c10d::Backend> create(int rank, int size, std::vector<
   return c10::make_intrusive<weft::WeftBackend>(rank, size, std::move(ranks), name, timeout);
 }
 
+static void start(c10::intrusive_ptr<c10d::Store> store, bool pmix, int rank, int size,
+                  int timeout_s, weft::StreamHandle handle) {
+  weft::lane_init(std::move(handle));
+  py::gil_scoped_release others;
+  weft::world_start(std::move(store), pmix, rank, size, timeout_s);
+}
+
 static void stop() {
   weft::progress_stop();
   weft::world_stop();
 }
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
-  m.def("start", &weft::world_start, py::call_guard<py::gil_scoped_release>());
+  m.def("start", &start);
   m.def("create", &create, py::call_guard<py::gil_scoped_release>());
   m.def("stop", &stop, py::call_guard<py::gil_scoped_release>());
 }
