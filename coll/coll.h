@@ -30,7 +30,8 @@ struct coll_alg;
 #define COLL_DEV_KEY 32
 struct coll_dev_mem {
     struct rt_gpu_ptr at;
-    void *reg; /* owned by the team */
+    void *reg;      /* owned by the team */
+    uint64_t turns; /* rt_gpu_turns_of(at.g) */
     char key[COLL_DEV_KEY];
 };
 /* Another rank's range, mapped for the copies and kernels of one device. */

@@ -5,7 +5,7 @@ core_sources += coll/args.h coll/args.c coll/kinds.def coll/coll.h coll/begin.h 
 	coll/node/node.h coll/node/node.def coll/node/choose.h coll/node/choose.c coll/node/node.c coll/node/line.h coll/node/flat.c coll/node/grid.c coll/node/direct.c coll/node/linear.c coll/node/block.h coll/node/block.c coll/node/cut.c coll/node/move.c \
 	coll/node/move_small.h coll/node/move_small.c coll/node/move_plan.h coll/node/move_plan.c \
 	coll/node/pair.h coll/node/pair.c coll/node/pace.h coll/node/pace.c coll/node/ring.c \
-	coll/gpu/plan.h coll/gpu/plan_int.h coll/gpu/plan.c coll/gpu/plan_own.c coll/gpu/plan_fold.c coll/gpu/plan_move.c coll/gpu/plan_engine.c
+	coll/gpu/plan.h coll/gpu/plan_int.h coll/gpu/plan.c coll/gpu/plan_own.c coll/gpu/plan_fold.c coll/gpu/plan_move.c coll/gpu/plan_engine.c coll/gpu/plan_turns.c coll/gpu/turns.c
 core_sources += coll/gpu/plan_names.c
 core_sources += coll/gpu/gate.h coll/gpu/gate.c coll/gpu/vote.c coll/gpu/persistent.c coll/gpu/ranges.h coll/gpu/ranges.c coll/gpu/mappings.c coll/gpu/run.c
 core_sources += coll/hier/hier.h coll/hier/team.h coll/hier/team.c coll/hier/local.h coll/hier/local.c coll/hier/on_device.h coll/hier/rooted.c coll/hier/allreduce.c \

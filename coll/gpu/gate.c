@@ -74,14 +74,12 @@ void coll_gpu_fini(struct coll_team *t)
 
 /* ---- votes ---- */
 
-static bool is_far(struct coll_gpu *g) { return g->far && g->far--; }
-
 static bool offer_buffers(struct coll_gpu_call *c)
 {
     struct coll_gpu *g = c->gate;
-    c->maps.far = is_far(g);
+    c->maps.far = coll_gpu_backs_off(&g->far);
     if ((!c->booked && coll_is_forced(g->board.team, &c->task->args, true)) ||
-        coll_gpu_describe(c) < 0)
+        coll_gpu_describe(c) < 0 || coll_gpu_avoids_turns(c))
         return false;
     coll_gpu_put_post(c);
     return true;

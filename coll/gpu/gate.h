@@ -60,6 +60,7 @@ struct coll_gpu_run {
     int wait;          /* the next step that waits for others */
     int posted;        /* the last POST or BARRIER that was published */
     int running;
+    uint64_t began;     /* clock, of a plan whose time is measured (turns.c); 0: it is not */
     uint64_t failed_at; /* clock, of a mismatch that WEFT_CHECK will report; 0: none yet */
 };
 
@@ -94,6 +95,11 @@ struct coll_gpu_subject {
 };
 extern const struct coll_gpu_subject coll_gpu_schedules;
 
+/* Calls that a rank does not try in a way that has failed, or was slow: more after each failure. */
+struct coll_gpu_backoff {
+    unsigned left, last; /* calls from now on; as `left` was after the last failure */
+};
+
 struct coll_gpu {            /* this rank's view; private memory */
     struct coll_board board; /* its team: all ranks, or those of this host */
     const struct coll_gpu_subject *subject;
@@ -102,11 +108,10 @@ struct coll_gpu {            /* this rank's view; private memory */
     struct coll_gpu_call *first, **last; /* undecided calls, in order */
     struct coll_gpu_call *spare;         /* most recently used first */
     int nspare;
-    uint32_t version; /* last version of this rank's descriptors */
-    int hurry;        /* calls that do not wait at their start */
-    /* Back-off after a rank's memory could not be mapped: device calls for which this rank will not
-     * try again, and the last such number.  A later call may use other memory. */
-    unsigned far, far_last;
+    uint32_t version;            /* last version of this rank's descriptors */
+    int hurry;                   /* calls that do not wait at their start */
+    struct coll_gpu_backoff far; /* memory could not be mapped; a later call may use other memory */
+    struct coll_gpu_backoff turn; /* kernels waited for the turn of this process: turns.c */
     uint64_t redo; /* a call that could not start while the others had begun to use messages; or
                     * 0 */
 };
@@ -177,6 +182,13 @@ int coll_gpu_carry_out(struct coll_gpu_call *c);
 int coll_gpu_end(struct coll_gpu_call *c);
 /* Whether the buffers are still the memory that was described. */
 bool coll_gpu_stands(const struct coll_gpu_call *c);
+/* Whether this rank sends a call, which it has described, through host memory, because its kernels
+ * have had to wait for their turn lately; at the begin and at the end of a plan.  turns.c */
+bool coll_gpu_avoids_turns(struct coll_gpu_call *c);
+void coll_gpu_turn_begin(struct coll_gpu_call *c);
+void coll_gpu_turn_end(struct coll_gpu_call *c);
+bool coll_gpu_backs_off(struct coll_gpu_backoff *b);
+void coll_gpu_tried(struct coll_gpu_backoff *b, bool failed);
 /* Releases what describing and running have taken. */
 void coll_gpu_release(struct coll_gpu_call *c);
 void coll_gpu_free(struct coll_gpu_call *c);

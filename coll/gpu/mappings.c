@@ -309,16 +309,11 @@ static int attach(void *arg, enum coll_gpu_range w, int rank, char **at)
     return err;
 }
 
-/* Back-off: after a failed attempt the call is started a second time, so attempts become rarer. */
+/* After a failed attempt the call is started a second time, so attempts become rarer. */
 static void note_reach(struct coll_gpu *g, int err)
 {
-    enum { FAR_FIRST = 8, FAR_MOST = 4096 };
-    if (err == -RT_EUNREACH)
-        g->far = g->far_last = !g->far_last                 ? FAR_FIRST
-                               : g->far_last < FAR_MOST / 2 ? 2 * g->far_last
-                                                            : FAR_MOST;
-    else if (err >= 0)
-        g->far_last = 0;
+    if (err == -RT_EUNREACH || err >= 0)
+        coll_gpu_tried(&g->far, err < 0);
 }
 
 int coll_gpu_map(struct coll_gpu_call *c)

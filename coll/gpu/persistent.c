@@ -28,7 +28,7 @@ void coll_gpu_prepare(struct coll_task *k)
     struct coll_gpu *g = k->team->gpu;
     uint64_t number = k->team->gate_inits;
     struct coll_gpu_call *c = NULL;
-    if (may_be_device(g, &k->args) && !g->far && !coll_is_forced(k->team, &k->args, false))
+    if (may_be_device(g, &k->args) && !g->far.left && !coll_is_forced(k->team, &k->args, false))
         c = coll_gpu_call_take(g, k, COLL_BOARD_STAYING, number);
     if (c && coll_board_enter(&c->on) > 0 && coll_gpu_describe(c) >= 0) {
         coll_gpu_put_post(c);

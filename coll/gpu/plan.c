@@ -196,6 +196,18 @@ int64_t coll_gpu_cut(int64_t len, int parts, int i)
 
 /* ---- the plan ---- */
 
+static void find_workers(struct coll_gpu_make *m)
+{
+    m->nth = -1;
+    for (int i = 0; i < m->size; i++) {
+        if (m->v->worker && m->v->worker[i] != i)
+            continue;
+        if (i == m->rank)
+            m->nth = m->nworkers;
+        m->nworkers++;
+    }
+}
+
 static void plan_nothing(struct coll_gpu_make *m) { (void)m; }
 
 static void (*const planners[COLL_KINDS])(struct coll_gpu_make *m) = {
@@ -234,6 +246,7 @@ int coll_gpu_make_plan(const struct coll_gpu_view *v, struct coll_gpu_plan *out)
     if (coll_is(v->a->kind, COLL_IS_REDUCTION) && !coll_gpu_arith(v->a, &m.type, &m.code, &m.elem))
         return -RT_ENOTSUP;
     m.in_place = coll_args_in_place(v->a, v->rank);
+    find_workers(&m);
     if (coll_is(v->a->kind, COLL_IS_REDUCTION) && v->size > RT_GPU_FOLD_PLACES)
         m.chain = coll_gpu_scratch_at(&m,
                                       coll_gpu_chain_at(coll_gpu_scratch(v->a, v->rank, v->size)));

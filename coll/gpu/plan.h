@@ -58,6 +58,10 @@ struct coll_gpu_view {
     bool background;  /* the same on all ranks: the hosts' threads do not call progress: posts are
                        * late */
     bool in_order;    /* the same on all ranks: steps run one after another */
+    /* [rank], the same on all ranks: the rank whose process does the work of this rank's device;
+     * NULL: every rank does its own.  Where contexts of processes take turns on a device, the first
+     * rank of the device works for all, so no kernel waits for a turn. */
+    const int *worker;
 };
 
 /* POST does not block later steps.  It is published when all folds and copies before it in the list

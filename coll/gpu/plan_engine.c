@@ -126,7 +126,7 @@ static int64_t chunk_end(int64_t at, int64_t nbytes)
 
 bool coll_gpu_pair_does(const struct coll_gpu_make *m)
 {
-    if (m->size != 2 || m->any_overwritten || m->v->background)
+    if (m->size != 2 || m->any_overwritten || m->v->background || coll_gpu_in_turns(m))
         return false;
     int64_t len = longest_given(m->v->a);
     bool one_way = !given(m->v->a, 0).len || !given(m->v->a, 1).len;

@@ -21,7 +21,11 @@
  * (p-1)/p n; no barrier.  With more ranks than a fold has places, the first plan is used, in place
  * again through scratch.
  *
- * More ranks than a fold has sources: pieces are folded in several steps. */
+ * More ranks than a fold has sources: pieces are folded in several steps.
+ *
+ * Where processes take turns on a device (struct coll_gpu_view), only its worker owns blocks, and
+ * it folds the shares of a reduce_scatter for all ranks of its device.  Calls in place that go
+ * through scratch are an exception: there every rank folds its own. */
 #include "coll/gpu/plan_int.h"
 #include "runtime/gpu/kernel.h"
 
@@ -123,12 +127,12 @@ static void one_shot(struct coll_gpu_make *m, int64_t nbytes)
     fold(m, all_ranks(m, 0, nbytes), &dst, 1);
 }
 
-/* Block of owner i if up to `most` ranks own one. */
+/* Block of owner i if up to `most` ranks own one; i < 0: not an owner. */
 static struct coll_gpu_part block_of(int64_t nbytes, int most, int i)
 {
     int64_t owners = min_of(most,
                             (nbytes + coll_gpu_limits.owner_min - 1) / coll_gpu_limits.owner_min);
-    if (i >= owners)
+    if (i < 0 || i >= owners)
         return (struct coll_gpu_part){ nbytes, 0 };
     int64_t from = coll_gpu_cut(nbytes, (int)owners, i);
     return (struct coll_gpu_part){ from, coll_gpu_cut(nbytes, (int)owners, i + 1) - from };
@@ -142,7 +146,7 @@ void coll_gpu_fold_to_all(struct coll_gpu_make *m, int64_t off, int64_t len)
 
 static void two_shot(struct coll_gpu_make *m, int64_t nbytes)
 {
-    struct coll_gpu_part b = block_of(nbytes, m->size, m->rank);
+    struct coll_gpu_part b = block_of(nbytes, m->nworkers, m->nth);
     coll_gpu_fold_to_all(m, b.off, b.len);
 }
 
@@ -203,6 +207,8 @@ void coll_gpu_plan_allreduce(struct coll_gpu_make *m)
     /* Engines that work beside kernels, or beside each other, gain nothing in order. */
     if (m->v->in_order && way >= COLL_GPU_PUT && (asked > COLL_GPU_PUT || m->v->direct))
         way = COLL_GPU_TWO_SHOT;
+    if (coll_gpu_in_turns(m) && asked == COLL_GPU_AUTO)
+        way = COLL_GPU_TWO_SHOT;
     switch (way) {
     case COLL_GPU_ONE_SHOT:
         one_shot(m, nbytes);
@@ -236,6 +242,8 @@ void coll_gpu_plan_reduce(struct coll_gpu_make *m)
     if ((m->size - 2) * nbytes > coll_gpu_limits.one_shot_extra)
         b = m->rank == root ? (struct coll_gpu_part){ 0, 0 }
                             : block_of(nbytes, m->size - 1, m->rank - (m->rank > root));
+    if (coll_gpu_in_turns(m))
+        b = block_of(nbytes, m->nworkers, m->nth);
     char *dst = coll_gpu_peer(m, COLL_GPU_RECV, root, b.off, b.len);
     fold(m, all_ranks(m, b.off, b.len), &dst, 1);
 }
@@ -297,10 +305,24 @@ static void fold_direct(struct coll_gpu_make *m, struct span s, char *dst, int64
         coll_gpu_barrier(m);
 }
 
+static void fold_shares(struct coll_gpu_make *m)
+{
+    for (int i = 0; i < m->size; i++) {
+        struct coll_gpu_part b = coll_gpu_share(m->v->a, i);
+        char *dst = coll_gpu_works_for(m, i) ? coll_gpu_peer(m, COLL_GPU_RECV, i, 0, b.len) : NULL;
+        if (dst)
+            fold(m, all_ranks(m, b.off, b.len), &dst, 1);
+    }
+}
+
 void coll_gpu_plan_reduce_scatter(struct coll_gpu_make *m)
 {
     struct coll_gpu_part b = coll_gpu_share(m->v->a, m->rank);
     int64_t longest = 0;
+    if (coll_gpu_in_turns(m) && !m->any_overwritten) {
+        fold_shares(m);
+        return;
+    }
     if (coll_gpu_pair_does(m)) {
         coll_gpu_plan_pair(m);
         return;
@@ -325,14 +347,17 @@ void coll_gpu_plan_reduce_scatter(struct coll_gpu_make *m)
  * only the vectors. */
 static bool owners_scan(const struct coll_gpu_make *m, int64_t nbytes)
 {
+    if (coll_gpu_in_turns(m) && m->v->a->kind == COLL_SCAN)
+        return m->size <= RT_GPU_FOLD_PLACES;
     return m->size > 2 && m->size <= RT_GPU_FOLD_PLACES &&
-           (m->any_overwritten || best_shot(m->size, nbytes) == COLL_GPU_TWO_SHOT);
+           (m->any_overwritten || coll_gpu_in_turns(m) ||
+            best_shot(m->size, nbytes) == COLL_GPU_TWO_SHOT);
 }
 
 static void scan_own_block(struct coll_gpu_make *m, int64_t nbytes)
 {
     const int first = m->v->a->kind == COLL_EXSCAN; /* first rank with a result */
-    struct coll_gpu_part b = block_of(nbytes, m->size, m->rank);
+    struct coll_gpu_part b = block_of(nbytes, m->nworkers, m->nth);
     struct rt_gpu_fold *f = b.len > 0 ? coll_gpu_fold_step(m, -1) : NULL;
     if (!f)
         return;

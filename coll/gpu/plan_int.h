@@ -69,6 +69,7 @@ struct coll_gpu_make {
     struct coll_gpu_plan *out;
     int err; /* the first error; nothing is added after it */
     int rank, size;
+    int nworkers, nth;    /* ranks that work; this rank's place among them, -1: it does not */
     bool in_place;        /* this rank's own part is in its place */
     bool any_overwritten; /* on some rank results overwrite input */
     uint8_t type, code;   /* for reductions */
@@ -80,6 +81,16 @@ struct coll_gpu_make {
 static inline bool coll_gpu_overwritten(const struct coll_gpu_make *m, int rank)
 {
     return m->v->word[rank] & 1;
+}
+/* Whether a rank works for another; then plans have no steps through scratch and no engines. */
+static inline bool coll_gpu_in_turns(const struct coll_gpu_make *m)
+{
+    return m->nworkers < m->size;
+}
+/* Whether this rank works for rank i. */
+static inline bool coll_gpu_works_for(const struct coll_gpu_make *m, int i)
+{
+    return (m->v->worker ? m->v->worker[i] : i) == m->rank;
 }
 static inline char *coll_gpu_scratch_at(const struct coll_gpu_make *m, int64_t off)
 {
@@ -137,5 +148,8 @@ void coll_gpu_plan_gather(struct coll_gpu_make *m);
 void coll_gpu_plan_scatter(struct coll_gpu_make *m);
 void coll_gpu_plan_allgather(struct coll_gpu_make *m);
 void coll_gpu_plan_alltoall(struct coll_gpu_make *m);
+/* The same for ranks that share devices in turns (not bcast, alltoallv and alltoallw):
+ * plan_turns.c. */
+void coll_gpu_plan_in_turns(struct coll_gpu_make *m);
 
 #endif

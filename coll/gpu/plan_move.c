@@ -104,19 +104,19 @@ static void bcast_flat(struct coll_gpu_make *m, int64_t nbytes, int root)
 {
     char *dst[COLL_GPU_RANKS_MAX];
     int n = 0;
-    if (m->rank != root)
+    if (!coll_gpu_works_for(m, root))
         return;
     for (int i = 1; i < m->size; i++)
         dst[n++] = coll_gpu_peer(m, COLL_GPU_RECV, (root + i) % m->size, 0, nbytes);
     coll_gpu_fan_out(m, coll_gpu_peer(m, COLL_GPU_SEND, root, 0, nbytes), nbytes, dst, n,
-                     coll_gpu_together_max(m));
+                     coll_gpu_in_turns(m) ? INT64_MAX : coll_gpu_together_max(m));
 }
 
 void coll_gpu_plan_bcast(struct coll_gpu_make *m)
 {
     const struct coll_args *a = m->v->a;
     struct cut c = { a->rcount * a->rtype->size, 0, m->size - 1, a->root };
-    if (m->size > 2 && !m->v->background)
+    if (m->size > 2 && !m->v->background && !coll_gpu_in_turns(m))
         c.chunks = bcast_chunks(c.nbytes, m->size);
     if (!c.chunks)
         bcast_flat(m, c.nbytes, c.root);
@@ -194,6 +194,10 @@ void coll_gpu_plan_gather(struct coll_gpu_make *m)
             if ((i != root || !m->in_place) &&
                 m->v->len[COLL_GPU_SEND][i] != (size_t)coll_gpu_part(a, COLL_GPU_RECV, i).len)
                 m->err = -RT_ETRUNC;
+    if (coll_gpu_in_turns(m)) {
+        coll_gpu_plan_in_turns(m);
+        return;
+    }
     if (m->in_place)
         return;
     int64_t len = a->scount * a->stype->size;
@@ -221,6 +225,8 @@ static void scatter_from_root(struct coll_gpu_make *m, const struct coll_args *a
         struct coll_gpu_part b = coll_gpu_part(a, COLL_GPU_SEND, to);
         if (to == m->rank ? m->in_place : m->v->len[COLL_GPU_RECV][to] != (size_t)b.len)
             m->err = to == m->rank ? m->err : -RT_ETRUNC;
+        else if (coll_gpu_in_turns(m))
+            continue;
         else if (b.len > 0 && (to == m->rank || is_long(b.len)))
             add_block(&all, to, coll_gpu_peer(m, COLL_GPU_RECV, to, 0, b.len),
                       coll_gpu_peer(m, COLL_GPU_SEND, m->rank, b.off - low, b.len), b.len);
@@ -234,10 +240,12 @@ static void scatter_from_root(struct coll_gpu_make *m, const struct coll_args *a
 void coll_gpu_plan_scatter(struct coll_gpu_make *m)
 {
     const struct coll_args *a = m->v->a;
-    if (m->rank == a->root) {
+    if (m->rank == a->root)
         scatter_from_root(m, a);
+    if (coll_gpu_in_turns(m))
+        coll_gpu_plan_in_turns(m);
+    if (coll_gpu_in_turns(m) || m->rank == a->root)
         return;
-    }
     int64_t len = a->rcount * a->rtype->size;
     if (len <= 0 || is_long(len))
         return;
@@ -262,6 +270,10 @@ void coll_gpu_plan_allgather(struct coll_gpu_make *m)
 {
     const struct coll_args *a = m->v->a;
     const bool vector = a->kind == COLL_ALLGATHERV;
+    if (coll_gpu_in_turns(m)) {
+        coll_gpu_plan_in_turns(m);
+        return;
+    }
     int64_t len = coll_gpu_part(a, COLL_GPU_RECV, m->rank).len;
     char *dst[COLL_GPU_RANKS_MAX], *src = coll_gpu_peer(m, COLL_GPU_SEND, m->rank, 0, len);
     if (len <= 0)
@@ -365,6 +377,10 @@ void coll_gpu_plan_alltoall(struct coll_gpu_make *m)
             m->err = -RT_ETRUNC; /* some ranks would swap with ranks that only receive */
     if (m->any_overwritten) {
         alltoall_in_place(m);
+        return;
+    }
+    if (coll_gpu_in_turns(m) && m->v->a->kind == COLL_ALLTOALL) {
+        coll_gpu_plan_in_turns(m);
         return;
     }
     struct blocks b;

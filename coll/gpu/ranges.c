@@ -9,7 +9,7 @@
 int coll_gpu_ranges_init(struct coll_gpu_ranges *r, struct coll_team *t, size_t before,
                          size_t nbytes)
 {
-    enum { ARRAYS = 2 + 2 * COLL_GPU_RANGES };
+    enum { ARRAYS = 3 + 2 * COLL_GPU_RANGES };
     size_t n = (size_t)t->size;
     r->team = t;
     r->stride = before + nbytes;
@@ -23,6 +23,7 @@ int coll_gpu_ranges_init(struct coll_gpu_ranges *r, struct coll_team *t, size_t 
         r->at[w] = (char **)(void *)(r->word + (2 + w) * n);
         r->len[w] = (size_t *)(void *)(r->word + (2 + COLL_GPU_RANGES + w) * n);
     }
+    r->worker = (int *)(void *)(r->word + (ARRAYS - 1) * n);
     r->posts = (char *)(r->word + ARRAYS * n) + before;
     return 0;
 }
@@ -40,6 +41,7 @@ int coll_gpu_ranges_describe(struct coll_gpu_ranges *r, const struct coll_args *
     struct coll_gpu_post *post = coll_gpu_post_of(r, r->team->rank);
     int err = coll_gpu_own(r->team, a, &r->own, post->offsets);
     post->has = post->pages = post->direct = 0;
+    post->turns = 0;
     post->publishes = r->own.publishes;
     post->word = r->own.word;
     for (int w = 0; w < COLL_GPU_RANGES; w++) {
@@ -58,6 +60,7 @@ int coll_gpu_range_register(struct coll_gpu_ranges *r, enum coll_gpu_range w)
         return err;
     bool other = memcmp(key, m->key, COLL_DEV_KEY) != 0;
     memcpy(key, m->key, COLL_DEV_KEY);
+    coll_gpu_post_of(r, r->team->rank)->turns = m->turns;
     return other;
 }
 
@@ -73,9 +76,19 @@ void coll_gpu_ranges_release(struct coll_gpu_ranges *r)
 
 /* ---- all ranks' buffers ---- */
 
+/* The first rank whose device is rank i's, if processes take turns on it. */
+static int worker_of(const struct coll_gpu_ranges *r, int i)
+{
+    uint64_t turns = coll_gpu_post_of(r, i)->turns;
+    int w = turns ? 0 : i;
+    while (coll_gpu_post_of(r, w)->turns != turns)
+        w++;
+    return w;
+}
+
 void coll_gpu_ranges_read(struct coll_gpu_ranges *r)
 {
-    r->in_place = false;
+    r->in_place = r->in_turns = false;
     r->large_pages = r->direct = true;
     for (int i = 0; i < r->team->size; i++) {
         const struct coll_gpu_post *post = coll_gpu_post_of(r, i);
@@ -86,6 +99,8 @@ void coll_gpu_ranges_read(struct coll_gpu_ranges *r)
         r->offsets[i] = post->publishes ? post->offsets : NULL;
         r->large_pages &= !(post->has & ~post->pages & 1u << COLL_GPU_RECV);
         r->direct &= post->direct || !post->has;
+        r->worker[i] = worker_of(r, i);
+        r->in_turns |= r->worker[i] != i;
     }
 }
 
@@ -128,5 +143,6 @@ struct coll_gpu_view coll_gpu_ranges_view(const struct coll_gpu_ranges *r,
                                    .word = r->word,
                                    .offsets = r->offsets,
                                    .large_pages = r->large_pages,
-                                   .direct = r->direct };
+                                   .direct = r->direct,
+                                   .worker = r->in_turns ? r->worker : NULL };
 }

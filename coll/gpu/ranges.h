@@ -21,13 +21,14 @@
 struct coll_gpu_post {
     char key[COLL_GPU_RANGES][COLL_DEV_KEY];
     size_t len[COLL_GPU_RANGES];
-    uint64_t word; /* signature: struct coll_gpu_own */
-    uint32_t has;  /* bit per range */
+    uint64_t word;  /* signature: struct coll_gpu_own */
+    uint64_t turns; /* names the rank's device: rt_gpu_turns_of() */
+    uint32_t has;   /* bit per range */
     uint32_t publishes;
     uint32_t pages;  /* bit per range: its allocation consists of whole large pages */
     uint32_t direct; /* the device that does the work has a separate link to each other device */
     uint32_t apart;  /* a range cannot be mapped: all ranks use messages for the call */
-    uint32_t pad[5];
+    uint32_t pad[3];
     uint64_t offsets[]; /* [size] */
 };
 #define COLL_GPU_IN_PLACE 1u /* bit of `word`: the rank's input is overwritten */
@@ -47,10 +48,12 @@ struct coll_gpu_ranges { /* zeroed before first use */
     bool in_place;    /* some rank's input is overwritten */
     bool large_pages; /* all ranks' results lie in allocations of large pages */
     bool direct;      /* set in the descriptors of all ranks that have a device */
+    bool in_turns;    /* a rank works for another: as in struct coll_gpu_view */
     char *posts;      /* [size], stride bytes apart */
     size_t stride;
     char **at[COLL_GPU_RANGES]; /* [size], like the arrays below: as in struct coll_gpu_view */
     size_t *len[COLL_GPU_RANGES];
+    int *worker;
     uint64_t *word; /* owned; begins the memory of all arrays */
     const uint64_t **offsets;
 };

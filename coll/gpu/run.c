@@ -294,6 +294,7 @@ static int in_plan(struct coll_gpu_call *c)
     if (c->run.running ||
         (c->run.lead < c->run.plan.n && !(c->on.flags & COLL_BOARD_FAILED) && !c->on.seen))
         return 0;
+    coll_gpu_turn_end(c);
     return coll_gpu_end(c);
 }
 
@@ -323,6 +324,7 @@ int coll_gpu_carry_out(struct coll_gpu_call *c)
         c->run.op[i].started = c->run.op[i].ended = false;
     c->run.wait = next_wait(c, 0);
     c->go = in_plan;
+    coll_gpu_turn_begin(c);
     push(c);
     return in_plan(c);
 }

@@ -152,6 +152,26 @@ static void print_matrix(const struct info_gpus *g)
     }
 }
 
+/* Of several processes of one user; MPS serves a whole machine. */
+static void print_turns(const struct info_gpus *g)
+{
+    char all[32], often[32], alone[32];
+    printf("\nSeveral ranks on a device: ");
+    if (g->dev[0].mps) {
+        printf("they use it at the same time (MPS)\n");
+        return;
+    }
+    printf("in turns, because MPS does not run\n");
+    printf(
+        "  collectives   by the first rank of the device, for all; while other contexts compute, "
+        "up to %s of all ranks through host memory\n",
+        info_bytes(rt_gpu_turn_max(), all, sizeof all));
+    printf("  messages      of 2 bytes to %s, or %s if alone, through pinned memory; others wait "
+           "for a turn, %d us\n",
+           info_bytes(RT_GPU_BY_HOST, often, sizeof often),
+           info_bytes(RT_GPU_BY_HOST_ALONE, alone, sizeof alone), (int)(RT_GPU_TURN_NS / 1000));
+}
+
 static void print_kernels(const struct info_gpus *g)
 {
     printf("kernels   %s", WEFT_GPU_KERNELS);
@@ -290,6 +310,7 @@ int info_gpu(bool none_is_fine)
     printf("\n");
     print_devices(g);
     print_matrix(g);
+    print_turns(g);
     print_shared(g);
     print_pairs(g);
     return 0;

@@ -152,6 +152,7 @@ int wm_team_dev_describe(struct coll_team *t, const void *p, size_t len, struct 
     }
     d->users++;
     memcpy(out->key, d->key, sizeof out->key);
+    out->turns = rt_gpu_turns_of(out->at.g);
     out->reg = d;
     return 0;
 }

@@ -9,6 +9,8 @@
 #include "runtime/gpu/driver.h"
 #include "runtime/gpu/gpu_int.h"
 
+#include <string.h>
+
 bool (*rt_gpu_awaits)(void);
 uint64_t rt_gpu_nmade;
 /* How often the driver is asked, at most, whether a context still exists: it bounds how late the
@@ -132,6 +134,16 @@ unsigned rt_gpu_most_blocks(const struct rt_gpu *g, unsigned per_sm)
     unsigned n = (unsigned)g->info.nsm * per_sm, limit = (unsigned)cfg.gpu_multiprocessors;
 
     return limit && limit < n ? limit : n;
+}
+
+uint64_t rt_gpu_turns_of(const struct rt_gpu *g)
+{
+    uint64_t half[2];
+
+    if (g->info.mps || g->info.exclusive)
+        return 0;
+    memcpy(half, g->info.uuid, sizeof half);
+    return half[0] ^ half[1] * 0x9E3779B97F4A7C15u;
 }
 
 void rt_gpu_set_shared(struct rt_gpu *g)

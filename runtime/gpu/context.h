@@ -26,6 +26,9 @@ unsigned rt_gpu_most_blocks(const struct rt_gpu *g, unsigned per_sm);
  * MPS, copies within it of up to RT_GPU_BY_HOST bytes, or RT_GPU_BY_HOST_ALONE if no others wait,
  * go through pinned memory: bounce.c. */
 void rt_gpu_set_shared(struct rt_gpu *g);
+/* Names g's device among the processes of a host if contexts take turns on it; 0: they do not
+ * (MPS), or there is one process at a time. */
+uint64_t rt_gpu_turns_of(const struct rt_gpu *g);
 #define RT_GPU_BY_HOST (64u << 10)
 #define RT_GPU_BY_HOST_ALONE (2u << 20)
 #define RT_GPU_TURN_NS 140000u /* H200, driver 580; for predictions */

@@ -22,6 +22,7 @@ struct cost {
 #define FOLD(link, way, upto, fixed, rate, where)
 #define LINKS(kind, copies, text, where)
 #define PUSH(upto, where)
+#define TURN(upto, where)
 static const struct cost costs[] = {
 #include "runtime/gpu/cost.def"
 };
@@ -70,11 +71,20 @@ enum {
     PUSH_MAX =
 #include "runtime/gpu/cost.def"
 };
+#undef PUSH
+#undef TURN
+#define PUSH(upto, where)
+#define TURN(upto, where) upto
+enum {
+    TURN_MAX =
+#include "runtime/gpu/cost.def"
+};
 #undef COST
 #undef SIDE
 #undef FOLD
 #undef LINKS
 #undef PUSH
+#undef TURN
 #define NCOSTS (sizeof costs / sizeof *costs)
 
 /* The rows of a link and way stand together; one more than the index of the first, 0 until known.
@@ -159,3 +169,4 @@ enum rt_gpu_link rt_gpu_side(size_t len, bool large_pages)
 bool rt_gpu_links_are_direct(enum rt_gpu_links kind) { return links[kind] == LINKS_TOGETHER; }
 
 size_t rt_gpu_push_max(void) { return PUSH_MAX; }
+size_t rt_gpu_turn_max(void) { return TURN_MAX; }

@@ -48,5 +48,8 @@ bool rt_gpu_links_are_direct(enum rt_gpu_links kind);
 
 /* The most bytes that a rank receives in a short collective on a stream: push_kernels.h. */
 size_t rt_gpu_push_max(void);
+/* The most bytes, of all ranks, of a collective that is faster through host memory than after
+ * waiting for a turn on a device. */
+size_t rt_gpu_turn_max(void);
 
 #endif

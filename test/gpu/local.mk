@@ -9,7 +9,7 @@ gpu_programs = test/gpu/border test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2
 	test/gpu/p2p_rdma test/gpu/p2p_capture test/gpu/p2p_busy test/gpu/p2p_turns test/gpu/p2p_nccl test/gpu/p2p_stalls test/gpu/p2p_victim test/gpu/p2p_huge test/gpu/p2p_threads test/gpu/p2p_leaks test/gpu/pack_kinds \
 	test/gpu/coll_device test/gpu/coll_random test/gpu/coll_bits test/gpu/coll_huge test/gpu/rma_enqueue \
 	test/gpu/coll_types test/gpu/coll_bounce test/gpu/coll_capture test/gpu/coll_many test/gpu/queries \
-	test/gpu/coll_faults test/gpu/coll_nomem test/gpu/coll_void test/gpu/coll_late test/gpu/coll_victim \
+	test/gpu/coll_faults test/gpu/coll_nomem test/gpu/coll_void test/gpu/coll_late test/gpu/coll_turns test/gpu/coll_victim \
 	test/gpu/stream_order test/gpu/stream_random test/gpu/stream_stuck test/gpu/stream_faults test/gpu/stream_proxy test/gpu/io_device test/gpu/io_storage test/gpu/rma_device \
 	test/gpu/rma_atomic_device test/gpu/dyn_device
 check_PROGRAMS += $(gpu_programs)
@@ -124,6 +124,9 @@ test_gpu_coll_faults_LDFLAGS = $(mpi_ldflags)
 test_gpu_coll_void_SOURCES = test/gpu/coll_void.c test/gpu/collsum.h $(gputest)
 test_gpu_coll_void_LDADD = $(gputest_ldadd) -ldl
 test_gpu_coll_void_LDFLAGS = $(mpi_ldflags)
+test_gpu_coll_turns_SOURCES = test/gpu/coll_turns.c test/mpi/mpitest.h $(gputest)
+test_gpu_coll_turns_LDADD = $(gputest_ldadd)
+test_gpu_coll_turns_LDFLAGS = $(mpi_ldflags)
 test_gpu_coll_late_SOURCES = test/gpu/coll_late.c test/gpu/collsum.h test/bench/limits.h $(gputest)
 nodist_test_gpu_coll_late_SOURCES = test/bench/limits_image.c
 test_gpu_coll_late_CFLAGS = $(AM_CFLAGS) # objects of its own, apart from libtool's

@@ -85,8 +85,8 @@ static int plan_links(enum coll_kind kind, int size, int64_t n, bool in_place, s
         for (int k = 0; k < PLAN_UNITS; k++)
             unit[k] = (char *)(PLACE(i) + SCRATCH_AT) + k * coll_gpu_limits.unit;
         struct coll_gpu_view v = {
-            i,    size, &a[i],     { at[0], at[1] }, { len[0], len[1] }, word,    NULL,
-            unit, true, !in_order, direct,           in_order,           in_order
+            i,    size, &a[i],     { at[0], at[1] }, { len[0], len[1] }, word,     NULL,
+            unit, true, !in_order, direct,           in_order,           in_order, NULL
         };
         bool awaited = false;
         err = coll_gpu_make_plan(&v, &p);

@@ -42,7 +42,10 @@ void plan_world_begin(struct plan_world *w, int size, uint64_t (*draw)(void))
     w->direct = below(w, 2) > 0;
     w->in_order = w->background && below(w, 2) > 0;
     w->nmoves = 0;
+    w->in_turns = below(w, 3) == 0;
+    int ndevices = 1 + below(w, 3);
     for (int i = 0; i < size; i++) {
+        w->device[i] = below(w, ndevices);
         struct plan_rank *r = &w->rank[i];
         if (!r->mem) {
             r->mem = grown(NULL, PLAN_ARENA);
@@ -155,6 +158,17 @@ static size_t unit_len(const struct plan_rank *r, int i)
     return from >= r->own.scratch ? 0 : r->own.scratch - from < unit ? r->own.scratch - from : unit;
 }
 
+static bool has_nothing(const struct plan_rank *r) { return !r->own.at[0] && !r->own.at[1]; }
+
+/* The first rank with memory on the device of rank i. */
+static int worker_of(const struct plan_world *w, int i)
+{
+    int j = w->in_turns && !has_nothing(&w->rank[i]) ? 0 : i;
+    while (j < i && (w->device[j] != w->device[i] || has_nothing(&w->rank[j])))
+        j++;
+    return j;
+}
+
 static const char *make_plan(struct plan_world *w, int rank)
 {
     struct plan_rank *r = &w->rank[rank];
@@ -162,7 +176,8 @@ static const char *make_plan(struct plan_world *w, int rank)
     size_t len[COLL_GPU_RANGES][PLAN_RANKS];
     uint64_t word[PLAN_RANKS];
     const uint64_t *offsets[PLAN_RANKS];
-    bool nothing = !r->own.at[0] && !r->own.at[1];
+    bool nothing = has_nothing(r);
+    int worker[PLAN_RANKS];
     for (int i = 0; i < w->size; i++) {
         struct plan_rank *o = &w->rank[i];
         for (int k = 0; k < COLL_GPU_RANGES; k++) {
@@ -172,6 +187,7 @@ static const char *make_plan(struct plan_world *w, int rank)
             len[k][i] = o->own.len[k];
         }
         word[i] = o->own.word;
+        worker[i] = worker_of(w, i);
         offsets[i] = o->own.publishes ? o->offsets : NULL;
     }
     bool kernels = below(w, 4) > 0;
@@ -186,8 +202,9 @@ static const char *make_plan(struct plan_world *w, int rank)
             memset(r->unit[i], below(w, 256), n);
     }
     struct coll_gpu_view v = {
-        rank,    w->size, &r->a,          { at[0], at[1] }, { len[0], len[1] }, word,       offsets,
-        r->unit, kernels, w->large_pages, w->direct,        w->background,      w->in_order
+        rank,        w->size, &r->a,   { at[0], at[1] }, { len[0], len[1] }, word,
+        offsets,     r->unit, kernels, w->large_pages,   w->direct,          w->background,
+        w->in_order, worker
     };
     int err = coll_gpu_make_plan(&v, &r->plan);
     if (err)

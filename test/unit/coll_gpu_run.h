@@ -35,6 +35,8 @@ struct plan_world {
     struct plan_rank rank[PLAN_RANKS];
     /* A reduction: output[i] is the fold of bytes [off, off + len) of input[first..last). */
     bool reduces, background, large_pages, direct, in_order;
+    bool in_turns; /* ranks share devices: device[rank] */
+    int device[PLAN_RANKS];
     enum rt_opcode opcode;
     enum rt_elem elem;
     int64_t elem_len;
