@@ -10,7 +10,6 @@
 #include "runtime/base/err.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 /* Whether the mapping is useless: the exporter has freed the memory, or is a peer no more, or this
  * process's context has gone. */
@@ -99,38 +98,39 @@ static int slot_read(const struct cuda_slot *s, const struct cuda_key *k, struct
     return k->off > out->len || k->len > out->len - k->off ? -RT_EINVAL : 0;
 }
 
-/* The descriptor of the slot.  If it is missing, asks the exporter to send it again, for the next
- * message. */
-static int descriptor(struct btl_cuda *b, struct btl_cuda_peer *p, const struct cuda_key *k)
+/* The descriptors of the slot.  If they are missing, asks the exporter to send them again, for the
+ * next message. */
+static struct rt_gpu_fds descriptors(struct btl_cuda *b, struct btl_cuda_peer *p,
+                                     const struct cuda_key *k)
 {
-    int fd = btl_cuda_fd_take(b, p->base.proc, k->slot, k->gen);
+    struct rt_gpu_fds fds = btl_cuda_fds_take(b, p->base.proc, k->slot, k->gen);
 
-    if (fd < 0) {
-        btl_cuda_fd_drain(b);
-        fd = btl_cuda_fd_take(b, p->base.proc, k->slot, k->gen);
+    if (!fds.n) {
+        btl_cuda_fds_drain(b);
+        fds = btl_cuda_fds_take(b, p->base.proc, k->slot, k->gen);
     }
-    if (fd < 0 && p->other)
+    if (!fds.n && p->other)
         rt_fetch_add(&p->table->again_jobs, 1u);
-    else if (fd < 0)
+    else if (!fds.n)
         rt_fetch_or(&p->table->again[rt_node.rank / 64 % (int)CUDA_RANK_WORDS],
                     (uint64_t)1 << (rt_node.rank % 64));
-    return fd;
+    return fds;
 }
 
 /* Maps the memory.  When the driver has no memory, unmaps all unused mappings and tries again. */
 static int try_import(struct btl_cuda *b, struct cuda_import *i, const struct rt_gpu_export *e,
-                      int fd)
+                      const struct rt_gpu_fds *fds)
 {
     void *base = NULL;
     uint64_t was = b->nended;
-    int err = rt_gpu_import(i->g, e, fd, &i->m, &base);
+    int err = rt_gpu_import(i->g, e, fds, &i->m, &base);
 
     if (err == -RT_ENOMEM) {
         for (int n = 0; n < b->npeers; n++)
             if (b->peers[n])
                 drop_unused(b, b->peers[n], true);
         if (b->nended != was)
-            err = rt_gpu_import(i->g, e, fd, &i->m, &base);
+            err = rt_gpu_import(i->g, e, fds, &i->m, &base);
     }
     i->base = base;
     i->len = e->len;
@@ -141,18 +141,21 @@ static int import_map(struct btl_cuda *b, struct btl_cuda_peer *p, const struct 
                       struct cuda_import *i)
 {
     struct rt_gpu_export e;
-    int fd = -1, err = slot_read(i->slot, k, &e);
+    struct rt_gpu_fds fds;
+    int err = slot_read(i->slot, k, &e);
 
+    fds.n = 0;
     if (err < 0)
         return err;
-    if (e.how != RT_GPU_SHARE_LEGACY && (fd = descriptor(b, p, k)) < 0)
-        return -RT_ENOTSUP;
-    err = try_import(b, i, &e, fd);
-    bool later = err == -RT_EAGAIN || err == -RT_ENOMEM;
-    if (fd >= 0 && later)
-        btl_cuda_fd_keep(b, p->base.proc, k->slot, k->gen, fd);
-    else if (fd >= 0)
-        close(fd);
+    if (e.how != RT_GPU_SHARE_LEGACY) {
+        fds = descriptors(b, p, k);
+        if (!fds.n)
+            return -RT_ENOTSUP;
+    }
+    err = try_import(b, i, &e, &fds);
+    if (fds.n && (err == -RT_EAGAIN || err == -RT_ENOMEM))
+        btl_cuda_fds_keep(b, p->base.proc, k->slot, k->gen, &fds);
+    rt_gpu_fds_close(&fds);
     if (err < 0 && btl_cuda_gone(p))
         return -RT_EPEER;
     if (err == -RT_EAGAIN) /* not possible now; not stored, so the next message tries again */

@@ -449,7 +449,7 @@ static int cuda_progress(struct btl *btl)
     uint32_t n = rt_load_acquire(&b->table->fds_sent);
     if (rt_unlikely(n != b->fds_seen)) {
         b->fds_seen = n;
-        btl_cuda_fd_drain(b);
+        btl_cuda_fds_drain(b);
     }
     n = rt_load_acquire(&b->table->devices);
     if (rt_unlikely(n != b->devices_seen)) {

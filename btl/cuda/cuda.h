@@ -191,16 +191,18 @@ void btl_cuda_imports_close(struct btl_cuda *b, struct btl_cuda_peer *p);
  * -RT_ENOMEM. */
 int btl_cuda_socket_open(struct btl_cuda *b);
 void btl_cuda_socket_close(struct btl_cuda *b);
-/* Sends the descriptor of a slot; the caller keeps fd.  -RT_ENOTSUP: the peer accepts no
- * descriptor, at least not now. */
-int btl_cuda_fd_send(struct btl_cuda *b, struct btl_cuda_peer *p, uint32_t slot, uint32_t gen,
-                     int fd);
+/* Sends the descriptors of a slot; the caller keeps them.  -RT_ENOTSUP: the peer accepts no
+ * descriptors, at least not now. */
+int btl_cuda_fds_send(struct btl_cuda *b, struct btl_cuda_peer *p, uint32_t slot, uint32_t gen,
+                      const struct rt_gpu_fds *fds);
 /* Receives all descriptors that have arrived. */
-void btl_cuda_fd_drain(struct btl_cuda *b);
-/* Returns the descriptor of a slot, which the caller then owns; -1: none. */
-int btl_cuda_fd_take(struct btl_cuda *b, struct rt_proc from, uint32_t slot, uint32_t gen);
-/* Returns a descriptor for another attempt. */
-void btl_cuda_fd_keep(struct btl_cuda *b, struct rt_proc from, uint32_t slot, uint32_t gen, int fd);
+void btl_cuda_fds_drain(struct btl_cuda *b);
+/* Returns the descriptors of a slot, which the caller then owns; n 0: none. */
+struct rt_gpu_fds btl_cuda_fds_take(struct btl_cuda *b, struct rt_proc from, uint32_t slot,
+                                    uint32_t gen);
+/* Returns descriptors for another attempt. */
+void btl_cuda_fds_keep(struct btl_cuda *b, struct rt_proc from, uint32_t slot, uint32_t gen,
+                       struct rt_gpu_fds *fds);
 
 extern const struct btl_ops btl_cuda_ops;
 

@@ -24,16 +24,21 @@
  * process may have open. */
 #define KEEP_PART 4
 
-struct note { /* sent with a descriptor */
-    uint32_t magic, slot, gen, zero;
+struct note { /* sent with the descriptors of a slot */
+    uint32_t magic, slot, gen, nfds;
     struct rt_name from;
+};
+
+union control {
+    struct cmsghdr head;
+    char room[CMSG_SPACE(RT_GPU_PARTS * sizeof(int))];
 };
 
 struct got {
     struct rt_list link; /* oldest first */
     struct rt_proc from;
     uint32_t slot, gen;
-    int fd;
+    struct rt_gpu_fds fds;
 };
 
 struct conn {
@@ -44,7 +49,7 @@ struct conn {
 struct cuda_socket {
     int listener;
     struct rt_list conns, got;
-    rlim_t ngot, most; /* kept, and how many may be */
+    rlim_t ngot, most; /* descriptors kept, and how many may be */
 };
 
 static bool same_user(int sock)
@@ -98,11 +103,13 @@ static void conn_close(struct conn *c)
     free(c);
 }
 
-static void got_drop(struct cuda_socket *s, struct got *g)
+/* The descriptors that it still has are closed. */
+static void got_drop(struct cuda_socket *s, struct got *g, int n)
 {
     rt_list_del(&g->link);
+    rt_gpu_fds_close(&g->fds);
     free(g);
-    s->ngot--;
+    s->ngot -= (rlim_t)n;
 }
 
 void btl_cuda_socket_close(struct btl_cuda *b)
@@ -119,8 +126,7 @@ void btl_cuda_socket_close(struct btl_cuda *b)
         conn_close(rt_container(s->conns.next, struct conn, link));
     while (!rt_list_empty(&s->got)) {
         struct got *g = rt_container(s->got.next, struct got, link);
-        close(g->fd);
-        got_drop(s, g);
+        got_drop(s, g, g->fds.n);
     }
     close(s->listener);
     free(s);
@@ -151,28 +157,26 @@ static int connect_to(struct btl_cuda_peer *p)
     return 0;
 }
 
-int btl_cuda_fd_send(struct btl_cuda *b, struct btl_cuda_peer *p, uint32_t slot, uint32_t gen,
-                     int fd)
+int btl_cuda_fds_send(struct btl_cuda *b, struct btl_cuda_peer *p, uint32_t slot, uint32_t gen,
+                      const struct rt_gpu_fds *fds)
 {
-    struct note n = { MAGIC, slot, gen, 0,
+    struct note n = { MAGIC, slot, gen, (uint32_t)fds->n,
                       rt_boot_name((struct rt_proc){ 0, (uint32_t)rt_boot.rank }) };
     struct iovec body = { &n, sizeof n };
-    union {
-        struct cmsghdr head;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control = { .head = { .cmsg_len = CMSG_LEN(sizeof fd),
-                            .cmsg_level = SOL_SOCKET,
-                            .cmsg_type = SCM_RIGHTS } };
+    size_t nbytes = (size_t)fds->n * sizeof(int);
+    union control control = {
+        .head = { .cmsg_len = CMSG_LEN(nbytes), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS }
+    };
     struct msghdr m = { .msg_iov = &body,
                         .msg_iovlen = 1,
                         .msg_control = &control,
-                        .msg_controllen = sizeof control.room };
+                        .msg_controllen = CMSG_SPACE(nbytes) };
     int err = p->sock < 0 ? connect_to(p) : 0;
     (void)b;
 
     if (err < 0)
         return err;
-    memcpy(CMSG_DATA(&control.head), &fd, sizeof fd);
+    memcpy(CMSG_DATA(&control.head), fds->fd, nbytes);
     if (sendmsg(p->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof n) {
         rt_fetch_add(&p->table->fds_sent, 1u);
         return 0;
@@ -188,44 +192,46 @@ int btl_cuda_fd_send(struct btl_cuda *b, struct btl_cuda_peer *p, uint32_t slot,
 
 /* ---- receiving ---- */
 
-static void keep(struct cuda_socket *s, struct rt_proc from, uint32_t slot, uint32_t gen, int fd)
+/* Takes the descriptors over.  If there is no room, the oldest are closed, then these. */
+static void keep(struct cuda_socket *s, struct rt_proc from, uint32_t slot, uint32_t gen,
+                 struct rt_gpu_fds *fds)
 {
-    struct got *g = s->ngot < s->most ? calloc(1, sizeof *g) : NULL;
-
-    if (!g && s->ngot) {
-        g = rt_container(s->got.next, struct got, link);
-        rt_list_del(&g->link);
-        close(g->fd);
-        s->ngot--;
+    while (s->ngot && s->ngot + (rlim_t)fds->n > s->most) {
+        struct got *old = rt_container(s->got.next, struct got, link);
+        got_drop(s, old, old->fds.n);
     }
+    struct got *g = (rlim_t)fds->n <= s->most ? calloc(1, sizeof *g) : NULL;
     if (!g) {
-        close(fd);
+        rt_gpu_fds_close(fds);
         return;
     }
     g->from = from;
     g->slot = slot;
     g->gen = gen;
-    g->fd = fd;
+    g->fds = *fds;
     rt_list_append(&s->got, &g->link);
-    s->ngot++;
+    s->ngot += (rlim_t)fds->n;
+    fds->n = 0;
 }
 
-/* The descriptor of a message, or -1.  The room for one descriptor and its padding may hold two;
- * then all are closed. */
-static int the_descriptor(struct msghdr *m)
+/* The descriptors of a message.  The padding of the control message may hold one more than were
+ * announced. */
+static void the_descriptors(struct msghdr *m, struct rt_gpu_fds *out)
 {
     struct cmsghdr *c = CMSG_FIRSTHDR(m);
-    int fd[2];
+    int fd;
 
+    out->n = 0;
     if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-        return -1;
-    size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof fd[0];
-    memcpy(fd, CMSG_DATA(c), (n < 2 ? n : 2) * sizeof fd[0]);
-    if (n == 1)
-        return fd[0];
-    for (size_t i = 0; i < n && i < 2; i++)
-        close(fd[i]);
-    return -1;
+        return;
+    size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof fd;
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+        if (out->n < RT_GPU_PARTS)
+            out->fd[out->n++] = fd;
+        else
+            close(fd);
+    }
 }
 
 /* Receives one message.  1: received; 0: none there; -1: the sender has gone. */
@@ -233,26 +239,24 @@ static int receive(struct cuda_socket *s, int sock)
 {
     struct note n;
     struct iovec body = { &n, sizeof n };
-    union {
-        struct cmsghdr head;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control;
+    union control control;
     struct msghdr m = { .msg_iov = &body,
                         .msg_iovlen = 1,
                         .msg_control = &control,
                         .msg_controllen = sizeof control.room };
+    struct rt_gpu_fds fds;
+    struct rt_proc from;
 
     ssize_t len = recvmsg(sock, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (len <= 0)
         return len < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
-    int fd = the_descriptor(&m);
-    struct rt_proc from;
-    bool good = len == (ssize_t)sizeof n && n.magic == MAGIC && rt_boot_proc(n.from, &from) == 0 &&
+    the_descriptors(&m, &fds);
+    bool good = len == (ssize_t)sizeof n && n.magic == MAGIC && n.nfds == (uint32_t)fds.n &&
+                fds.n > 0 && rt_boot_proc(n.from, &from) == 0 &&
                 (from.ns || rt_boot_local(from.rank) >= 0);
-    if (good && fd >= 0)
-        keep(s, from, n.slot, n.gen, fd);
-    else if (fd >= 0)
-        close(fd);
+    if (good)
+        keep(s, from, n.slot, n.gen, &fds);
+    rt_gpu_fds_close(&fds);
     return 1;
 }
 
@@ -291,14 +295,12 @@ static void drop_stale(struct cuda_socket *s)
 
     rt_list_each_safe (l, next, &s->got) {
         struct got *g = rt_container(l, struct got, link);
-        if (!is_stale(g))
-            continue;
-        close(g->fd);
-        got_drop(s, g);
+        if (is_stale(g))
+            got_drop(s, g, g->fds.n);
     }
 }
 
-void btl_cuda_fd_drain(struct btl_cuda *b)
+void btl_cuda_fds_drain(struct btl_cuda *b)
 {
     struct cuda_socket *s = b->socket;
     struct rt_list *l, *next;
@@ -317,27 +319,30 @@ void btl_cuda_fd_drain(struct btl_cuda *b)
     }
 }
 
-void btl_cuda_fd_keep(struct btl_cuda *b, struct rt_proc from, uint32_t slot, uint32_t gen, int fd)
+void btl_cuda_fds_keep(struct btl_cuda *b, struct rt_proc from, uint32_t slot, uint32_t gen,
+                       struct rt_gpu_fds *fds)
 {
-    keep(b->socket, from, slot, gen, fd);
+    keep(b->socket, from, slot, gen, fds);
 }
 
-int btl_cuda_fd_take(struct btl_cuda *b, struct rt_proc from, uint32_t slot, uint32_t gen)
+struct rt_gpu_fds btl_cuda_fds_take(struct btl_cuda *b, struct rt_proc from, uint32_t slot,
+                                    uint32_t gen)
 {
     struct rt_list *l, *next;
-    int fd = -1;
+    struct rt_gpu_fds fds = { .n = 0 };
 
     if (!b->socket)
-        return -1;
+        return fds;
     rt_list_each_safe (l, next, &b->socket->got) {
         struct got *g = rt_container(l, struct got, link);
+        int n = g->fds.n;
         if (g->from.ns != from.ns || g->from.rank != from.rank || g->slot != slot)
             continue;
-        if (g->gen == gen && fd < 0)
-            fd = g->fd;
-        else
-            close(g->fd); /* of an earlier export in this slot, or a duplicate */
-        got_drop(b->socket, g);
+        if (g->gen == gen && !fds.n) {
+            fds = g->fds;
+            g->fds.n = 0;
+        } /* else of an earlier export in this slot, or duplicates */
+        got_drop(b->socket, g, n);
     }
-    return fd;
+    return fds;
 }

@@ -11,7 +11,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Exports tested for freed memory before a new export.  A test asks the driver once, 0.1 us, which
  * is little compared with the time for which peers map the new export. */
@@ -217,12 +216,15 @@ void btl_cuda_exports_look(struct btl_cuda *b, uint32_t n)
     }
 }
 
-/* Ends exports that overlap a new one: their memory must have been freed. */
+/* Ends exports that overlap a new one: their memory must have been freed.  Except that buffers of
+ * several mappings may have mappings in common. */
 static void end_overlapping(struct btl_cuda *b, const struct rt_gpu_ptr *at)
 {
     for (uint32_t s = 0; s < b->exports->nused; s++) {
         struct cuda_export *x = export_at(b->exports, s);
-        if (x->alive && x->at.base < at->base + at->len && at->base < x->at.base + x->at.len)
+        bool both = at->kind == RT_MEM_CUDA_VMM && x->at.kind == RT_MEM_CUDA_VMM;
+        if (x->alive && x->at.base < at->base + at->len && at->base < x->at.base + x->at.len &&
+            !(both && rt_gpu_is_still(&x->at)))
             export_end(b, x);
     }
 }
@@ -236,9 +238,9 @@ static int exports_open(struct btl_cuda *b)
     return b->exports->nslots ? 0 : exports_grow(b);
 }
 
-/* Puts the allocation into a slot.  *fd: its descriptor, which the caller owns, or -1. */
+/* Puts the allocation into a slot.  *fds: its descriptors, which the caller owns. */
 static int export_make(struct btl_cuda *b, const struct rt_gpu_ptr *at, struct cuda_export **out,
-                       int *fd)
+                       struct rt_gpu_fds *fds)
 {
     struct cuda_exports *e = b->exports;
     struct rt_gpu_export what;
@@ -247,7 +249,7 @@ static int export_make(struct btl_cuda *b, const struct rt_gpu_ptr *at, struct c
     btl_cuda_exports_look(b, LOOKS_PER_EXPORT);
     int err = e->free ? 0 : exports_grow(b);
     if (err == 0)
-        err = rt_gpu_export_mem(at, &what, fd);
+        err = rt_gpu_export_mem(at, &what, fds);
     if (err < 0)
         return err;
     struct cuda_export *x = e->free;
@@ -258,7 +260,7 @@ static int export_make(struct btl_cuda *b, const struct rt_gpu_ptr *at, struct c
         e->gen = 1;
     x->gen = e->gen;
     x->alive = true;
-    x->has_fd = *fd >= 0;
+    x->has_fd = fds->n > 0;
     x->at = *at;
     struct cuda_export **l = bucket_of(e, at->base);
     x->next = *l;
@@ -272,11 +274,11 @@ static int export_make(struct btl_cuda *b, const struct rt_gpu_ptr *at, struct c
 
 /* The export of the allocation, with a reference for the caller. */
 static int export_get(struct btl_cuda *b, const struct rt_gpu_ptr *at, struct cuda_export **out,
-                      int *fd)
+                      struct rt_gpu_fds *fds)
 {
     int err;
 
-    if ((at->kind != RT_MEM_CUDA && at->kind != RT_MEM_CUDA_VMM) || !at->single)
+    if (at->kind != RT_MEM_CUDA && at->kind != RT_MEM_CUDA_VMM)
         return -RT_ENOTSUP;
     if ((!b->exports || !b->exports->nslots) && (err = exports_open(b)) < 0)
         return err;
@@ -287,7 +289,7 @@ static int export_get(struct btl_cuda *b, const struct rt_gpu_ptr *at, struct cu
             *out = x;
             return 0;
         }
-    err = export_make(b, at, out, fd);
+    err = export_make(b, at, out, fds);
     if (err == 0)
         (*out)->refs++;
     return err;
@@ -344,32 +346,33 @@ static int note_sent(const struct btl_cuda *b, struct cuda_export *x, int number
     return 0;
 }
 
-/* Sends the descriptor of an export; fd may be -1. */
-static int fd_give(struct btl_cuda *b, struct btl_cuda_peer *p, struct cuda_export *x, int fd)
+/* Sends the descriptors of an export; there may be none. */
+static int fds_give(struct btl_cuda *b, struct btl_cuda_peer *p, struct cuda_export *x,
+                    const struct rt_gpu_fds *fds)
 {
-    int own = -1, err = 0;
+    struct rt_gpu_fds own = { .n = 0 };
+    int err = 0;
 
-    if (fd < 0) { /* descriptors are not kept: an open descriptor keeps the memory allocated */
+    if (!fds->n) { /* descriptors are not kept: an open descriptor keeps the memory allocated */
         struct rt_gpu_export same;
         err = rt_gpu_export_mem(&x->at, &same, &own);
-        fd = own;
     }
     if (err == 0)
-        err = btl_cuda_fd_send(b, p, x->slot, x->gen, fd);
-    if (own >= 0)
-        close(own);
+        err = btl_cuda_fds_send(b, p, x->slot, x->gen, fds->n ? fds : &own);
+    rt_gpu_fds_close(&own);
     return err;
 }
 
 /* Gives the peer what it needs to map the export, unless it has it already. */
-static int give(struct btl_cuda *b, struct btl_cuda_peer *p, struct cuda_export *x, int fd)
+static int give(struct btl_cuda *b, struct btl_cuda_peer *p, struct cuda_export *x,
+                const struct rt_gpu_fds *fds)
 {
     look_again(b, p);
     if (rt_likely(was_sent_to(x, p->number)))
         return 0;
     int err = btl_cuda_table_reserve(p);
     if (err == 0 && x->has_fd)
-        err = fd_give(b, p, x, fd);
+        err = fds_give(b, p, x, fds);
     return err < 0 ? err : note_sent(b, x, p->number);
 }
 
@@ -403,16 +406,17 @@ void btl_cuda_mem_dereg(struct btl_mem *m)
 int btl_cuda_mem_offer(struct btl_peer *peer, struct btl_mem *m)
 {
     struct btl_cuda_peer *p = (struct btl_cuda_peer *)peer;
-    int fd = -1, err = 0;
+    struct rt_gpu_fds fds;
+    int err = 0;
 
+    fds.n = 0;
     if (p->self)
         return 0;
     if (!m->x)
-        err = export_get(m->b, &m->at, &m->x, &fd);
+        err = export_get(m->b, &m->at, &m->x, &fds);
     if (err == 0)
-        err = give(m->b, p, m->x, fd);
-    if (fd >= 0)
-        close(fd);
+        err = give(m->b, p, m->x, &fds);
+    rt_gpu_fds_close(&fds);
     return err;
 }
 

@@ -224,7 +224,11 @@ static void print_shared(const struct info_gpus *g)
                    l.s->works ? "works" : "refused: ", l.s->works ? "" : l.s->why);
         }
     }
-    printf("  managed, pools               all               no: messages from them are staged\n");
+    printf(
+        "  VMM, up to %d mappings       all               like VMM, if all but the last have one "
+        "length\n"
+        "  managed, pools               all               no: messages from them are staged\n",
+        RT_GPU_PARTS);
 }
 
 /* ---- paths ---- */

@@ -101,7 +101,7 @@ static void pattern(unsigned char *p, int from, int kind)
     }
 }
 
-static int prepare(struct offer *o, int *fd)
+static int prepare(struct offer *o, struct rt_gpu_fds *fds)
 {
     unsigned char data[CHECKED];
     struct rt_gpu *g;
@@ -117,7 +117,7 @@ static int prepare(struct offer *o, int *fd)
     if (!err)
         err = rt_gpu_query(p, CHECKED, &ptr);
     if (!err)
-        err = rt_gpu_export_mem(&ptr, &o->e, fd);
+        err = rt_gpu_export_mem(&ptr, &o->e, fds);
     o->addr = (uintptr_t)p;
     return err;
 }
@@ -147,14 +147,13 @@ static int export_all(int sock)
     int n = rt_gpu_count();
     for (int i = 0; i < n * INFO_SHARES && i < INFO_GPUS * INFO_SHARES; i++) {
         struct offer o = { .from = i / INFO_SHARES, .kind = i % INFO_SHARES };
-        int fd = -1;
+        struct rt_gpu_fds fds = { .n = 0 };
         clear_log();
-        o.err = prepare(&o, &fd);
+        o.err = prepare(&o, &fds);
         if (o.err)
             reason(o.err, o.kind, o.why, sizeof o.why);
-        int err = send_offer(sock, &o, fd);
-        if (fd >= 0)
-            close(fd);
+        int err = send_offer(sock, &o, fds.n ? fds.fd[0] : -1); /* one mapping */
+        rt_gpu_fds_close(&fds);
         if (err)
             return 1;
     }
@@ -191,9 +190,10 @@ static int use(const struct offer *o, int fd, int to)
     struct rt_gpu *g;
     struct rt_gpu_import *m;
     void *base;
+    const struct rt_gpu_fds fds = { .n = fd >= 0, .fd = { fd } };
     int err = rt_gpu_primary(to, &g);
     if (!err)
-        err = rt_gpu_import(g, &o->e, fd, &m, &base);
+        err = rt_gpu_import(g, &o->e, &fds, &m, &base);
     if (err)
         return err;
     pattern(want, o->from, o->kind);

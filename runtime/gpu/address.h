@@ -18,8 +18,9 @@ struct rt_gpu_ptr {
     uintptr_t base; /* of the allocation that contains it; for VMM memory, of the mapping */
     size_t len;
     uint64_t id; /* of the allocation; not used again in this process */
-    /* False: several VMM mappings side by side, which cannot be exported as one. */
+    /* False: several VMM mappings side by side, of which `id` combines the numbers. */
     bool single;
+    size_t part; /* bytes of each of these mappings but the last; 0: not single, and they differ */
     struct rt_gpu *g; /* context in which copies of it run; made when first needed */
 };
 /* The driver maps an allocation for other processes in pages of 2 MiB if its length is a multiple

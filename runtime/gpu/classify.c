@@ -391,9 +391,19 @@ static bool vmm_mapping(cu_ptr p, struct answer *a)
     return true;
 }
 
-/* A VMM buffer may consist of several mappings, if they are adjacent. */
-static void vmm_extend(cu_ptr p, size_t len, struct answer *a, bool *single)
+/* A pool gives out freed memory again, so neither id alone distinguishes allocations. */
+static uint64_t id_of(const struct answer *a, enum rt_memkind kind)
 {
+    if (a->block_id == 0 || kind == RT_MEM_CUDA || kind == RT_MEM_MANAGED)
+        return a->id;
+    return kind == RT_MEM_CUDA_VMM ? a->block_id : a->block_id * 0x9e3779b97f4a7c15u ^ a->id;
+}
+
+/* A VMM buffer may consist of several mappings, if they are adjacent; out: single, part, id. */
+static void vmm_extend(cu_ptr p, size_t len, struct answer *a, struct rt_gpu_ptr *out)
+{
+    size_t last = a->len;
+    out->part = a->len;
     while (p + len > a->start + a->len && p + len > p) {
         struct answer next;
         cu_ptr at = a->start + a->len;
@@ -402,16 +412,11 @@ static void vmm_extend(cu_ptr p, size_t len, struct answer *a, bool *single)
             next.len == 0)
             return;
         a->len += next.len;
-        *single = false;
+        out->single = false;
+        out->part = last == out->part ? out->part : 0;
+        last = next.len;
+        out->id = out->id * 0x9e3779b97f4a7c15u ^ id_of(&next, RT_MEM_CUDA_VMM);
     }
-}
-
-/* A pool gives out freed memory again, so neither id alone distinguishes allocations. */
-static uint64_t id_of(const struct answer *a, enum rt_memkind kind)
-{
-    if (a->block_id == 0 || kind == RT_MEM_CUDA || kind == RT_MEM_MANAGED)
-        return a->id;
-    return kind == RT_MEM_CUDA_VMM ? a->block_id : a->block_id * 0x9e3779b97f4a7c15u ^ a->id;
 }
 
 /* The context if the library uses it. */
@@ -438,11 +443,26 @@ static bool range_is_still(struct rt_gpu *g, const struct rt_gpu_ptr *p)
     return r == CU_OK && start == p->base && len == p->len;
 }
 
+/* Several mappings: whether all are what they were. */
+static bool are_still(const struct rt_gpu_ptr *p)
+{
+    struct answer a;
+    struct rt_gpu_ptr now = { .single = true };
+    if (ask(p->base, &a) != CU_OK || a.type != CU_MEMORY_DEVICE || kind_of(&a) != RT_MEM_CUDA_VMM ||
+        !vmm_mapping(p->base, &a))
+        return false;
+    now.id = id_of(&a, RT_MEM_CUDA_VMM);
+    vmm_extend(p->base, p->len, &a, &now);
+    return a.start == p->base && a.len == p->len && now.id == p->id;
+}
+
 bool rt_gpu_is_still(const struct rt_gpu_ptr *p)
 {
     struct answer a;
     if (rt_cuda_open(false))
         return false;
+    if (!p->single)
+        return are_still(p);
     struct rt_gpu *g = p->kind == RT_MEM_CUDA ? used(p->ctx) : NULL;
     if (g)
         return range_is_still(g, p);
@@ -473,11 +493,11 @@ static bool known_all(const struct recent *r)
 }
 
 /* What the driver reports about p, for VMM memory up to p + len. */
-static int find_out(cu_ptr p, size_t len, struct answer *a, bool *single)
+static int find_out(cu_ptr p, size_t len, struct answer *a, struct rt_gpu_ptr *out)
 {
     if (a->type != CU_MEMORY_DEVICE && !a->managed)
         return -RT_ENOENT;
-    *single = true;
+    *out = (struct rt_gpu_ptr){ .id = id_of(a, kind_of(a)), .single = true };
     if (kind_of(a) == RT_MEM_CUDA_VMM) {
         if (!vmm_mapping(p, a)) {
             log_info(GPU,
@@ -486,7 +506,7 @@ static int find_out(cu_ptr p, size_t len, struct answer *a, bool *single)
                      (unsigned long long)p, len);
             return -RT_EINVAL;
         }
-        vmm_extend(p, len, a, single);
+        vmm_extend(p, len, a, out);
     }
     int err = check_range(p, len, a);
     /* btl/cuda may map memory of a device that this process cannot see where memory of the program
@@ -497,7 +517,7 @@ static int find_out(cu_ptr p, size_t len, struct answer *a, bool *single)
 static int query(cu_ptr p, size_t len, struct recent *r, struct rt_gpu_ptr *out)
 {
     struct answer a;
-    bool single;
+    struct rt_gpu_ptr parts;
     if (rt_likely(known_all(r)) && len <= r->all.base + r->all.len - p) {
         *out = r->all;
         return 0;
@@ -509,7 +529,7 @@ static int query(cu_ptr p, size_t len, struct recent *r, struct rt_gpu_ptr *out)
         a = r->a;
     enum rt_memkind kind = kind_of(&a);
     struct rt_gpu *g;
-    int err = find_out(p, len, &a, &single);
+    int err = find_out(p, len, &a, &parts);
     if (err || (err = rt_gpu_of(a.ctx, a.ordinal, &g)))
         return err;
     *out = (struct rt_gpu_ptr){ .kind = kind,
@@ -517,8 +537,9 @@ static int query(cu_ptr p, size_t len, struct recent *r, struct rt_gpu_ptr *out)
                                 .ctx = a.ctx,
                                 .base = (uintptr_t)a.start,
                                 .len = a.len,
-                                .id = id_of(&a, kind),
-                                .single = single,
+                                .id = parts.id,
+                                .single = parts.single,
+                                .part = parts.part,
                                 .g = g };
     if (kind == RT_MEM_CUDA_VMM)
         return 0;

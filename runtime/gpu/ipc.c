@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Device memory of one process in another: an exporter describes an allocation, an importer maps
  * it.  There are two kinds of memory and two ways: a handle of 64 bytes (cuMemAlloc), a descriptor
- * of the allocation (VMM).  Memory that cannot be exported is found by querying attributes, never
- * by a call that fails: tools that watch the driver report failed calls as errors of the
- * application.
+ * of the allocation (VMM), or of each of several that are mapped side by side, as PyTorch's
+ * expandable segments are; the importer maps them side by side as well.  Memory that cannot be
+ * exported is found by querying attributes, never by a call that fails: tools that watch the driver
+ * report failed calls as errors of the application.
  *
  * Memory of pools is never exported, though the driver could.  It demands that importers free it
  * before the exporter does, and the application frees without a word to the library.  Where imports
@@ -22,6 +23,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define DEVICES_MAX 64
 
@@ -32,7 +34,7 @@ struct rt_gpu_import {
     bool unused; /* its unmapping is deferred */
     enum rt_gpu_share how;
     cu_ptr base;
-    size_t len;
+    size_t len, part;
     uint8_t handle[64]; /* rt_gpu_export.handle */
 };
 
@@ -70,13 +72,19 @@ static const char *name_of(cu_result r)
 
 /* ---- export ---- */
 
-static bool fd_allowed(const struct rt_gpu_ptr *p)
+void rt_gpu_fds_close(struct rt_gpu_fds *f)
+{
+    while (f->n > 0)
+        close(f->fd[--f->n]);
+}
+
+static bool fd_allowed(uintptr_t at)
 {
     uint64_t types = 0;
     int attribute = CU_PTR_ALLOWED_HANDLE_TYPES;
     void *value = &types;
 
-    return rt_cuda.pointer_get_attributes(1, &attribute, &value, p->base) == CU_OK &&
+    return rt_cuda.pointer_get_attributes(1, &attribute, &value, at) == CU_OK &&
            types & CU_HANDLE_POSIX_FD;
 }
 
@@ -100,49 +108,62 @@ static int export_legacy(const struct rt_gpu_ptr *p, struct rt_gpu_export *e)
     return 0;
 }
 
-static int export_vmm(const struct rt_gpu_ptr *p, struct rt_gpu_export *e, int *fd)
+/* A program that the application starts must not hold the descriptor. */
+static cu_result descriptor_of(uintptr_t at, int *fd)
 {
     cu_handle h;
+    cu_result r = rt_cuda.mem_retain_allocation_handle(&h, (void *)at);
 
-    if (!vmm_works() || !fd_allowed(p))
+    if (r != CU_OK)
+        return r;
+    r = rt_cuda.mem_export_to_shareable_handle(fd, h, CU_HANDLE_POSIX_FD, 0);
+    rt_cuda.mem_release(h);
+    if (r == CU_OK)
+        fcntl(*fd, F_SETFD, FD_CLOEXEC);
+    return r;
+}
+
+static int export_vmm(const struct rt_gpu_ptr *p, struct rt_gpu_export *e, struct rt_gpu_fds *fds)
+{
+    size_t part = p->single ? p->len : p->part;
+
+    if (!vmm_works() || !part || (p->len - 1) / part >= RT_GPU_PARTS)
         return -RT_ENOTSUP;
-    cu_result r = rt_cuda.mem_retain_allocation_handle(&h, (void *)p->base);
-    if (r == CU_OK) {
-        r = rt_cuda.mem_export_to_shareable_handle(fd, h, CU_HANDLE_POSIX_FD, 0);
-        rt_cuda.mem_release(h);
-    }
-    if (r != CU_OK) {
-        log_info(GPU, "memory at 0x%llx gives no descriptor: %s", (unsigned long long)p->base,
-                 name_of(r));
-        return -RT_ENOTSUP;
+    for (size_t at = 0; at < p->len; at += part)
+        if (!fd_allowed(p->base + at))
+            return -RT_ENOTSUP;
+    for (size_t at = 0; at < p->len; at += part) {
+        cu_result r = descriptor_of(p->base + at, &fds->fd[fds->n]);
+        if (r != CU_OK) {
+            log_info(GPU, "memory at 0x%llx gives no descriptor: %s",
+                     (unsigned long long)(p->base + at), name_of(r));
+            rt_gpu_fds_close(fds);
+            return -RT_ENOTSUP;
+        }
+        fds->n++;
     }
     e->how = RT_GPU_SHARE_VMM;
+    e->part = part;
     return 0;
 }
 
-int rt_gpu_export_mem(const struct rt_gpu_ptr *p, struct rt_gpu_export *out, int *fd)
+int rt_gpu_export_mem(const struct rt_gpu_ptr *p, struct rt_gpu_export *out, struct rt_gpu_fds *fds)
 {
     struct rt_gpu_export e = { .base = p->base, .len = p->len };
-    int got = -1, err = -RT_ENOTSUP;
+    int err = -RT_ENOTSUP, in = rt_gpu_enter(p->g);
 
-    if (!p->single)
-        return -RT_ENOTSUP;
-    int in = rt_gpu_enter(p->g);
+    fds->n = 0;
     if (in < 0)
         return in;
-    if (p->kind == RT_MEM_CUDA)
+    if (p->kind == RT_MEM_CUDA && p->single)
         err = export_legacy(p, &e);
     else if (p->kind == RT_MEM_CUDA_VMM)
-        err = export_vmm(p, &e, &got);
+        err = export_vmm(p, &e, fds);
     rt_gpu_leave(in);
     if (err < 0)
         return err;
-    if (got >= 0)
-        fcntl(got, F_SETFD,
-              FD_CLOEXEC); /* a program that the application starts must not hold it */
     memcpy(e.uuid, rt_gpu_info(p->g)->uuid, sizeof e.uuid);
     *out = e;
-    *fd = got;
     return 0;
 }
 
@@ -280,33 +301,51 @@ static struct rt_gpu_import *former(const struct rt_gpu *g, const struct rt_gpu_
     return NULL;
 }
 
-static int map_vmm(struct rt_gpu_import *m, int fd, cu_result *r)
+/* Unmaps the first n bytes, mapping by mapping. */
+static cu_result unmap_parts(const struct rt_gpu_import *m, size_t n)
+{
+    cu_result r = CU_OK;
+
+    for (size_t at = 0; at < n; at += m->part) {
+        cu_result one = rt_cuda.mem_unmap(m->base + at,
+                                          m->len - at < m->part ? m->len - at : m->part);
+        r = r == CU_OK ? one : r;
+    }
+    return r;
+}
+
+/* The mapping keeps the memory of the handle. */
+static cu_result map_part(const struct rt_gpu_import *m, size_t at, int fd)
+{
+    cu_handle h;
+    cu_result r = rt_cuda.mem_import_from_shareable_handle(&h, (void *)(intptr_t)fd,
+                                                           CU_HANDLE_POSIX_FD);
+
+    if (r != CU_OK)
+        return r;
+    r = rt_cuda.mem_map(m->base + at, m->len - at < m->part ? m->len - at : m->part, 0, h, 0);
+    rt_cuda.mem_release(h);
+    return r;
+}
+
+static int map_vmm(struct rt_gpu_import *m, const struct rt_gpu_fds *fds, cu_result *r)
 {
     struct cu_access a = access_for(m->g);
-    cu_handle h;
+    size_t done = 0;
 
-    if (!vmm_works() || fd < 0)
-        return -RT_ENOTSUP;
-    *r = rt_cuda.mem_import_from_shareable_handle(&h, (void *)(intptr_t)fd, CU_HANDLE_POSIX_FD);
-    if (*r != CU_OK)
+    if (!vmm_works() || !m->part || (size_t)fds->n != (m->len + m->part - 1) / m->part)
         return -RT_ENOTSUP;
     *r = rt_cuda.mem_address_reserve(&m->base, m->len, 0, 0, 0);
     if (*r != CU_OK)
-        goto err_release;
-    *r = rt_cuda.mem_map(m->base, m->len, 0, h, 0);
-    if (*r != CU_OK)
-        goto err_unreserve;
-    *r = rt_cuda.mem_set_access(m->base, m->len, &a, 1);
-    if (*r != CU_OK)
-        goto err_unmap;
-    rt_cuda.mem_release(h); /* the mapping keeps the memory */
-    return 0;
-err_unmap:
-    rt_cuda.mem_unmap(m->base, m->len);
-err_unreserve:
+        return -RT_ENOTSUP;
+    for (int i = 0; i < fds->n && *r == CU_OK; i++, done += *r == CU_OK ? m->part : 0)
+        *r = map_part(m, done, fds->fd[i]);
+    if (*r == CU_OK)
+        *r = rt_cuda.mem_set_access(m->base, m->len, &a, 1);
+    if (*r == CU_OK)
+        return 0;
+    unmap_parts(m, done);
     rt_cuda.mem_address_free(m->base, m->len);
-err_release:
-    rt_cuda.mem_release(h);
     return -RT_ENOTSUP;
 }
 
@@ -343,7 +382,7 @@ static void unmap(struct rt_gpu_import *m)
     if (m->how == RT_GPU_SHARE_LEGACY) {
         r = rt_cuda.ipc_close_mem_handle(m->base);
     } else {
-        r = rt_cuda.mem_unmap(m->base, m->len);
+        r = unmap_parts(m, m->len);
         rt_cuda.mem_address_free(m->base, m->len);
     }
     rt_gpu_leave(in);
@@ -366,7 +405,7 @@ static void run_deferred(struct rt_gpu_deferred *d)
     import_free(rt_container(d, struct rt_gpu_import, deferred));
 }
 
-int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
+int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, const struct rt_gpu_fds *fds,
                   struct rt_gpu_import **out, void **base)
 {
     cu_result r = CU_OK;
@@ -377,7 +416,7 @@ int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
     struct rt_gpu_import *m = calloc(1, sizeof *m);
     if (!m)
         return -RT_ENOMEM;
-    *m = (struct rt_gpu_import){ .g = g, .how = e->how, .len = e->len };
+    *m = (struct rt_gpu_import){ .g = g, .how = e->how, .len = e->len, .part = e->part };
     lists_init();
     int in = rt_gpu_enter(g);
     if (in < 0) {
@@ -387,7 +426,7 @@ int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
     if (e->how == RT_GPU_SHARE_LEGACY)
         err = map_legacy(m, e, &r);
     else if (e->how == RT_GPU_SHARE_VMM)
-        err = map_vmm(m, fd, &r);
+        err = map_vmm(m, fds, &r);
     else
         err = -RT_EINVAL;
     rt_gpu_leave(in);

@@ -438,6 +438,105 @@ static int freed(int rank, void *how)
     return verdict();
 }
 
+/* ---- several mappings side by side ---- */
+
+#define PART ((size_t)2 << 20)
+
+/* Maps new memory at one part of a buffer. */
+static void map_part(cu_ptr at)
+{
+    const struct cu_alloc_prop prop = { .type = CU_ALLOCATION_PINNED,
+                                        .handle_types = CU_HANDLE_POSIX_FD,
+                                        .location = { CU_LOCATION_DEVICE, 0 } };
+    const struct cu_access a = { { CU_LOCATION_DEVICE, 0 }, CU_ACCESS_READWRITE };
+    cu_handle h;
+    CHECK_EQ(cu.mem_create(&h, PART, &prop, 0), CU_OK);
+    CHECK_EQ(cu.mem_map(at, PART, 0, h, 0), CU_OK);
+    CHECK_EQ(cu.mem_set_access(at, PART, &a, 1), CU_OK);
+    CHECK_EQ(cu.mem_release(h), CU_OK);
+}
+
+/* Rank 1 reads the buffer of a key, which has been filled from this seed, and writes another one.
+ */
+static void use_key(int k, cu_ptr dst, size_t len, unsigned seed, bool write)
+{
+    struct btl_rmem *r;
+    CHECK_EQ(attach(k, dst, &r), 0);
+    CHECK_EQ(get_now(r, 0, dst, len), 0);
+    CHECK_MSG(mem_is(dst, len, seed), "key %d", k);
+    mem_fill(dst, len, seed + 1);
+    if (write)
+        CHECK_EQ(put_now(r, 0, dst, len), 0);
+    tp->ops->detach(r);
+}
+
+/* Two buffers of three mappings each, of which they share two; then the last mapping is replaced.
+ */
+static int over_seams(int rank, void *arg)
+{
+    enum { A, B, B_AGAIN };
+    const size_t len = 2 * PART;
+    struct btl_mem *m[3];
+    struct btl_rmem *r;
+    cu_ptr p = 0, dst = 0;
+    (void)arg;
+    if (pair_start(rank, 0) < 0)
+        return 1;
+    meet(rank);
+    if (rank == 0) {
+        CHECK_EQ(cu.mem_address_reserve(&p, 4 * PART, 0, 0, 0), CU_OK);
+        for (size_t i = 0; i < 4; i++)
+            map_part(p + i * PART);
+        mem_fill(p + PART / 2, len, 50);
+        CHECK_EQ(give_key(p + PART / 2, len, A, &m[A]), 0);
+    } else {
+        dst = mem_make(LEGACY, 0, len);
+    }
+    meet(rank);
+    if (rank == 1) {
+        use_key(A, dst, len, 50, true);
+        CHECK_EQ(ncalls_open, 3);
+    }
+    meet(rank);
+    if (rank == 0) {
+        CHECK(mem_is(p + PART / 2, len, 51));
+        mem_fill(p + PART + 99, len, 60);
+        CHECK_EQ(give_key(p + PART + 99, len, B, &m[B]), 0);
+    }
+    meet(rank);
+    if (rank == 1) {
+        use_key(B, dst, len, 60, true);
+        CHECK_EQ(attach(A, dst, &r), 0); /* still mapped */
+        tp->ops->detach(r);
+        CHECK_EQ(ncalls_open, 6);
+        CHECK_EQ(nclosed(), 0);
+    }
+    meet(rank);
+    if (rank == 0) {
+        CHECK(mem_is(p + PART + 99, len, 61));
+        CHECK_EQ(cu.mem_unmap(p + 3 * PART, PART), CU_OK);
+        map_part(p + 3 * PART);
+        mem_fill(p + PART + 99, len, 70);
+        CHECK_EQ(give_key(p + PART + 99, len, B_AGAIN, &m[B_AGAIN]), 0);
+    }
+    meet(rank);
+    if (rank == 1) {
+        CHECK_EQ(attach(B, dst, &r), -RT_ENOTSUP);
+        use_key(B_AGAIN, dst, len, 70, false);
+        CHECK_EQ(ncalls_open, 9);
+        CHECK_EQ(nclosed(), 3);
+        CHECK_EQ(attach(A, dst, &r), 0);
+        tp->ops->detach(r);
+        CHECK_EQ(ncalls_open, 9);
+    }
+    meet(rank);
+    for (int i = A; rank == 0 && i <= B_AGAIN; i++)
+        tp->ops->mem_dereg(m[i]);
+    return verdict();
+}
+
+static void buffers_of_several_mappings(void) { CHECK_EQ(pair_run("seams", over_seams, NULL), 0); }
+
 /* An unpinned mapping is repinned unchanged.  It does not keep a mapping of freed memory, and is
  * then refused; detached, it does not count. */
 static int unpinned(int rank, void *arg)
@@ -780,6 +879,7 @@ int main(void)
     RUN(only_who_sends_offers_messages);
     RUN(memory_of_each_kind_is_read_and_written);
     RUN(what_cannot_be_exported_is_refused_silently);
+    RUN(buffers_of_several_mappings);
     RUN(own_memory_needs_no_export);
     RUN(mappings_stay_until_the_memory_is_freed);
     RUN(a_driver_without_memory_unmaps_what_is_unused);

@@ -227,7 +227,7 @@ static int raw_alloc(enum gt_kind kind, int dev, size_t *room, void **out)
         break;
     default:
         *room = parts(*room);
-        err = vmm_alloc(&p, dev, *room, kind == GT_VMM_PARTS ? PART : *room, kind == GT_VMM);
+        err = vmm_alloc(&p, dev, *room, kind == GT_VMM_PARTS ? PART : *room, kind != GT_VMM_OWN);
     }
     *out = (void *)(uintptr_t)p;
     return err;

@@ -24,7 +24,7 @@ enum gt_kind {
     GT_POOL, /* from a pool that the driver could export */
     GT_KINDS,
     GT_VMM_OWN = GT_KINDS, /* may not be exported */
-    GT_VMM_PARTS,          /* several consecutive mappings of 2 MiB */
+    GT_VMM_PARTS,          /* several consecutive mappings of 2 MiB, may be exported */
     GT_POOL_OWN,           /* cuMemAllocAsync */
     GT_REGISTERED,         /* host memory, registered after its allocation */
     GT_ALL_KINDS
