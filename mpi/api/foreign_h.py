@@ -63,7 +63,7 @@ def mpi_h(abi, table, types, addresses):
         function = "MPI_Datarep_conversion_function" + suffix.lower()
         out += "#define MPI_CONVERSION_FN_NULL%s ((%s *)0)\n" % (suffix, function)
     for p in ("", "P"):
-        out += header.prototypes(table, p) + EXTRA.format(p=p)
+        out += header.prototypes(table, p) + header.extensions(table, p) + EXTRA.format(p=p)
         for handle in HANDLES:
             short = handle[4:] if handle != "MPI_Datatype" else "Type"
             out += "MPI_Fint %sMPI_%s_c2f(%s handle);\n" % (p, short, handle)

@@ -50,7 +50,7 @@ class FProc:
     procedure, None for what exists in Fortran only; `large_c`: its large-count twin."""
 
     def __init__(self, row, table):
-        self.name, self.short = row["name"], row["name"][4:].lower()
+        self.name, self.short = row["name"], row["name"].split("_", 1)[1].lower()
         self.modules, self.returns = row["modules"].split(","), row["returns"]
         self.is_function = self.returns != "subroutine"
         self.args = args_of(row["f90_args"])

@@ -17,7 +17,7 @@ BY_HAND = re.compile(
     r"Abi_[gs]et_fortran_booleans|Info_create_env|Info_get|Info_get_string|Session_get_nth_pset|"
     r"Comm_spawn|Comm_spawn_multiple|Op_create|Register_datarep|Grequest_start|"
     r"(Comm|Type|Win)_(create_keyval|[gs]et_attr)|Attr_[gp][eu]t|Keyval_create|"
-    r"(Comm|Win|File|Session)_create_errhandler)"
+    r"(Comm|Win|File|Session)_create_errhandler)|MPIX_Comm_iagree"
 )
 # Lengths of arrays that functions.tsv gives as "*".
 LENGTHS = (
@@ -292,9 +292,10 @@ class Form:
         if self.c_name:
             params, target = params[1:], self.c_name
             if prefix:
-                target = re.sub(r"\bMPI_", "PMPI_", target)
+                target = re.sub(r"\bMPI(X?)_", r"PMPI\1_", target)
             args = [target] + args[1:]
-        lower = "%smpi_%s" % (prefix.lower(), re.sub("_p$", "", self.short))
+        lower = prefix.lower() + self.proc.name.lower()
+        lower += self.suffix if self.suffix != "_p" else ""
         if "F08" in names:
             lower += "_f08"
         call = "f_%s(%s);" % (self.short, ", ".join(args))
@@ -310,7 +311,8 @@ class Form:
     def mpich_name(self, prefix, kind):
         """The symbol of MPICH's module mpi_f08."""
         end = {"_c": "_large_", "_p": "_" if prefix else "__"}.get(self.suffix, "_")
-        return "%s_%s_%s%s" % ("pmpir" if prefix else "mpi", self.proc.short, kind, end)
+        mpi = self.proc.name.split("_")[0].lower()
+        return "%s_%s_%s%s" % ("p%sr" % mpi if prefix else mpi, self.proc.short, kind, end)
 
     def text(self, names):
         """A form with another argument list in mpi_f08 has descriptors in its own text."""
@@ -353,7 +355,7 @@ FILES = {
     "coll": ("coll",),
     "neighbor": ("neighbor-coll",),
     "type": ("datatype", "fortran-interop", "op"),
-    "comm": ("comm", "group", "topo"),
+    "comm": ("comm", "group", "topo", "ft"),
     "object": ("attr", "naming", "info", "err"),
     "env": ("init", "env", "session", "dynamic", "abi", "tool"),
     "io": ("io",),

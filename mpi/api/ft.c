@@ -173,12 +173,10 @@ WM_WEAK(MPIX_Comm_is_revoked);
 
 /* ---- agreements ---- */
 
-static int verdict(const struct wm_comm *c, const struct wm_ft_value *v)
+static int unacked(void)
 {
-    return wm_ft_unacked(c, v) ? wm_err(MPIX_ERR_PROC_FAILED,
-                                        "a member has failed, and not all have acknowledged that "
-                                        "(MPIX_Comm_ack_failed)")
-                               : MPI_SUCCESS;
+    return wm_err(MPIX_ERR_PROC_FAILED, "a member has failed, and not all have acknowledged that "
+                                        "(MPIX_Comm_ack_failed)");
 }
 
 WM_EXPORT int PMPIX_Comm_agree(MPI_Comm comm, int *flag)
@@ -193,7 +191,7 @@ WM_EXPORT int PMPIX_Comm_agree(MPI_Comm comm, int *flag)
     err = wm_ft_agree_wait(&k);
     if (!err) {
         *flag = k.value->flag;
-        err = verdict(c, k.value);
+        err = wm_ft_unacked(c, k.value) ? unacked() : MPI_SUCCESS;
     } else {
         err = wm_err_rt(err, "an agreement of %d processes", c->size);
     }
@@ -221,10 +219,11 @@ static void *agree_owner(const struct rt_req *r)
     return ((const struct agree_req *)r)->call.comm;
 }
 
+/* The value is gone if a later agreement has ended. */
 static int agree_error(const struct rt_req *r)
 {
-    const struct agree_req *q = (const struct agree_req *)r;
-    return verdict(q->call.comm, q->call.value);
+    (void)r;
+    return unacked();
 }
 
 static const struct rt_req_ops agree_ops = { .name = "agreement",
@@ -259,7 +258,7 @@ WM_EXPORT int PMPIX_Comm_iagree(MPI_Comm comm, int *flag, MPI_Request *request)
         if (err < 0)
             agree_release(&q->r);
         else
-            wm_req_store(request, &q->r);
+            *request = wm_req_handle(&q->r);
     }
     rt_unlock(&c->dom->lock);
     return result(c, !q || err ? wm_err(MPI_ERR_NO_MEM, "no memory for an agreement") : 0, call);
@@ -279,3 +278,19 @@ WM_EXPORT int PMPIX_Comm_shrink(MPI_Comm comm, MPI_Comm *newcomm)
     return result(c, err, call);
 }
 WM_WEAK(MPIX_Comm_shrink);
+
+WM_EXPORT int PMPIX_Comm_ishrink(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request)
+{
+    static const char call[] = "MPIX_Comm_ishrink";
+    int err = MPI_SUCCESS;
+    struct wm_comm *made,
+        *c = comm_with(comm, newcomm ? (void *)request : NULL,
+                       newcomm ? "argument 3 (request)" : "argument 2 (newcomm)", call, &err);
+    if (!c)
+        return err;
+    err = wm_comm_ishrink(c, &made, request);
+    if (!err)
+        *newcomm = wm_comm_handle(made);
+    return result(c, err, call);
+}
+WM_WEAK(MPIX_Comm_ishrink);

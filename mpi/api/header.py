@@ -117,31 +117,10 @@ def extension_prototypes(text):
     return "".join(wrap("int %s%s;" % (prefix, p)) + "\n" for prefix in ("", "P") for p in procs)
 
 
+FAULTS = """/* Fault tolerance, which the standard does not have yet: mpirun --ft, docs/FAULTS.md.  The values of
+ * its error classes are Weft's and will be those of the standard: use the names. */
+"""
 EXTENSIONS = """
-/* Fault tolerance, which the standard does not have yet: mpirun --ft, docs/FAULTS.md.  The values
- * are Weft's and will be those of the standard: use the names. */
-#define MPIX_ERR_PROC_FAILED 16001
-#define MPIX_ERR_PROC_FAILED_PENDING 16002
-#define MPIX_ERR_REVOKED 16003
-int MPIX_Comm_revoke(MPI_Comm comm);
-int MPIX_Comm_is_revoked(MPI_Comm comm, int *flag);
-int MPIX_Comm_get_failed(MPI_Comm comm, MPI_Group *failedgrp);
-int MPIX_Comm_ack_failed(MPI_Comm comm, int num_to_ack, int *num_acked);
-int MPIX_Comm_failure_ack(MPI_Comm comm);
-int MPIX_Comm_failure_get_acked(MPI_Comm comm, MPI_Group *failedgrp);
-int MPIX_Comm_agree(MPI_Comm comm, int *flag);
-int MPIX_Comm_iagree(MPI_Comm comm, int *flag, MPI_Request *request);
-int MPIX_Comm_shrink(MPI_Comm comm, MPI_Comm *newcomm);
-int PMPIX_Comm_revoke(MPI_Comm comm);
-int PMPIX_Comm_is_revoked(MPI_Comm comm, int *flag);
-int PMPIX_Comm_get_failed(MPI_Comm comm, MPI_Group *failedgrp);
-int PMPIX_Comm_ack_failed(MPI_Comm comm, int num_to_ack, int *num_acked);
-int PMPIX_Comm_failure_ack(MPI_Comm comm);
-int PMPIX_Comm_failure_get_acked(MPI_Comm comm, MPI_Group *failedgrp);
-int PMPIX_Comm_agree(MPI_Comm comm, int *flag);
-int PMPIX_Comm_iagree(MPI_Comm comm, int *flag, MPI_Request *request);
-int PMPIX_Comm_shrink(MPI_Comm comm, MPI_Comm *newcomm);
-
 /* Beyond the standard, with the names that MPICH and Open MPI users know: which device buffers the
  * library takes.  A program that uses them runs with libraries that have them, too. */
 #define MPIX_GPU_SUPPORT_CUDA 0
@@ -335,6 +314,10 @@ def prototypes(table, prefix):
     return "\n".join(out)
 
 
+def extensions(table, prefix):
+    return "".join(wrap(p.prototype(prefix) + ";") + "\n" for p in table.extensions)
+
+
 def fortran(table):
     """The procedures of C that are not part of the ABI."""
     macros, functions = [], []
@@ -368,6 +351,9 @@ def mpi_h(table):
         + "\n"
         + prototypes(table, "P")
         + "\n"
+        + FAULTS
+        + extensions(table, "")
+        + extensions(table, "P")
         + fortran(table)
         + mpi1.text(table.removed_procs, table.removed_constants)
         + EXTENSIONS

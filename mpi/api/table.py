@@ -90,7 +90,8 @@ class Proc:
                 "%s: %d C parameters but %d semantics" % (self.name, len(decls), len(sems))
             )
         self.params = [Param(d, s, i + 1) for i, (d, s) in enumerate(zip(decls, sems))]
-        self.short = self.name[4:].lower()
+        self.title = self.name.split("_", 1)[1]  # without MPI_ or MPIX_
+        self.short = self.title.lower()
 
     def prototype(self, prefix=""):
         # Weights may be MPI_UNWEIGHTED, an address without an array, of which gcc warns for [].
@@ -127,7 +128,9 @@ class Table:
         self.procs = [Proc(r) for r in rows if r["c_presence"] == "abi"]
         # Procedures of C that mpi.h defines over those of the ABI.
         self.fortran_procs = [Proc(r) for r in rows if r["c_presence"] == "not-in-abi(MPI_Fint)"]
-        self.by_name = {p.name: p for p in self.procs}
+        # Those that the standard does not have, written by hand in this folder.
+        self.extensions = [Proc(r) for r in rows if r["c_presence"] == "extension"]
+        self.by_name = {p.name: p for p in self.procs + self.extensions}
         self.removed_procs = [Proc(r) for r in rows if r["status"].startswith("removed")]
         rows = read_tsv("constants.tsv")
         self.constants = [r for r in rows if r["header_expr"] != "-"]

@@ -16,6 +16,7 @@ struct wm_topo; /* a virtual topology: mpi/topo/topo.h */
 struct wm_win;
 struct wm_check;
 struct wm_session; /* mpi/base/session.h */
+struct wm_ft_call; /* mpi/ft/agree.h */
 
 struct wm_group { /* immutable once made; shared by reference */
     struct rt_obj obj;
@@ -81,7 +82,8 @@ struct wm_comm {
         bool unacked;     /* one of the others is of a process to receive from */
         bool revoked;     /* mpi/ft/revoke.c; then `peers` is empty */
         uint64_t uid;     /* mpi/ft/ft.h; 0: not needed yet */
-        uint32_t nagreed; /* agreements so far, the same on all ranks */
+        uint32_t nagreed; /* agreements begun so far, the same on all ranks */
+        struct wm_ft_call *calls; /* mpi/ft/agree.h: the first is in progress, the others wait */
     } ft;
     void (*destroy)(struct wm_comm *c); /* called by the last wm_comm_unref() */
     char name[MPI_MAX_OBJECT_NAME];

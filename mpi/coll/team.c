@@ -465,6 +465,13 @@ int wm_coll_team_prepare(struct wm_comm *c, const struct wm_comm *model)
     return c->near_unknown ? MPI_SUCCESS : allocate(c);
 }
 
+int wm_coll_team_no_share(struct wm_comm *c)
+{
+    bool unknown = c->near_unknown;
+    c->near_unknown = false;
+    return unknown ? allocate(c) : MPI_SUCCESS;
+}
+
 bool wm_coll_team_in_agreement(struct wm_comm *c)
 {
     return !c->near_unknown && !c->team.hier && has_block(c);

@@ -23,6 +23,9 @@ int wm_coll_team_own(struct wm_comm *c);
 uint64_t wm_coll_team_block(struct wm_comm *c);
 void wm_coll_team_attach(struct wm_comm *c, uint64_t block);
 void wm_coll_team_unblock(struct wm_comm *c, uint64_t block);
+/* Between prepare and an agreement without share: private memory that share would have allocated;
+ * the processes of several jobs then share none.  MPI_SUCCESS or what wm_err() returned. */
+int wm_coll_team_no_share(struct wm_comm *c);
 /* Whether all processes of the communicator share one such block, whose place may travel with the
  * agreement on the context id. */
 bool wm_coll_team_in_agreement(struct wm_comm *c);

@@ -84,22 +84,57 @@ static int comm_fill(struct wm_comm *c, struct wm_group *group, struct wm_group 
     return MPI_SUCCESS;
 }
 
+/* Makes an empty object valid for those that look at all communicators. */
+static void comm_blank(struct wm_comm *c, struct wm_domain *dom)
+{
+    c->group = c->remote = &wm_group_empty;
+    c->dom = dom;
+    c->destroy = comm_destroy;
+    c->errh = wm_errh_predefined[(uintptr_t)MPI_ERRORS_ARE_FATAL & 7];
+}
+
+struct wm_comm *wm_comm_reserve(struct wm_domain *dom)
+{
+    struct wm_comm *c = rt_slab_alloc(&wm_comm_slab);
+    if (c)
+        comm_blank(c, dom);
+    return c;
+}
+
+void wm_comm_clear(struct wm_comm *c)
+{
+    struct rt_obj obj = c->obj;
+    struct wm_domain *dom = c->dom;
+    comm_empty(c);
+    memset(c, 0, sizeof *c);
+    c->obj = obj;
+    comm_blank(c, dom);
+}
+
+/* In the object *out; NULL: in a new one. */
 static int comm_create(struct wm_group *group, struct wm_group *remote, uint32_t ctx,
                        struct wm_domain *dom, struct wm_comm **out)
 {
-    struct wm_comm *c = rt_slab_alloc(&wm_comm_slab);
+    struct wm_comm *c = *out ? *out : rt_slab_alloc(&wm_comm_slab);
     if (!c)
         return wm_err(MPI_ERR_NO_MEM, "no memory for another communicator");
     int err = comm_fill(c, group, remote, ctx, dom);
-    if (err)
-        rt_slab_free(&wm_comm_slab, c);
-    else
+    if (!err)
         *out = c;
+    else if (c != *out)
+        rt_slab_free(&wm_comm_slab, c);
     return err;
 }
 
 int wm_comm_create_local(struct wm_group *group, uint32_t ctx, struct wm_domain *dom,
                          struct wm_comm **out)
+{
+    *out = NULL;
+    return wm_comm_fill_local(group, ctx, dom, out);
+}
+
+int wm_comm_fill_local(struct wm_group *group, uint32_t ctx, struct wm_domain *dom,
+                       struct wm_comm **out)
 {
     return comm_create(group, group, ctx, dom, out);
 }

@@ -15,11 +15,18 @@ void wm_comm_rest(void);
 /* A new intracommunicator of `group` (reference taken) with context `ctx`; no communication. */
 int wm_comm_create_local(struct wm_group *group, uint32_t ctx, struct wm_domain *dom,
                          struct wm_comm **out);
+/* The same in the object *out of wm_comm_reserve(); NULL: in a new one. */
+int wm_comm_fill_local(struct wm_group *group, uint32_t ctx, struct wm_domain *dom,
+                       struct wm_comm **out);
+/* An object with a handle whose content comes later: without members, until wm_comm_prepare_in() or
+ * after wm_comm_clear(), which keeps the handle.  NULL, logged: no memory. */
+struct wm_comm *wm_comm_reserve(struct wm_domain *dom);
+void wm_comm_clear(struct wm_comm *c);
 /* A new intercommunicator between `group` and `remote` (references taken) with context `ctx`, on
  * which both groups have agreed.  It is complete, including its collectives; no communication.
  * `local` is an intracommunicator of `group` with its own context (wm_comm_create_local() and
  * wm_coll_team_plain()). On success the new communicator owns `local`, on failure the caller
- * does. */
+ * does.  In the object *out as in wm_comm_fill_local(). */
 int wm_comm_create_inter(struct wm_group *group, struct wm_group *remote, uint32_t ctx,
                          struct wm_comm *local, struct wm_domain *dom, struct wm_comm **out);
 /* Deletes a communicator's attributes, then drops its handle.  Bodies also call it when creation

@@ -31,31 +31,40 @@ static int prepare_local(struct wm_comm *parent, struct wm_group *group,
     return MPI_SUCCESS;
 }
 
+int wm_comm_prepare_in(struct wm_comm *parent, struct wm_group *group, struct wm_group *remote,
+                       const struct wm_comm *model, struct wm_comm **out)
+{
+    struct wm_comm *local = NULL, *given = *out;
+    rt_gpu_prepare();
+    int err = remote ? prepare_local(parent, group, model, &local)
+                     : wm_comm_fill_local(group, 0, parent->dom, out);
+    if (!err && remote)
+        err = wm_comm_create_inter(group, remote, 0, local, parent->dom, out);
+    else if (!err)
+        err = wm_coll_team_prepare(*out, model);
+    if (!err) {
+        (*out)->errh = wm_errh_ref_of(&parent->errh); /* inherited (MPI-5.0 section 9.3) */
+        (*out)->notices = parent->notices;
+        return MPI_SUCCESS;
+    }
+    if (local && !(*out && (*out)->local))
+        wm_comm_unref(local);
+    if (given)
+        wm_comm_clear(given);
+    else if (*out)
+        wm_comm_unref(*out);
+    *out = given;
+    return err;
+}
+
 int wm_comm_prepare(struct wm_comm *parent, struct wm_group *group, struct wm_group *remote,
                     const struct wm_comm *model, struct wm_comm **out)
 {
-    struct wm_comm *local = NULL, *c = NULL;
     *out = NULL;
     rt_lock(&parent->dom->lock);
-    rt_gpu_prepare();
+    int err = wm_comm_prepare_in(parent, group, remote, model, out);
     rt_unlock(&parent->dom->lock);
-    int err = remote ? prepare_local(parent, group, model, &local)
-                     : wm_comm_create_local(group, 0, parent->dom, &c);
-    if (!err && remote)
-        err = wm_comm_create_inter(group, remote, 0, local, parent->dom, &c);
-    else if (!err)
-        err = wm_coll_team_prepare(c, model);
-    if (err) {
-        if (c)
-            wm_comm_free(c);
-        else if (local)
-            wm_comm_free(local);
-        return err;
-    }
-    c->errh = wm_errh_ref_of(&parent->errh); /* inherited (MPI-5.0 section 9.3) */
-    c->notices = parent->notices;
-    *out = c;
-    return MPI_SUCCESS;
+    return err;
 }
 
 /* The ids of the agreement, for the members of the new communicator; other processes do not need

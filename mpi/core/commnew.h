@@ -17,6 +17,10 @@ void wm_comm_take_ids(struct wm_comm *c, const struct wm_ctx_search *s, const ui
  * NULL.  Gets the parent's error handler.  On failure *out is NULL. */
 int wm_comm_prepare(struct wm_comm *parent, struct wm_group *group, struct wm_group *remote,
                     const struct wm_comm *model, struct wm_comm **out);
+/* The same under the domain's lock, in the object *out of wm_comm_reserve(), which a failure leaves
+ * without members. */
+int wm_comm_prepare_in(struct wm_comm *parent, struct wm_group *group, struct wm_group *remote,
+                       const struct wm_comm *model, struct wm_comm **out);
 /* The same for a duplicate, with info, topology and attributes. */
 int wm_comm_prepare_dup(struct wm_comm *comm, const struct wm_info *info, struct wm_comm **out);
 /* Collective over the participants of `x`, blocking: completes `c`, which wm_comm_prepare() made;

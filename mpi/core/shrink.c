@@ -8,11 +8,16 @@
  *    offer.
  * 3. If the offers could not carry the places in shared memory (several hosts), the members
  *    exchange them by messages, and a third agreement says whether that has succeeded for all.  If
- *    not, 2. begins again.
+ *    not, the call begins again.
  *
  * All decisions are values of agreements, so all members take the same way.  A member that dies
- * after the last agreement is in the new communicator, as if it had died later. */
+ * after the last agreement is in the new communicator, as if it had died later.
+ *
+ * 1. and 2. are a task that the progress loop advances; MPIX_Comm_shrink waits for it.
+ * MPIX_Comm_ishrink ends there: on several hosts, collectives of its communicator use messages.
+ * Everything but the functions of shrink.h runs under the domain's lock. */
 #include "mpi/core/shrink.h"
+#include "coll/begin.h"
 #include "mpi/coll/team.h"
 #include "mpi/core/comm.h"
 #include "mpi/core/commnew.h"
@@ -20,6 +25,9 @@
 #include "mpi/core/group.h"
 #include "mpi/ft/agree.h"
 #include "mpi/p2p/domain.h"
+#include "mpi/p2p/progress.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/wait.h"
 #include "runtime/base/err.h"
 
 #include <stdlib.h>
@@ -28,36 +36,21 @@
 _Static_assert(sizeof(struct wm_ctx_offer) <= WM_FT_EXTRA, "an offer is part of the value");
 
 struct shrink {
+    struct wm_ft_call call; /* the agreement in progress */
     struct wm_comm *parent, *made;
-    bool *dead; /* by the place in ft.h */
     struct wm_ctx_search search;
-    bool with_block;
+    bool blocking, offered; /* offered: the agreement is one of step 2 */
+    bool has_members, with_block;
+    _Alignas(8) char extra[WM_FT_EXTRA];
+    bool dead[]; /* by the place in ft.h */
 };
 
-static void offer(struct shrink *s, struct wm_ft_call *call, char *extra)
-{
-    memcpy(extra, &s->search.offer, sizeof s->search.offer);
-    call->extra = extra;
-    call->err = s->search.err;
-    call->merge = wm_ctx_merge;
-}
-
-static int no_memory(void) { return wm_err(MPI_ERR_NO_MEM, "no memory for an agreement"); }
-
-/* One agreement; *grown: there are new members in the set of the dead. */
-static int agree(struct shrink *s, struct wm_ft_call *call, bool *grown)
-{
-    call->comm = s->parent;
-    *grown = false;
-    if (wm_ft_agree_wait(call) < 0)
-        return no_memory();
-    for (int i = 0; i < wm_ft_size(s->parent); i++) {
-        bool failed = wm_ft_failed(call->value, i);
-        *grown = *grown || (failed && !s->dead[i]);
-        s->dead[i] = s->dead[i] || failed;
-    }
-    return MPI_SUCCESS;
-}
+struct request {
+    struct coll_task task; /* first member: its req is the request */
+    struct wm_comm *parent, *made;
+    int failed; /* error class of a process that has failed; else 0 */
+};
+_Static_assert(sizeof(struct request) <= WM_REQ_MAX, "request fits a slab slot");
 
 static bool is_dead(const struct shrink *s, struct rt_proc p)
 {
@@ -91,7 +84,10 @@ static int prepare(struct shrink *s)
     if (!err && remote && !remote->size)
         err = wm_err(MPIX_ERR_PROC_FAILED, "all processes of the remote group have failed");
     if (!err)
-        err = wm_comm_prepare(s->parent, group, remote, NULL, &s->made);
+        err = wm_comm_prepare_in(s->parent, group, remote, NULL, &s->made);
+    s->has_members = !err;
+    if (!err && !s->blocking)
+        err = wm_coll_team_no_share(s->made);
     if (group)
         wm_group_unref(group);
     if (remote)
@@ -99,102 +95,213 @@ static int prepare(struct shrink *s)
     return err;
 }
 
+/* After a round of step 2 that did not make the communicator. */
 static void discard(struct shrink *s)
 {
-    if (s->made)
-        wm_comm_free(s->made);
-    s->made = NULL;
+    wm_ctx_leave(&s->search);
+    if (s->with_block)
+        wm_coll_team_unblock(s->made, s->search.block);
+    if (s->has_members)
+        wm_comm_clear(s->made);
+    s->has_members = s->with_block = false;
 }
 
-/* Under the domain's lock: agreements until there are ids.  *again: the set has grown. */
-static int find_ids(struct shrink *s, uint32_t *ctx, bool *again)
+/* An agreement of step 2. */
+static int offer(struct shrink *s)
 {
-    char extra[WM_FT_EXTRA] = { 0 };
-    int err = MPI_SUCCESS;
-    if (!rt_threaded && !wm_ctx_idups)
-        wm_ctx_join(&s->search);
-    *ctx = 0;
-    while (!err && !*ctx && !*again) {
-        struct wm_ft_call call = { .flag = -1 };
-        wm_ctx_round(&s->search);
-        offer(s, &call, extra);
-        err = agree(s, &call, again);
-        if (err || *again)
-            break;
-        memcpy(&s->search.offer, call.value->extra, sizeof s->search.offer);
-        if (call.value->err)
-            err = s->search.err ? s->search.err
-                                : wm_err(call.value->err, "another process failed in this call; "
-                                                          "its own message says why");
-        else if (wm_ctx_settle(&s->search, ctx) < 0)
-            err = wm_err_rt(-RT_ENOSPC, "agreeing on a context id for a new communicator");
-    }
-    wm_ctx_leave(&s->search);
-    return err;
+    wm_ctx_round(&s->search);
+    memcpy(s->extra, &s->search.offer, sizeof s->search.offer);
+    s->offered = true;
+    s->call.extra = s->extra;
+    s->call.err = s->search.err;
+    s->call.merge = wm_ctx_merge;
+    return wm_ft_agree(&s->call);
 }
 
 /* Step 2. */
-static int make(struct shrink *s, bool *again)
+static int make(struct shrink *s)
 {
-    struct wm_domain *dom = s->parent->dom;
-    uint32_t ctx[2] = { 0 };
     s->search = (struct wm_ctx_search){ .want = s->parent->inter ? 2 : 1,
                                         .order = (uint64_t)s->parent->ctx << 32 };
     s->search.err = prepare(s);
-    s->with_block = s->made && wm_coll_team_in_agreement(s->made);
-    rt_lock(&dom->lock);
+    s->with_block = s->has_members && wm_coll_team_in_agreement(s->made);
     if (s->with_block)
         s->search.block = wm_coll_team_block(s->made);
-    int err = find_ids(s, ctx, again);
-    bool done = !err && !*again;
-    if (done)
-        wm_comm_take_ids(s->made, &s->search, ctx);
-    if (done && s->with_block)
+    if (s->blocking && !rt_threaded && !wm_ctx_idups)
+        wm_ctx_join(&s->search);
+    return offer(s);
+}
+
+/* After a round of step 2: 1: the communicator exists; 0: another round. */
+static int settle(struct shrink *s, int *failed)
+{
+    uint32_t ctx[2];
+    memcpy(&s->search.offer, s->call.value->extra, sizeof s->search.offer);
+    if (s->call.value->err) {
+        *failed = s->call.value->err;
+        return -RT_EREMOTE;
+    }
+    int err = wm_ctx_settle(&s->search, ctx);
+    if (err || !ctx[0])
+        return err;
+    wm_comm_take_ids(s->made, &s->search, ctx);
+    if (s->with_block)
         wm_coll_team_attach(s->made, s->search.offer.block);
-    else if (s->with_block)
-        wm_coll_team_unblock(s->made, s->search.block);
-    rt_unlock(&dom->lock);
-    if (!done)
+    else if (!s->blocking && !s->made->inter)
+        wm_coll_team_attach(s->made, 0);
+    s->with_block = s->has_members = false; /* they are the communicator's */
+    return 1;
+}
+
+/* Whether the value adds members to the set of the dead. */
+static bool take_dead(struct shrink *s)
+{
+    bool grown = false;
+    for (int i = 0; i < wm_ft_size(s->parent); i++) {
+        bool failed = wm_ft_failed(s->call.value, i);
+        grown = grown || (failed && !s->dead[i]);
+        s->dead[i] = s->dead[i] || failed;
+    }
+    return grown;
+}
+
+static int shrink_step(struct coll_task *k)
+{
+    struct shrink *s = k->state;
+    int err = 0;
+    while (!err && s->call.value) {
+        bool grown = take_dead(s);
+        if (s->offered && !grown) {
+            err = settle(s, &((struct request *)k)->failed);
+            /* At the next progress, because another search may have to end before. */
+            return err ? err : offer(s);
+        }
         discard(s);
+        err = make(s);
+    }
+    return err;
+}
+
+static void shrink_cleanup(struct coll_task *k)
+{
+    struct shrink *s = k->state;
+    discard(s);
+    wm_ft_agree_leave(&s->call);
+    wm_ctx_idups -= !s->blocking;
+    free(s);
+}
+
+static void shrink_release(struct rt_req *r)
+{
+    struct request *q = (struct request *)r;
+    if (r->err)
+        wm_comm_unref(q->made);
+    wm_comm_unref(q->parent);
+    rt_slab_free(&wm_request_slab, q);
+}
+
+static void *shrink_owner(const struct rt_req *r) { return ((const struct request *)r)->parent; }
+
+static int shrink_error(const struct rt_req *r)
+{
+    const struct request *q = (const struct request *)r;
+    if (!q->failed)
+        return wm_err_rt(r->err, "shrinking a communicator");
+    return wm_err(q->failed, "a process has failed to make its part of the new communicator");
+}
+
+static const struct rt_req_ops shrink_ops = { .name = "shrinking of a communicator",
+                                              .release = shrink_release,
+                                              .owner = shrink_owner,
+                                              .error = shrink_error,
+                                              .no_free_active = true };
+
+static struct request *start(struct wm_comm *comm, bool blocking)
+{
+    struct request *q = wm_req_alloc(&shrink_ops);
+    struct shrink *s = calloc(1, sizeof *s + (size_t)wm_ft_size(comm) * sizeof *s->dead);
+    struct wm_comm *made = q && s ? wm_comm_reserve(comm->dom) : NULL;
+    if (!made)
+        goto err_free;
+    s->call = (struct wm_ft_call){ .flag = -1, .comm = comm, .more = true };
+    s->parent = q->parent = comm;
+    s->made = q->made = made;
+    s->blocking = blocking;
+    if (wm_ft_agree(&s->call) < 0)
+        goto err_unreserve;
+    wm_comm_ref(comm);
+    wm_ctx_idups += !blocking;
+    q->task.state = s;
+    q->task.step = shrink_step;
+    q->task.cleanup = shrink_cleanup;
+    q->task.req.status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG };
+    if (!coll_task_advance(&q->task))
+        wm_domain_add_task(comm->dom, &q->task);
+    return q;
+
+err_unreserve:
+    wm_comm_unref(made);
+err_free:
+    free(s);
+    if (q)
+        rt_slab_free(&wm_request_slab, q);
+    return NULL;
+}
+
+static int no_memory(void) { return wm_err(MPI_ERR_NO_MEM, "no memory for an agreement"); }
+
+int wm_comm_ishrink(struct wm_comm *comm, struct wm_comm **out, MPI_Request *request)
+{
+    rt_lock(&comm->dom->lock);
+    struct request *q = start(comm, false);
+    if (q) {
+        *out = q->made;
+        *request = wm_req_handle(&q->task.req);
+    }
+    rt_unlock(&comm->dom->lock);
+    return q ? MPI_SUCCESS : no_memory();
+}
+
+/* Steps 1 and 2. */
+static int shrink(struct wm_comm *comm, struct wm_comm **out)
+{
+    struct request *q = start(comm, true);
+    if (!q)
+        return no_memory();
+    wm_domain_wait(comm->dom, &q->task.req);
+    int err = q->task.req.err ? shrink_error(&q->task.req) : MPI_SUCCESS;
+    *out = q->made;
+    wm_req_release(&q->task.req);
     return err;
 }
 
 /* Step 3. */
-static int share(struct shrink *s, bool *again)
+static int share(struct wm_comm *comm, struct wm_comm **made, bool *again)
 {
-    struct wm_domain *dom = s->parent->dom;
-    struct wm_ft_call call = { 0 };
-    call.flag = wm_coll_team_share(s->made) == MPI_SUCCESS;
-    rt_lock(&dom->lock);
-    int err = agree(s, &call, again);
+    struct wm_ft_call call = { .comm = comm };
+    call.flag = wm_coll_team_share(*made) == MPI_SUCCESS;
+    rt_lock(&comm->dom->lock);
+    int err = wm_ft_agree_wait(&call) < 0 ? no_memory() : MPI_SUCCESS;
     *again = !err && !call.value->flag;
-    rt_unlock(&dom->lock);
     if (err || *again) {
-        s->made->team.failed = true; /* of some member; its messages may be left here */
-        discard(s);
+        (*made)->team.failed = true; /* of some member; its messages may be left here */
+        wm_comm_unref(*made);
     }
+    rt_unlock(&comm->dom->lock);
     return err;
 }
 
 int wm_comm_shrink(struct wm_comm *comm, struct wm_comm **out)
 {
-    struct shrink s = { .parent = comm };
-    struct wm_ft_call first = { .flag = -1 };
     bool again;
-    s.dead = calloc((size_t)wm_ft_size(comm), sizeof *s.dead);
-    if (!s.dead)
-        return no_memory();
-    rt_lock(&comm->dom->lock);
-    int err = agree(&s, &first, &again);
-    rt_unlock(&comm->dom->lock);
+    int err;
     do {
         again = false;
-        if (!err)
-            err = make(&s, &again);
-        if (!err && !again && !s.with_block)
-            err = share(&s, &again);
+        rt_lock(&comm->dom->lock);
+        err = shrink(comm, out);
+        rt_unlock(&comm->dom->lock);
+        if (!err && !wm_coll_team_in_agreement(*out))
+            err = share(comm, out, &again);
     } while (!err && again);
-    free(s.dead);
-    *out = s.made;
     return err;
 }

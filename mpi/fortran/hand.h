@@ -20,6 +20,8 @@ void f_init_thread(__typeof__(MPI_Init_thread) *fn, const wf_int *required, wf_i
                    wf_int *ierror);
 void f_session_init(__typeof__(MPI_Session_init) *fn, const wf_int *info, const wf_int *errhandler,
                     wf_int *session, wf_int *ierror);
+void f_comm_iagree(__typeof__(MPIX_Comm_iagree) *fn, const wf_int *comm, wf_int *flag,
+                   wf_int *request, wf_int *ierror);
 void f_abi_get_fortran_booleans(__typeof__(MPI_Abi_get_fortran_booleans) *fn,
                                 const wf_int *logical_size, wf_int *logical_true,
                                 wf_int *logical_false, wf_int *is_set, wf_int *ierror);

@@ -273,3 +273,21 @@ void f_comm_spawn_multiple(__typeof__(MPI_Comm_spawn_multiple) *fn, const wf_int
     commands_free(&c);
     wf_error(ierror, ret);
 }
+
+/* C writes *flag at the end of the agreement, after this call: into the lower half of a long
+ * INTEGER, whose upper half must then be 0. */
+void f_comm_iagree(__typeof__(MPIX_Comm_iagree) *fn, const wf_int *comm, wf_int *flag,
+                   wf_int *request, wf_int *ierror)
+{
+    MPI_Request made = MPI_REQUEST_NULL;
+    MPI_Comm c = wf_h(MPI_Comm, *comm);
+    int ret;
+    if (WF_WIDE && *flag < 0)
+        ret = PMPIX_Comm_raise(c, MPI_ERR_ARG, "MPIX_Comm_iagree",
+                               "flag is negative: with 8-byte INTEGER only MPIX_Comm_agree takes "
+                               "such a flag");
+    else
+        ret = fn(c, (int *)(void *)flag, &made);
+    *request = wf_i(made);
+    wf_error(ierror, ret);
+}

@@ -30,9 +30,10 @@ struct agreement {
     struct wm_ft_call *call; /* NULL: it is over */
     void (*merge)(void *inout, const void *in);
     int n;
-    struct rt_proc *member; /* n of them, behind `a` */
-    uint8_t *noticed;       /* deaths that the protocol knows */
-    char *packet;           /* room for a message */
+    struct rt_proc *member;   /* n of them, behind `a` */
+    struct wm_ft_value *mine; /* this process's contribution */
+    uint8_t *noticed;         /* deaths that the protocol knows */
+    char *packet;             /* room for a message */
     struct agree *a;
 };
 
@@ -129,6 +130,30 @@ static void prune(const struct agreement *last)
     }
 }
 
+static void begin(struct wm_ft_call *call);
+
+/* Removes the first call of a communicator. */
+static void leave(struct wm_ft_call *call)
+{
+    call->comm->ft.calls = call->next;
+    call->next = NULL;
+}
+
+static void begin_next(const struct wm_comm *c)
+{
+    if (c->ft.calls && c->ft.calls->waits)
+        begin(c->ft.calls);
+}
+
+void wm_ft_agree_leave(struct wm_ft_call *call)
+{
+    struct wm_comm *c = call->comm;
+    if (c->ft.calls != call)
+        return;
+    leave(call);
+    begin_next(c);
+}
+
 /* Ends the call if the value is known. */
 static void finish(struct agreement *g)
 {
@@ -142,8 +167,12 @@ static void finish(struct agreement *g)
         if (rt_unlikely(wm_ft_failed(call->value, i)))
             rt_dead_add(g->member[i]);
     prune(g);
+    struct wm_comm *c = call->comm;
+    if (!call->more)
+        leave(call);
     if (call->done)
         call->done(call);
+    begin_next(c);
 }
 
 static bool is_gone(struct wm_domain *d, struct rt_proc p)
@@ -187,16 +216,25 @@ static void take(struct agreement *g, struct rt_proc from, const struct message 
     finish(g);
 }
 
-static void replay(struct agreement *g)
+static struct early *next_early(uint32_t ctx, uint64_t uid, uint32_t number)
 {
-    for (struct early **at = &earlies, *e; (e = *at);) {
+    for (struct early **at = &earlies, *e; (e = *at); at = &e->next) {
         const struct message *p = (const struct message *)(const void *)e->data;
-        if (p->head.ctx != g->ctx || p->head.uid != g->uid || p->number != g->number) {
-            at = &e->next;
+        if (p->head.ctx != ctx || p->head.uid != uid || p->number != number)
             continue;
-        }
         *at = e->next;
-        take(g, e->from, p, e->len);
+        return e;
+    }
+    return NULL;
+}
+
+/* Each message may end the agreement, and later ones, which then remove it. */
+static void replay(uint32_t ctx, uint64_t uid, uint32_t number)
+{
+    for (struct early *e; (e = next_early(ctx, uid, number));) {
+        struct agreement *g = find(ctx, uid, number);
+        if (g)
+            take(g, e->from, (const struct message *)(const void *)e->data, e->len);
         free(e);
     }
 }
@@ -228,7 +266,7 @@ void wm_ft_on_agree(struct wm_domain *d, struct wm_peer *from, const struct wm_f
         return;                  /* all have the value */
     keep(from->proc, data, len); /* aligned */
     if (g)
-        replay(g);
+        replay(h->ctx, h->uid, p->number);
 }
 
 static struct agreement *make(struct wm_ft_call *call)
@@ -237,19 +275,19 @@ static struct agreement *make(struct wm_ft_call *call)
     int n = wm_ft_size(c);
     size_t nbytes = (agree_nbytes(n, value_len(n)) + 7) & ~(size_t)7,
            packet = (sizeof(struct message) + sizeof(struct agree_msg) + value_len(n) + 15) &
-                    ~(size_t)7;
-    struct agreement *g = calloc(1,
-                                 sizeof *g + nbytes + packet + (size_t)n * (sizeof *g->member + 1));
+                    ~(size_t)7,
+           each = sizeof(struct rt_proc) + 1; /* and `noticed` */
+    struct agreement *g = calloc(1, sizeof *g + nbytes + packet + value_len(n) + (size_t)n * each);
     if (!g)
         return NULL;
     g->a = (struct agree *)(void *)(g + 1);
     g->packet = (char *)g->a + nbytes;
-    g->member = (struct rt_proc *)(void *)(g->packet + packet);
+    g->mine = (struct wm_ft_value *)(void *)(g->packet + packet);
+    g->member = (struct rt_proc *)(void *)((char *)g->mine + value_len(n));
     g->noticed = (uint8_t *)(g->member + n);
     g->dom = c->dom;
     g->ctx = c->ctx;
     g->uid = wm_ft_uid(c);
-    g->number = c->ft.nagreed++;
     g->n = n;
     g->call = call;
     g->merge = call->merge;
@@ -259,12 +297,10 @@ static struct agreement *make(struct wm_ft_call *call)
 }
 
 /* This process's contribution. */
-static struct wm_ft_value *contribute(struct agreement *g, const struct wm_ft_call *call)
+static void contribute(struct agreement *g, const struct wm_ft_call *call)
 {
-    struct wm_ft_value *v = calloc(1, value_len(g->n));
+    struct wm_ft_value *v = g->mine;
     int words = nwords(g->n);
-    if (!v)
-        return NULL;
     v->flag = call->flag;
     v->err = call->err;
     if (call->extra)
@@ -280,26 +316,37 @@ static struct wm_ft_value *contribute(struct agreement *g, const struct wm_ft_ca
             if (k < call->comm->ft.nacked)
                 set_bit(v->sets + words, i);
         }
-    return v;
 }
 
-int wm_ft_agree(struct wm_ft_call *call)
+static void begin(struct wm_ft_call *call)
 {
-    call->value = NULL;
-    struct agreement *g = make(call);
-    struct wm_ft_value *mine = g ? contribute(g, call) : NULL;
-    if (!mine) {
-        free(g);
-        return -RT_ENOMEM;
-    }
+    struct wm_comm *c = call->comm;
+    uint32_t number = c->ft.nagreed++;
+    struct agreement *g = call->waits;
+    call->waits = NULL;
+    g->number = number;
+    contribute(g, call);
     g->next = agreements;
     agreements = g;
     g->dom->failed.nagreeing++;
     merging = g;
-    agree_start(g->a, &ops, g, g->n, wm_ft_self(call->comm), value_len(g->n), mine, g->noticed);
-    free(mine);
-    replay(g);
+    agree_start(g->a, &ops, g, g->n, wm_ft_self(call->comm), value_len(g->n), g->mine, g->noticed);
     finish(g);
+    replay(c->ctx, wm_ft_uid(c), number);
+}
+
+int wm_ft_agree(struct wm_ft_call *call)
+{
+    struct wm_ft_call **at = &call->comm->ft.calls;
+    call->value = NULL;
+    call->waits = make(call);
+    if (!call->waits)
+        return -RT_ENOMEM;
+    while (*at && *at != call)
+        at = &(*at)->next;
+    *at = call;
+    if (call->comm->ft.calls == call)
+        begin(call);
     return 0;
 }
 

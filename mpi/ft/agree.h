@@ -18,7 +18,9 @@ struct wm_ft_value {
     uint64_t sets[];
 };
 
-/* One agreement, in the caller's memory until it is over. */
+/* One agreement, in the caller's memory until it is over.  The agreements of a communicator follow
+ * each other in the order of the calls, which is the same in all members: so the values of earlier
+ * ones are known to all that contribute to a later one. */
 struct wm_ft_call {
     int32_t flag, err;                          /* contribution */
     const void *extra;                          /* of WM_FT_EXTRA bytes, NULL: zeros */
@@ -26,9 +28,14 @@ struct wm_ft_call {
     void (*done)(struct wm_ft_call *k); /* inside of wm_ft_agree() or of progress; NULL-able */
     const struct wm_ft_value *value; /* NULL: not yet; valid until the next agreement of `comm` */
     struct wm_comm *comm;
+    bool more; /* several agreements, until wm_ft_agree_leave(); no other one between */
+    struct wm_ft_call *next; /* private, also: */
+    struct agreement *waits; /* not begun */
 };
-/* Begins the next agreement of call->comm.  -RT_ENOMEM: the others wait. */
+/* The next agreement of call->comm.  -RT_ENOMEM: the others wait. */
 int wm_ft_agree(struct wm_ft_call *call);
+/* Ends a call with `more`, if it has an agreement. */
+void wm_ft_agree_leave(struct wm_ft_call *call);
 /* The same, and waits. */
 int wm_ft_agree_wait(struct wm_ft_call *call);
 /* Whether a member, by its place in ft.h, is in the set of the dead. */

@@ -4,13 +4,13 @@
 foreign_cc = $(AM_V_CC)$(MKDIR_P) $(@D) && $(CC) $(DEFS) -DTEST_$(foreign_abi) -Impi/foreign/$(foreign_abi)/include $(AM_CPPFLAGS) \
 	$(CPPFLAGS) $(AM_CFLAGS) $(CFLAGS)
 foreign_test_link = -o $@ $(foreign_shim) -Wl,-rpath,$(abs_top_builddir)/.libs/weft/$(foreign_abi) $(AM_LDFLAGS) $(LDFLAGS) -lm -lpthread
-foreign_inputs = test/mpi/mpitest.h test/mpi/mt_jobs.h test/check.h
+foreign_inputs = test/mpi/mpitest.h test/mpi/ft_test.h test/mpi/mt_jobs.h test/check.h
 
 foreign_names = p2p_wait p2p_status p2p_probe p2p_persist greq comm_attr comm_group coll_reduce \
-	coll_move type_make topo_neighbor io_basic io_datarep rma_windows rma_epochs part_basic tool_vars tool_events session_life
+	coll_move type_make ft_order ft_revoke topo_neighbor io_basic io_datarep rma_windows rma_epochs part_basic tool_vars tool_events session_life
 foreign_handles = handles handles_fixed handles.so early late complete own_names own_names.so
 mpich_programs = $(addprefix test/foreign/mpich/mpi/,$(foreign_names)) $(addprefix test/foreign/mpich/,$(foreign_handles))
-ompi_names = p2p_wait p2p_status greq comm_attr comm_group coll_reduce topo_neighbor io_datarep rma_windows
+ompi_names = p2p_wait p2p_status greq ft_order ft_revoke comm_attr comm_group coll_reduce topo_neighbor io_datarep rma_windows
 ompi_programs = $(addprefix test/foreign/ompi/mpi/,$(ompi_names)) $(addprefix test/foreign/ompi/,$(foreign_handles)) \
 	test/foreign/ompi/cxx test/foreign/ompi/cxx_fixed
 foreign_programs = $(mpich_programs) $(ompi_programs)

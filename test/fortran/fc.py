@@ -58,9 +58,9 @@ def compile_all(folder, args):
         raise Failed(r.stderr)
 
 
-def launch(folder, n, *command):
+def launch(folder, n, *command, options=()):
     """Runs a program that prints "passed" on n ranks; returns what is wrong."""
-    r = subprocess.run([MPIRUN, "-n", str(n), *command], cwd=folder, capture_output=True, text=True, timeout=60)
+    r = subprocess.run([MPIRUN, *options, "-n", str(n), *command], cwd=folder, capture_output=True, text=True, timeout=60)
     if r.returncode == 0 and r.stdout == "passed\n" and not r.stderr:
         return []
     lines = r.stdout.splitlines() + r.stderr.splitlines()

@@ -107,7 +107,13 @@ static void mend(int *n, int *me)
     OK(CALL(MPIX_Comm_revoke(comm)));
     OK(MPIX_Comm_is_revoked(comm, &flag));
     CHECK(flag);
-    OK(CALL(MPIX_Comm_shrink(comm, &fresh)));
+    if (*n % 2) {
+        OK(CALL(MPIX_Comm_shrink(comm, &fresh)));
+    } else {
+        MPI_Request r = MPI_REQUEST_NULL;
+        OK(CALL(MPIX_Comm_ishrink(comm, &fresh, &r)));
+        OK(CALL(MPI_Wait(&r, MPI_STATUS_IGNORE)));
+    }
     if (fresh == MPI_COMM_NULL)
         exit(1);
     OK(MPIX_Comm_get_failed(comm, &failed_group));

@@ -98,8 +98,7 @@ def references(folder):
 
 
 def classes(folder):
-    known = set(re.findall(r"^(MPI_(?:T_)?ERR_\w+)", read(API, "constants.tsv"), re.M))
-    known |= set(re.findall(r"\bMPIX_ERR_\w+", read(API, "header.py")))
+    known = set(re.findall(r"^(MPIX?_(?:T_)?ERR_\w+)", read(API, "constants.tsv"), re.M))
     raised = read(SRC, "runtime/base/err.def")
     for path in glob.glob(os.path.join(SRC, "mpi/*/*.c")) + [os.path.join(API, "sentences.py")]:
         raised += read(path)

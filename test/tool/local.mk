@@ -30,13 +30,13 @@ foreign_c = P?MPIX?_(T_)?[A-Z][a-z]|P?MPIX_GPU_|P?MPI_T_[a-z]|MPI_(F|F08)_STATUS
 check-exports: $(lib_LTLIBRARIES) $(mpich_DATA) $(ompi_DATA)
 	@$(SHELL) $(srcdir)/test/tool/check-exports .libs/libmpi_abi.so.1
 	@for l in .libs/libmpifort_abi*.so.1; do test ! -e $$l || $(SHELL) $(srcdir)/test/tool/check-exports $$l \
-		'(P?MPI_|p?mpi_|mpif[48]|weft_|WEFT_)' || exit; done
+		'(P?MPIX?_|p?mpix?_|mpif[48]|weft_|WEFT_)' || exit; done
 	@$(SHELL) $(srcdir)/test/tool/check-exports .libs/weft/mpich/libmpi.so.12 \
 		'($(foreign_c)|mpi(priv[12c]|fcmb[59])_$$|MPIR_(F08_MPI_|Dup_fn$$))'
 	@$(SHELL) $(srcdir)/test/tool/check-exports .libs/weft/ompi/libmpi.so.40 \
 		'($(foreign_c)|(MPI_FORTRAN|mpi_fortran)_|OMPI_C_MPI_|ompi_(mpi|message|request|op)_|_ZN3MPI[0-9])'
 	@for l in .libs/weft/mpich/libmpi*fort.so.12 .libs/weft/ompi/libmpi_mpifh.so.40; do test ! -e $$l || \
-		$(SHELL) $(srcdir)/test/tool/check-exports $$l '(P?MPI_[A-Z0-9_]+$$|p?mpi_|__mpi_(sizeofs|f08)_|pmpir_|ompi_f08_mpi_)' || exit; done
+		$(SHELL) $(srcdir)/test/tool/check-exports $$l '(P?MPIX?_[A-Z0-9_]+$$|p?mpix?_|__mpi_(sizeofs|f08)_|pmpix?r_|ompi_f08_mpi_)' || exit; done
 check-sizes:
 	@cd $(srcdir) && $(run_python) test/tool/check-sizes
 check-banned:
