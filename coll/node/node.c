@@ -128,6 +128,8 @@ void coll_node_fini(struct coll_team *t)
     struct coll_node *n = t->node;
     if (!n)
         return;
+    if (n->head)
+        rt_store_release(&n->prog[t->rank].left, 1);
     if (t->rank == 0 && n->cells)
         t->ops->shm_free(t, n->head->cells - 1, cells_nbytes(t->size));
     if (t->rank == 0 && n->blocks)
@@ -201,6 +203,14 @@ bool coll_node_quiet(struct coll_node *n)
         if (rt_load_acquire(&n->prog[i].probe) == 0) /* rank i will still write when it attaches */
             return false;
     return coll_node_finished(n, n->started);
+}
+
+bool coll_node_left(const struct coll_node *n)
+{
+    for (int i = 0; i < n->team->size; i++)
+        if (i != n->team->rank && !rt_load_acquire(&n->prog[i].left))
+            return false;
+    return true;
 }
 
 void coll_node_wake(struct coll_node *n)

@@ -94,6 +94,7 @@ struct coll_node_prog {
     uint8_t direct[2];   /* for that call: the rank's blocks hold addresses instead of data; or
                           * COLL_NODE_READER_ALONE: addresses, and it copies none itself */
     uint8_t reads_peers; /* COLL_NODE_READS_...: whether the rank can read all ranks' memory */
+    uint8_t left;        /* the rank has freed the team, or has died: it does not use the area */
     uint32_t prefers;    /* one of two ranks: calls in which it wants to read directly (pace.c) */
     uint64_t lost[2];    /* the last call in half h in which this rank's blocks were poisoned */
 };
@@ -219,6 +220,8 @@ void coll_node_attach(struct coll_team *t, char *p);
 void coll_node_fini(struct coll_team *t); /* t->node may be NULL */
 /* Whether no rank will access the memory for the calls so far. */
 bool coll_node_quiet(struct coll_node *n);
+/* Whether all other ranks have freed the team, also after calls that have failed. */
+bool coll_node_left(const struct coll_node *n);
 extern const struct coll_limits coll_node_limits;
 
 /* For the files of coll/node. */

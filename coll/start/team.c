@@ -80,9 +80,9 @@ void coll_team_unprepare(struct coll_team *whole)
 {
     struct coll_team *t = coll_team_local(whole);
     coll_gpu_fini(t);
-    coll_node_fini(t);
     if (whole != t)
         coll_gpu_fini(whole);
+    coll_node_fini(t); /* last: others may free the shared memory after this */
 }
 
 void coll_team_forget(struct coll_team *t)
@@ -123,10 +123,17 @@ static bool is_quiet(const struct coll_team *t, int size, const void *board)
     return coll_board_quiet(board, size, (uint64_t[]){ t->gate_calls, t->gate_inits });
 }
 
+void coll_team_died(struct coll_team *whole, int rank)
+{
+    rt_store_release(&coll_team_local(whole)->node->prog[rank].left, 1);
+}
+
 bool coll_team_quiet(struct coll_team *whole)
 {
     struct coll_team *t = coll_team_local(whole);
     if (!coll_team_attached(whole))
+        return true;
+    if (coll_node_left(t->node))
         return true;
     char *devices = (char *)t->node->head + coll_node_nbytes(t->size);
     return coll_node_quiet(t->node) && is_quiet(t, t->size, devices) &&

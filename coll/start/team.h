@@ -38,5 +38,7 @@ void coll_team_moved(struct coll_team *t);
 /* Whether no rank will access the team's shared memory for the calls so far; check this before
  * freeing it. */
 bool coll_team_quiet(struct coll_team *t);
+/* A rank, of those on this host, whose process has ended will not. */
+void coll_team_died(struct coll_team *t, int rank);
 
 #endif

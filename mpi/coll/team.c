@@ -16,6 +16,7 @@
 #include "mpi/p2p/send.h"
 #include "runtime/base/err.h"
 #include "runtime/base/reserve.h"
+#include "runtime/boot/dead.h"
 #include "runtime/boot/jobs.h"
 #include "runtime/mem/deaths.h"
 #include "runtime/mem/others.h"
@@ -29,6 +30,7 @@ struct leaving {
     struct coll_team team;
     size_t off, nbytes;
     struct leaving *next;
+    struct rt_proc here[]; /* its ranks on this host */
 };
 static struct leaving *leaving; /* under the domain's lock */
 
@@ -337,11 +339,21 @@ static void leave(struct coll_team *t, size_t off, size_t nbytes)
         rt_node_free(off & OFF_MASK, nbytes);
 }
 
+static void note_deaths(struct leaving *l)
+{
+    struct coll_team *local = coll_team_local(&l->team);
+    for (int i = 0; i < local->size; i++)
+        if (rt_dead_has(l->here[i]))
+            coll_team_died(&l->team, i);
+}
+
 /* Frees the blocks that no process reads any more. */
 static void sweep(void)
 {
     for (struct leaving **p = &leaving; *p;) {
         struct leaving *l = *p;
+        if (rt_unlikely(rt_dead()))
+            note_deaths(l);
         if (!coll_team_quiet(&l->team)) {
             p = &l->next;
             continue;
@@ -525,9 +537,11 @@ void wm_coll_team_fini(struct wm_comm *c)
     size_t nbytes = owner && !is_world(c) ? coll_team_nbytes(local->size) : 0;
     struct leaving *l = NULL;
     if (owner && !coll_team_quiet(t))
-        l = malloc(sizeof *l);
+        l = malloc(sizeof *l + (size_t)local->size * sizeof *l->here);
     if (l) {
         *l = (struct leaving){ .team = *t, .off = c->team_off, .nbytes = nbytes, .next = leaving };
+        for (int i = 0; i < local->size; i++)
+            l->here[i] = wm_group_proc(c->group, coll_team_whole_rank(local, i));
         l->team.arg = NULL;
         coll_team_moved(&l->team);
         leaving = l;

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mpirun --ft: communicators whose last collective has failed, one after the other, on which a
+ * member has died or which are revoked: neither memory nor descriptors grow with their number,
+ * except for the few bytes that a revocation and the last agreement of a communicator cost. */
+#include "test/mpi/ft_test.h"
+
+#include <dirent.h>
+#include <malloc.h>
+
+#define N 1000 /* ints of a collective: more than the lines of the shared memory carry */
+#define TIMES 300
+#define WARM 50
+#define LEFT_NBYTES 8192 /* for each communicator */
+
+static MPI_Comm base;
+
+static int count_fds(void)
+{
+    DIR *d = opendir("/proc/self/fd");
+    int n = 0;
+    while (d && readdir(d))
+        n++;
+    if (d)
+        closedir(d);
+    return n;
+}
+
+/* Bytes of the shared memory of this host that are in use. */
+static size_t shared_used(void)
+{
+    unsigned long long bytes = 0;
+    int index, count;
+    MPI_T_pvar_session session;
+    MPI_T_pvar_handle handle;
+    OK(MPI_T_pvar_get_index("shm_segment_used_bytes", MPI_T_PVAR_CLASS_LEVEL, &index));
+    OK(MPI_T_pvar_session_create(&session));
+    OK(MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count));
+    OK(MPI_T_pvar_read(session, handle, &bytes));
+    OK(MPI_T_pvar_session_free(&session));
+    return bytes;
+}
+
+static void check_growth(const char *what, size_t before, size_t now)
+{
+    CHECK_MSG(now < before + (TIMES - WARM) * LEFT_NBYTES, "%s: %zu bytes for each communicator",
+              what, (now - before) / (TIMES - WARM));
+}
+
+/* A communicator that `revoker` revokes while the others are in a collective; then a smaller one.
+ */
+static void round_of(int i, int me, int n)
+{
+    MPI_Comm c, small;
+    static int in[N], out[N];
+    int class = MPI_SUCCESS, rc = MPI_SUCCESS;
+    OK(MPI_Comm_dup(base, &c));
+    MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
+    in[N - 1] = me + i;
+    OK(MPI_Allreduce(in, out, N, MPI_INT, MPI_SUM, c));
+    CHECK_EQ(out[N - 1], n * (n - 1) / 2 + n * i);
+    OK(MPI_Barrier(base));
+    if (me == i % n)
+        OK(MPIX_Comm_revoke(c));
+    for (int k = 0; rc == MPI_SUCCESS && k < 2; k++)
+        rc = MPI_Allreduce(in, out, N, MPI_INT, MPI_SUM, c);
+    MPI_Error_class(rc, &class);
+    CHECK_EQ(class, MPIX_ERR_REVOKED);
+    OK(MPIX_Comm_shrink(c, &small));
+    OK(MPI_Allreduce(in, out, N, MPI_INT, MPI_MAX, small));
+    CHECK_EQ(out[N - 1], n - 1 + i);
+    OK(MPI_Comm_free(&c));
+    OK(MPI_Comm_free(&small));
+}
+
+int main(int argc, char **argv)
+{
+    int n, me, alive[64], fds = 0, provided;
+    char c;
+    size_t private = 0, shared = 0;
+    ft_init(argc, argv);
+    MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (mt_rank == mt_size - 1)
+        ft_die();
+    MPI_Recv(&c, 1, MPI_CHAR, mt_size - 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    OK(MPIX_Comm_shrink(MPI_COMM_WORLD, &base));
+    MPI_Comm_size(base, &n);
+    MPI_Comm_rank(base, &me);
+    CHECK_EQ(n, mt_size - 1);
+    for (int i = 0; i < TIMES; i++) {
+        if (i == WARM) {
+            private = mallinfo2().uordblks;
+            shared = shared_used();
+            fds = count_fds();
+        }
+        round_of(i, me, n);
+    }
+    check_growth("private memory", private, mallinfo2().uordblks);
+    check_growth("shared memory", shared, shared_used());
+    CHECK_EQ(count_fds(), fds);
+    MPI_T_finalize();
+    MPI_Comm_free(&base);
+    for (int i = 0; i < n; i++)
+        alive[i] = i;
+    return ft_end("nothing is left of failed communicators", 0, alive, n);
+}
