@@ -119,6 +119,8 @@ static int probe(int source, int tag, struct wm_comm *comm, int *flag, MPI_Messa
                  MPI_Status *status)
 {
     if (source == MPI_PROC_NULL) {
+        if (rt_unlikely(comm->ft.revoked))
+            return wm_err_rt(-RT_EREVOKED, "looking for a message");
         if (flag)
             *flag = 1;
         if (message)

@@ -151,7 +151,7 @@ int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
     if (nbytes < 0)
         return (int)nbytes;
     if (m->peer == MPI_PROC_NULL)
-        return 0;
+        return rt_unlikely(m->comm->ft.revoked) ? -RT_EREVOKED : 0;
     int err = wm_comm_peer(m->comm, m->peer, &p);
     if (err < 0)
         return err;

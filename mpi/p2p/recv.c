@@ -215,7 +215,7 @@ int wm_p2p_irecv(const struct wm_msg *m, struct rt_req **out)
 {
     if (m->peer == MPI_PROC_NULL) {
         *out = wm_req_proc_null;
-        return 0;
+        return rt_unlikely(m->comm->ft.revoked) ? -RT_EREVOKED : 0;
     }
     struct wm_comm *c = m->comm;
     struct wm_domain *d = c->dom;

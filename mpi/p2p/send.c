@@ -225,7 +225,7 @@ int wm_p2p_isend(const struct wm_msg *m, enum wm_mode mode, struct rt_req **out)
 {
     if (m->peer == MPI_PROC_NULL) {
         *out = wm_req_complete;
-        return 0;
+        return rt_unlikely(m->comm->ft.revoked) ? -RT_EREVOKED : 0;
     }
     struct wm_comm *c = m->comm;
     struct wm_peer *p;
