@@ -2,17 +2,21 @@
 /* Doorbells: how a waiting process sleeps and is woken.  The sleeper stores `asleep` and orders
  * this store before its last poll with membarrier(2), which makes every other registered process
  * execute a fence.  So a process that rings needs no fence of its own between storing its data and
- * reading `asleep`.  Any thread may ring; one thread of a process at a time sleeps on its bell.
+ * reading `asleep`.  Any thread may ring, and several threads of a process may sleep on its bell: a
+ * ring wakes all of them, because each has armed it before its own last poll.
  *
  * A process whose transports have descriptors sleeps in poll(2), which cannot wait for a futex.  So
- * it also has a datagram socket, to which ringing processes send an empty message. */
+ * it also has a datagram socket, to which ringing processes send an empty message; one thread of a
+ * process at a time sleeps so. */
 #include "runtime/mem/segment_int.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+#include "runtime/base/lock.h"
 #include "runtime/base/log.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <poll.h>
@@ -132,19 +136,19 @@ void rt_bell_wake(struct rt_bell *b)
 {
     rt_fence(); /* for owners without membarrier: the data before this second read */
     uint32_t state = rt_load_relaxed(&b->asleep);
-    if (!(state & RT_BELL_ASLEEP))
-        return;
     /* Cleared before the call, so that other processes do not ring while the owner wakes up; and
-     * before `word` changes, so that an owner which arms again meanwhile sees a changed word.  If
-     * another state is found, either another process wakes the owner, or the owner has armed again
-     * since the read, and finds the data in its last poll. */
-    if (!rt_cas(&b->asleep, &state, state & RT_BELL_FENCE))
-        return;
+     * before `word` changes, so that a thread of the owner which arms again meanwhile sees a
+     * changed word.  If another state is found, another process wakes all threads that have armed
+     * before, or one more thread of the owner has armed: the others still have to be woken. */
+    do
+        if (!(state & RT_BELL_ASLEEP))
+            return;
+    while (!rt_cas(&b->asleep, &state, state & RT_BELL_FENCE));
     rt_fetch_add(&b->word, 1u);
     if (state & RT_BELL_POLLS)
         ring_socket(b);
-    else
-        syscall(SYS_futex, &b->word, FUTEX_WAKE, 1, NULL, NULL, 0);
+    if (!(state & RT_BELL_POLLS) || state & RT_BELL_SHARED)
+        syscall(SYS_futex, &b->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 void rt_node_barrier(void)
@@ -159,6 +163,14 @@ bool rt_node_fences(int r)
     return rt_node.bells && rt_load_acquire(&rt_node.bells[r].asleep) & RT_BELL_FENCE;
 }
 
+/* The threads of this process that have armed, and whether one of them polls.  A ring clears
+ * `asleep` and leaves these. */
+static struct {
+    struct rt_lock lock;
+    uint32_t n;
+    bool polls;
+} armed_by = { .lock = RT_LOCK_INIT };
+
 uint32_t rt_bell_arm(bool polls)
 {
     struct rt_bell *b = my_bell();
@@ -167,15 +179,31 @@ uint32_t rt_bell_arm(bool polls)
 
     if (polls)
         publish_name();
+    rt_lock(&armed_by.lock);
+    armed_by.n++;
+    armed_by.polls |= polls;
     /* the name of the socket before `asleep` */
-    rt_store_release(&b->asleep, awake_state() | RT_BELL_ASLEEP | (polls ? RT_BELL_POLLS : 0));
+    rt_store_release(&b->asleep, awake_state() | RT_BELL_ASLEEP |
+                                     (armed_by.polls ? RT_BELL_POLLS : 0) |
+                                     (armed_by.n > 1 ? RT_BELL_SHARED : 0));
+    rt_unlock(&armed_by.lock);
     rt_node_barrier(); /* `asleep` before the caller's last poll */
     return word;
 }
 
 bool rt_bell_rung(uint32_t armed) { return rt_load_acquire(&my_bell()->word) != armed; }
 
-void rt_bell_disarm(void) { rt_store_relaxed(&my_bell()->asleep, awake_state()); }
+/* While others have armed, `asleep` stays as it is: a needless ring is harmless. */
+void rt_bell_disarm(void)
+{
+    rt_lock(&armed_by.lock);
+    armed_by.n -= armed_by.n > 0;
+    if (!armed_by.n) {
+        armed_by.polls = false;
+        rt_store_relaxed(&my_bell()->asleep, awake_state());
+    }
+    rt_unlock(&armed_by.lock);
+}
 
 /* A process that rings changes `word` and then calls the kernel.  If the owner sees the change
  * before that call and sleeps again, the call ends the second sleep, for which nothing has rung. */

@@ -19,8 +19,8 @@
 
 /* Flags of rt_bell.asleep.  POLLS: the sleep is in poll(2) over its bell socket and descriptors of
  * transports.  FENCE: the owner has no membarrier(2), so ringing processes must fence and read
- * again, asleep or not. */
-enum { RT_BELL_ASLEEP = 1, RT_BELL_POLLS = 2, RT_BELL_FENCE = 4 };
+ * again, asleep or not.  SHARED: several threads sleep. */
+enum { RT_BELL_ASLEEP = 1, RT_BELL_POLLS = 2, RT_BELL_FENCE = 4, RT_BELL_SHARED = 8 };
 
 /* One for each local rank.  Only the owner sets `asleep`; others clear it and change `word` to wake
  * the owner. */
@@ -163,9 +163,10 @@ static inline void rt_bell_ring_self(void)
 }
 
 /* To sleep without missing work: arm, poll once more for work, sleep unless there is some, disarm.
- * One thread of a process at a time does so.  rt_bell_sleep returns true after a ring since the
- * arming, false after timeout_us microseconds (< 0: no limit).  rt_bell_poll also returns true when
- * one of the descriptors p[1..nfds] has an event; p[0] is for the bell.  Arm with `polls` for it.
+ * Several threads may do so at once, of which one at a time with `polls`.  rt_bell_sleep returns
+ * true after a ring since the arming, false after timeout_us microseconds (< 0: no limit).
+ * rt_bell_poll also returns true when one of the descriptors p[1..nfds] has an event; p[0] is for
+ * the bell.  Arm with `polls` for it.
  */
 struct pollfd;
 uint32_t rt_bell_arm(bool polls);
