@@ -91,6 +91,8 @@ struct btl_up {
      * error.  err 0: it has ended normally, with no op in progress. */
     void (*down)(void *arg, struct btl_peer *peer, int err);
     void *arg;
+    int lane; /* 0: the first instance.  Others, of transports with `lanes`, have their own channels
+               * to the same number in other processes */
 };
 
 struct btl_ops {
@@ -104,6 +106,9 @@ struct btl_ops {
      * is no hardware, or an error. */
     int (*open)(const struct btl_up *up, struct btl **out, int max);
     void (*close)(struct btl *b);
+    /* Optional: how many instances a process may open, one a lane; the same in all processes of the
+     * host.  NULL: one. */
+    int (*lanes)(void);
     /* Writes the address that add_peer() of peers needs.  Returns its length, 0 if none is
      * needed. */
     int (*address)(struct btl *b, void *buf, size_t len);

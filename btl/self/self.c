@@ -7,6 +7,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/list.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,6 +98,8 @@ static int self_open(const struct btl_up *up, struct btl **out, int max)
     out[0] = &s->base;
     return 1;
 }
+
+static int self_lanes(void) { return INT_MAX; }
 
 static void self_close(struct btl *b)
 {
@@ -267,6 +270,7 @@ const struct btl_ops btl_self_ops = {
     .name = "self",
     .help = "messages of a process to itself",
     .open = self_open,
+    .lanes = self_lanes,
     .close = self_close,
     .address = self_address,
     .add_peer = self_add_peer,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The shared-memory transport: opening and closing, peers, messages.  For every ordered pair of
  * local ranks the node segment holds a ring (btl/shm/ring.h) with one writer and one reader; the
- * ring takes memory with the first message.  The engine serialises calls on the instance; no
- * locks. */
+ * ring takes memory with the first message.  The ring of another lane is a block of the segment.
+ * The engine serialises calls on the instance; no locks. */
 #include "btl/shm/shm.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
@@ -17,9 +17,30 @@
 
 static struct btl_shm *shm_of(struct btl_shm_peer *p) { return (struct btl_shm *)p->base.btl; }
 
-static size_t home_nbytes(int nwords)
+/* A quarter of the area of the segment, which blocks with a fallback leave free, holds the rings of
+ * all lanes, if each rank talks to each other one on all of them. */
+#define LANE_RINGS_NBYTES (16u << 20)
+
+static int shm_lanes(void)
 {
-    return sizeof(struct shm_home) + (size_t)nwords * sizeof(uint64_t);
+    return (int)(LANE_RINGS_NBYTES / sizeof(struct ring_mem)) / rt_node.size + 1;
+}
+_Static_assert(sizeof(struct shm_home) +
+                       (LANE_RINGS_NBYTES / sizeof(struct ring_mem) / 32 * 33 + 2) *
+                           sizeof(uint64_t) <=
+                   SHM_HOME_NBYTES,
+               "the home of a lane, where there are lanes");
+
+static size_t home_nbytes(const struct btl_shm *b)
+{
+    int n = b->nwords + (b->up.lane ? rt_node.size : 0);
+    return sizeof(struct shm_home) + (size_t)n * sizeof(uint64_t);
+}
+
+/* Where rank `from` stores the offset of its ring to the owner of the home. */
+static uint64_t *ring_off(const struct btl_shm *b, struct shm_home *home, int from)
+{
+    return &home->active[b->nwords + from];
 }
 
 /* p has ended: progress() delivers its last messages and notifies the engine. */
@@ -51,9 +72,10 @@ static int peer_get(struct btl_shm *b, int rank, struct btl_shm_peer **out)
         *p = (struct btl_shm_peer){ .base = { .btl = &b->base,
                                               .proc = { 0, rt_boot.local_procs[rank] } },
                                     .rank = rank,
-                                    .home = shm_home_of(rank) };
-        ring_tx_init(&p->tx, rt_node_pair(rt_node.rank, rank), &rt_node.bells[rank]);
-        ring_rx_init(&p->rx, rt_node_pair(rank, rt_node.rank));
+                                    .home = shm_home_of(rank, b->up.lane) };
+        bool own = b->up.lane == 0;
+        ring_tx_init(&p->tx, own ? rt_node_pair(rt_node.rank, rank) : NULL, &rt_node.bells[rank]);
+        ring_rx_init(&p->rx, own ? rt_node_pair(rank, rt_node.rank) : NULL);
         rt_list_init(&p->work);
         rt_list_init(&p->xfers);
         b->peers[rank] = p;
@@ -81,6 +103,8 @@ static void senders_add(struct btl_shm *b, int word, uint64_t bits)
         if (rank < rt_node.size) { /* a bit beyond is of no rank */
             if (peer_get(b, rank, &p) < 0)
                 return; /* out of memory: the bit stays unseen, so the next call tries again */
+            if (b->up.lane)
+                p->rx.mem = rt_node_at(*ring_off(b, b->home, rank));
             btl_shm_rx_add(b, p);
         }
         b->seen[word] |= fresh & -fresh;
@@ -101,6 +125,29 @@ static void senders_look(struct btl_shm *b)
     }
 }
 
+/* The ring to p on a lane other than 0, whole. */
+static int lane_tx_open(struct btl_shm *b, struct btl_shm_peer *p)
+{
+    struct ring_tx *t = &p->tx;
+
+    if (t->slots_open)
+        return 0;
+    int err = rt_node_reserve(p->home, home_nbytes(b));
+    if (err < 0)
+        return err;
+    size_t off = rt_node_alloc(sizeof(struct ring_mem));
+    if (off == SIZE_MAX)
+        return -RT_ENOSPC;
+    t->mem = rt_node_at(off);
+    rt_node_populate(t->mem, sizeof *t->mem);
+    *ring_off(b, p->home, rt_node.rank) = off;
+    rt_fetch_or(&p->home->active[rt_node.rank / 64], (uint64_t)1 << (rt_node.rank % 64));
+    t->slots_open = t->bytes_open = true;
+    t->limit = RING_SLOTS;
+    t->bytes_limit = RING_BYTES;
+    return 0;
+}
+
 int btl_shm_tx_open(struct btl_shm_peer *p, bool bytes)
 {
     struct btl_shm *b = shm_of(p);
@@ -109,12 +156,14 @@ int btl_shm_tx_open(struct btl_shm_peer *p, bool bytes)
 
     if (p->rank < 0)
         return btl_shm_guest_open(p);
+    if (b->up.lane)
+        return lane_tx_open(b, p);
     if (!t->slots_open) {
         err = rt_node_reserve(t->mem, offsetof(struct ring_mem, bytes));
         if (err < 0)
             return err;
         /* The reader may not have attached yet, so its home is reserved here, too. */
-        err = rt_node_reserve(p->home, home_nbytes(b->nwords));
+        err = rt_node_reserve(p->home, home_nbytes(b));
         if (err < 0)
             return err;
         rt_fetch_or(&p->home->active[rt_node.rank / 64], (uint64_t)1 << (rt_node.rank % 64));
@@ -279,9 +328,8 @@ static int shm_progress(struct btl *btl)
 /* While it sleeps, only the descriptors of other jobs' processes report that one has ended. */
 static int shm_sleep_fd(struct btl *btl, int *limit_us)
 {
-    (void)btl;
     (void)limit_us;
-    if (!rt_others_is_open())
+    if (((struct btl_shm *)btl)->up.lane || !rt_others_is_open())
         return -RT_ENOTSUP;
     rt_others_look();
     return rt_others_fd();
@@ -324,8 +372,8 @@ static int shm_open(const struct btl_up *up, struct btl **out, int max)
     rt_list_init(&b->work);
     if (!b->rx || !b->seen || !b->peers)
         goto err_close;
-    b->home = shm_home_of(rt_node.rank);
-    err = rt_node_reserve(b->home, home_nbytes(b->nwords));
+    b->home = shm_home_of(rt_node.rank, up->lane);
+    err = rt_node_reserve(b->home, home_nbytes(b));
     if (err < 0)
         goto err_close;
     b->base.ops = &btl_shm_ops;
@@ -358,6 +406,8 @@ static int shm_add_peer(struct btl *btl, const struct rt_proc *proc, const void 
     (void)len;
 
     if (proc->ns != 0) {
+        if (((struct btl_shm *)btl)->up.lane)
+            return -RT_EUNREACH;
         int err = btl_shm_guest_get((struct btl_shm *)btl, *proc, &p);
         if (err == 0)
             *out = &p->base;
@@ -387,6 +437,7 @@ const struct btl_ops btl_shm_ops = {
     .help = "shared memory between the processes of a host",
     .other_jobs = true,
     .open = shm_open,
+    .lanes = shm_lanes,
     .close = shm_close,
     .address = shm_address,
     .add_peer = shm_add_peer,

@@ -25,12 +25,16 @@ struct shm_home {        /* in rank r's own pair region (r, r) */
     uint64_t probe_addr; /* address of probe_word in r's memory; 0 until r has opened */
     struct shm_post posts[SHM_POSTS];
     _Alignas(RT_CACHE_LINE) uint64_t nposts; /* announcements so far */
-    /* Bit s: rank s has opened its ring to r.  Set once by s, before its first slot. */
+    /* Bit s: rank s has opened its ring to r.  Set once by s, before its first slot.  On lanes
+     * other than 0 followed by the offset of that ring in the segment, for each rank. */
     uint64_t active[];
 };
-static inline struct shm_home *shm_home_of(int rank)
+/* Each lane of rank r has a home. */
+#define SHM_HOME_NBYTES 4096u
+static inline struct shm_home *shm_home_of(int rank, int lane)
 {
-    return (struct shm_home *)((char *)rt_node_pair(rank, rank) + BTL_NODE_SHM);
+    return (struct shm_home *)((char *)rt_node_pair(rank, rank) + BTL_NODE_SHM +
+                               (unsigned)lane * SHM_HOME_NBYTES);
 }
 
 struct btl_shm_peer {
@@ -52,7 +56,7 @@ struct btl_shm_peer {
 struct btl_shm {
     struct btl base;
     struct btl_up up;
-    struct shm_home *home; /* this process's */
+    struct shm_home *home; /* this process's, of the lane up.lane */
     int nwords;            /* length of home->active */
     int nrx;
     struct btl_shm_peer **rx;    /* peers whose rings are polled, nrx of them */

@@ -86,6 +86,8 @@ struct wm_comm {
         struct wm_ft_call *calls; /* mpi/ft/agree.h: the first is in progress, the others wait */
     } ft;
     void (*destroy)(struct wm_comm *c); /* called by the last wm_comm_unref() */
+    struct wm_comm *lane;               /* its part on another lane (mpi/p2p/lane.h); NULL: none */
+    struct wm_comm *whole; /* of such a part: the communicator, referenced; else NULL */
     char name[MPI_MAX_OBJECT_NAME];
 };
 

@@ -7,6 +7,8 @@
 #include "mpi/core/group.h"
 #include "mpi/core/session.h"
 #include "mpi/core/split.h"
+#include "mpi/core/comm.h"
+#include "mpi/core/lanes.h"
 #include "runtime/boot/jobs.h"
 
 static int check_subset(const struct wm_comm *comm, const struct wm_group *group)
@@ -63,7 +65,7 @@ int wm_api_comm_create(struct wm_comm *comm, struct wm_group *group, struct wm_c
                               .check = comm->rank == 0 ? (n - 1) * h : 0 - h };
         return wm_comm_split(comm, &s, err, newcomm);
     }
-    struct wm_ctx_search s = { .err = err, .check = err ? 0 : group_check(group) };
+    struct wm_ctx_search s = { .err = err, .check = err ? 0 : group_check(group), .users = true };
     return wm_comm_create_checked(comm, group, &s, newcomm);
 }
 
@@ -92,5 +94,6 @@ int wm_api_comm_create_group(struct wm_comm *comm, struct wm_group *group, int t
     struct wm_ctx_search s = { .order = (uint64_t)comm->ctx << 32 | (uint32_t)(tag + 1u),
                                .check = group_check(group) };
     s.err = wm_comm_prepare(comm, group, NULL, NULL, &c);
+    s.lanes = wm_lanes_offer(c);
     return wm_comm_agree(&x, &s, c, true, newcomm);
 }

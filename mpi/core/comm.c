@@ -11,6 +11,7 @@
 #include "mpi/core/errh.h"
 #include "mpi/core/group.h"
 #include "mpi/core/info.h"
+#include "mpi/core/lanes.h"
 #include "mpi/core/session.h"
 #include "mpi/p2p/domain.h"
 #include "mpi/p2p/failed.h"
@@ -137,6 +138,59 @@ int wm_comm_fill_local(struct wm_group *group, uint32_t ctx, struct wm_domain *d
                        struct wm_comm **out)
 {
     return comm_create(group, group, ctx, dom, out);
+}
+
+/* ---- parts on other lanes: mpi/p2p/lane.h ---- */
+
+static struct wm_comm *dropped; /* parts without references, linked by `lane` */
+
+/* The last reference has gone, under the lock of its lane.  What the part refers to changes under
+ * the lock of lane 0. */
+static void part_drop(struct wm_comm *part)
+{
+    struct wm_comm *first = rt_load_relaxed(&dropped);
+    do
+        part->lane = first;
+    while (!rt_cas(&dropped, &first, part));
+}
+
+void wm_comm_sweep_lanes(void)
+{
+    struct wm_comm *next;
+    if (rt_likely(!rt_load_relaxed(&dropped)))
+        return;
+    for (struct wm_comm *p = rt_exchange(&dropped, (struct wm_comm *)NULL); p; p = next) {
+        struct wm_comm *whole = p->whole;
+        next = p->lane;
+        comm_empty(p);
+        rt_slab_free(&wm_comm_slab, p);
+        wm_comm_unref(whole);
+    }
+}
+
+void wm_comm_enter_lane(struct wm_comm *c, struct wm_domain *d)
+{
+    wm_comm_sweep_lanes();
+    if (!d)
+        return;
+    if (wm_comm_create_local(c->group, c->ctx, d, &c->lane))
+        rt_boot_abort(1, "out of memory for a communicator on which other processes may send "
+                         "already");
+    c->lane->no_handle = true;
+    c->lane->destroy = part_drop;
+    c->lane->whole = c;
+    wm_comm_ref(c);
+}
+
+/* The user frees `c`: pending operations keep its part. */
+static void leave_lane(struct wm_comm *c)
+{
+    if (!c->lane)
+        return;
+    struct wm_domain *d = c->lane->dom;
+    rt_lock(&d->lock);
+    wm_comm_unref(c->lane);
+    rt_unlock(&d->lock);
 }
 
 int wm_comm_create_inter(struct wm_group *group, struct wm_group *remote, uint32_t ctx,
@@ -310,14 +364,15 @@ int wm_api_comm_get_info(struct wm_comm *comm, struct wm_info **info_used)
     return err;
 }
 
-/* The assertions of MPI-5.0 section 7.4.4 that Weft stores so that MPI_Comm_get_info returns
- * them. */
+/* The assertions of MPI-5.0 section 7.4.4, which Weft stores so that MPI_Comm_get_info returns
+ * them, and the hint that mpi/core/lanes.c reads. */
 static const char *const hints[] = { "mpi_assert_no_any_tag",
                                      "mpi_assert_no_any_source",
                                      "mpi_assert_exact_length",
                                      "mpi_assert_allow_overtaking",
                                      "mpi_assert_strict_persistent_collective_ordering",
-                                     "mpi_assert_memory_alloc_kinds" };
+                                     "mpi_assert_memory_alloc_kinds",
+                                     WM_LANE_HINT };
 
 /* The value of a hint; NULL if it is absent or ignored.  An assertion about memory kinds that names
  * an unsupported kind is ignored as a whole (MPI-5.0 section 11.4.3). */
@@ -372,10 +427,12 @@ int wm_comm_free(struct wm_comm *comm)
     if (comm->stream)
         comm->stream_left(comm);
     struct wm_domain *dom = comm->dom;
+    leave_lane(comm);
     rt_lock(&dom->lock);
     if (rt_unlikely(cfg.check))
         wm_check_freed(comm);
     comm->no_handle = true;
+    wm_comm_sweep_lanes();
     wm_comm_unref(comm);
     rt_unlock(&dom->lock);
     return MPI_SUCCESS;
@@ -393,18 +450,26 @@ static void count_quiet(void *obj, void *arg)
     const struct rt_req *r = obj;
     struct quiet_requests *k = arg;
     bool idle = (r->flags & (RT_REQ_PERSISTENT | RT_REQ_ACTIVE)) == RT_REQ_PERSISTENT;
-    k->n += (idle || rt_req_done(r)) && r->ops && r->ops->owner && r->ops->owner(r) == k->comm;
+    const struct rt_req_ops *ops = r->ops; /* requests of other lanes may change meanwhile */
+    k->n += (idle || rt_req_done(r)) && ops && ops->owner && ops->owner(r) == k->comm;
 }
 
-/* Whether no operation is pending.  References are held by the handle, by pending operations, and
- * by complete or inactive requests that the user may free later. */
+/* Whether no operation is pending.  References are held by the handle, by pending operations, by
+ * complete or inactive requests that the user may free later, and by the part on another lane. */
 static bool no_pending(void *comm)
 {
     const struct wm_comm *c = comm;
     struct quiet_requests k = { .comm = c };
     if (c->obj.refs > 1)
         rt_slab_each(&wm_request_slab, count_quiet, &k);
-    return c->obj.refs <= 1 + k.n;
+    return c->obj.refs <= 1 + (c->lane != NULL) + k.n;
+}
+
+static void await_pending(struct wm_comm *c)
+{
+    rt_lock(&c->dom->lock);
+    wm_domain_until(c->dom, no_pending, c, WM_WHAT_CALL);
+    rt_unlock(&c->dom->lock);
 }
 
 void (*wm_comm_part)(const struct wm_comm *c);
@@ -413,10 +478,9 @@ int wm_api_comm_disconnect(struct wm_comm *comm)
 {
     if (comm_predefined(comm))
         return wm_err(MPI_ERR_COMM, "%s cannot be disconnected", comm->name);
-    struct wm_domain *dom = comm->dom;
-    rt_lock(&dom->lock);
-    wm_domain_until(dom, no_pending, comm, WM_WHAT_CALL);
-    rt_unlock(&dom->lock);
+    if (comm->lane)
+        await_pending(comm->lane);
+    await_pending(comm);
     if (wm_comm_part)
         wm_comm_part(comm);
     return wm_comm_free(comm);

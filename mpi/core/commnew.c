@@ -13,6 +13,7 @@
 #include "mpi/core/ctx.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/info.h"
+#include "mpi/core/lanes.h"
 #include "mpi/ft/revoke.h"
 #include "mpi/p2p/domain.h"
 #include "runtime/base/err.h"
@@ -99,6 +100,8 @@ int wm_comm_agree(const struct wm_exch *x, struct wm_ctx_search *s, struct wm_co
     int err = wm_ctx_find(x, s, ctx);
     if (!err)
         wm_comm_take_ids(c, s, ctx);
+    if (!err && c)
+        wm_comm_enter_lane(c, wm_lane_of(c->ctx, s->offer.lanes));
     if (!err && with_block)
         wm_coll_team_attach(c, s->offer.block);
     else if (with_block)
@@ -130,6 +133,8 @@ int wm_comm_create_checked(struct wm_comm *parent, struct wm_group *group, struc
     struct wm_comm *c = NULL;
     if (!s->err && group && group->rank != MPI_UNDEFINED)
         s->err = wm_comm_prepare(parent, group, NULL, NULL, &c);
+    if (s->users)
+        s->lanes = wm_lanes_offer(c);
     return wm_comm_agree_all(parent, s, c, group && group->size == parent->size, out);
 }
 
@@ -163,6 +168,7 @@ static int dup(struct wm_comm *comm, const struct wm_info *info, struct wm_comm 
     struct wm_ctx_search s = { .want = comm->inter ? 2 : 1 };
     struct wm_comm *c = NULL, *out;
     s.err = wm_comm_prepare_dup(comm, info, &c);
+    s.lanes = wm_lanes_offer(c);
     int err = wm_comm_agree_all(comm, &s, c, true, &out);
     if (!err)
         *newcomm = out;

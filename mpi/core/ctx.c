@@ -12,6 +12,7 @@
  * they need another round.  The agreement with the lowest order has precedence.  So the lowest of
  * all agreements gets every member's bits in its next round: no deadlock. */
 #include "mpi/core/ctx.h"
+#include "mpi/core/lanes.h"
 #include "mpi/p2p/domain.h"
 #include "mpi/p2p/wait.h"
 #include "runtime/base/err.h"
@@ -37,6 +38,7 @@ void wm_ctx_merge(void *inout, const void *in)
     a->err = a->err > b->err ? a->err : b->err;
     a->check += b->check;
     a->block += b->block;
+    a->lanes = wm_lanes_merge(a->lanes, b->lanes);
     if (a->window != b->window) {
         if (a->window < b->window)
             a->window = b->window;
@@ -94,7 +96,11 @@ void wm_ctx_round(struct wm_ctx_search *s)
         s->window = first_window;
     s->begun = true;
     *o = (struct wm_ctx_offer){
-        .window = s->window, .err = s->err, .check = s->check, .block = s->block
+        .window = s->window,
+        .err = s->err,
+        .lanes = s->lanes,
+        .check = s->check,
+        .block = s->block,
     };
     while (o->window < NWINDOW && window_full(o->window))
         o->window++;

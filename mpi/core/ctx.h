@@ -21,10 +21,10 @@ void wm_ctx_init(void);
 #define WM_CTX_WORDS 16 /* of a window: 1024 ids, so one round is nearly always enough */
 
 struct wm_ctx_offer {
-    uint32_t window; /* the highest window that a process offers */
-    uint32_t busy;   /* not 0: a process could not lend its bits */
-    int32_t err;     /* as in wm_ctx_search; of any failed participant */
-    uint32_t pad;
+    uint32_t window;             /* the highest window that a process offers */
+    uint32_t busy;               /* not 0: a process could not lend its bits */
+    int32_t err;                 /* as in wm_ctx_search; of any failed participant */
+    uint32_t lanes;              /* mpi/core/lanes.h */
     uint64_t check, block;       /* sums of those in wm_ctx_search */
     uint64_t free[WM_CTX_WORDS]; /* of that window */
 };
@@ -41,6 +41,8 @@ struct wm_ctx_search {
     int32_t err; /* error class: this process has failed and takes part only to notify the others,
                     which then fail too; 0: no failure */
     uint64_t check; /* the sum over all participants must be 0, else MPI_ERR_GROUP on all */
+    bool users;     /* wm_comm_create_checked(): the communicator may be of any lane */
+    uint32_t lanes; /* what wm_lanes_offer() returns; 0: the communicator is of lane 0 */
     uint64_t block; /* offset + 1 of shared memory, set by the process that allocated it; else 0 */
     /* Private to the search. */
     uint32_t window;

@@ -11,6 +11,8 @@
 #include "mpi/coll/team.h"
 #include "mpi/core/commnew.h"
 #include "mpi/core/ctx.h"
+#include "mpi/core/comm.h"
+#include "mpi/core/lanes.h"
 #include "mpi/ft/revoke.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/datatype/type.h"
@@ -169,6 +171,7 @@ static int complete(struct idup *q, struct idup_state *st)
 {
     q->fresh->ctx = st->ctx[0];
     wm_ft_created(q->fresh);
+    wm_comm_enter_lane(q->fresh, wm_lane_of(q->fresh->ctx, st->search.offer.lanes));
     if (q->fresh->inter) {
         q->fresh->local->ctx = st->ctx[1];
         return 1;
@@ -261,7 +264,8 @@ static const struct rt_req_ops idup_ops = { .name = "duplication of a communicat
                                             .error = idup_error };
 
 /* `err`: this process has failed, and all others will. */
-static MPI_Request idup_start(struct wm_comm *parent, struct wm_comm *fresh, int err)
+static MPI_Request idup_start(struct wm_comm *parent, struct wm_comm *fresh, uint32_t lanes,
+                              int err)
 {
     struct idup *q = wm_req_alloc(&idup_ops);
     struct idup_state *st = calloc(1, sizeof *st);
@@ -275,6 +279,7 @@ static MPI_Request idup_start(struct wm_comm *parent, struct wm_comm *fresh, int
     st->search.order = (uint64_t)parent->ctx << 32 | (0x80000001u + (uint32_t)nth);
     st->search.want = parent->inter ? 2 : 1;
     st->search.err = err;
+    st->search.lanes = lanes;
     if (fresh && !fresh->inter)
         *(fresh->team.hier ? &st->block : &st->search.block) = wm_coll_team_block(fresh);
     wm_ctx_idups++;
@@ -326,8 +331,9 @@ static int idup(struct wm_comm *comm, const struct wm_info *info, struct wm_comm
 {
     struct wm_comm *c = NULL;
     int err = wm_comm_prepare_dup(comm, info, &c);
+    uint32_t lanes = wm_lanes_offer(c); /* may wait for processes to start */
     rt_lock(&comm->dom->lock);
-    MPI_Request r = idup_start(comm, c, err);
+    MPI_Request r = idup_start(comm, c, lanes, err);
     if (err)
         idup_drop(r);
     rt_unlock(&comm->dom->lock);

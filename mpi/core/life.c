@@ -16,6 +16,7 @@
 #include "mpi/core/ctx.h"
 #include "mpi/core/file.h"
 #include "mpi/core/info.h"
+#include "mpi/core/lanes.h"
 #include "mpi/core/session_comm.h"
 #include "mpi/core/win.h"
 #include "mpi/datatype/f90.h"
@@ -136,6 +137,7 @@ static int build(void)
         goto err_domain;
     }
     rt_store_release(&wm_main_domain, d); /* tools read it at any time */
+    wm_lanes_init();
     wm_ft_open(d);
     wm_ctx_init();
     life.built = true;
@@ -340,6 +342,9 @@ static void rest(const char *call)
     rt_io_fini(); /* the threads that have ended above start jobs */
     wm_session_rest();
     wm_domain_rest(wm_main_domain); /* completes what other processes still wait for */
+    rt_lock(&wm_main_domain->lock);
+    wm_comm_sweep_lanes();
+    rt_unlock(&wm_main_domain->lock);
     wm_comm_rest();
     rt_layout_gpu_fini();
     rt_gpu_fini();

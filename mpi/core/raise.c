@@ -12,6 +12,7 @@
 #include "mpi/core/state.h"
 #include "mpi/core/win.h"
 #include "mpi/p2p/domain.h"
+#include "mpi/p2p/lane.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/stdio.h"
 #include <execinfo.h>
@@ -162,7 +163,7 @@ static bool self_chosen; /* atomic */
 
 int wm_raise_comm(struct wm_comm *comm, int errcode, const char *call)
 {
-    struct wm_comm *held = wm_err_take_comm(), *c = comm ? comm : held;
+    struct wm_comm *held = wm_err_take_comm(), *c = comm ? comm : held ? wm_lane_whole(held) : NULL;
     bool no_object = !c || c == wm_comm_self;
     if (!c)
         c = rt_load_relaxed(&self_chosen) ? wm_comm_self : wm_comm_world;

@@ -9,6 +9,7 @@
 #include "mpi/core/ctx.h"
 #include "mpi/core/group.h"
 #include "mpi/core/info.h"
+#include "mpi/core/lanes.h"
 #include "mpi/p2p/domain.h"
 #include "runtime/base/err.h"
 #include "runtime/boot/jobs.h"
@@ -148,6 +149,7 @@ int wm_comm_split(struct wm_comm *comm, const struct wm_split *s, int err, struc
     rc = exchange(comm, &mine, all);
     if (!rc) {
         search.err = err ? err : prepare(comm, all, s, &c);
+        search.lanes = wm_lanes_offer(c);
         rc = wm_comm_agree_all(comm, &search, c, c && c->size == comm->size, out);
     }
     if (all != few)

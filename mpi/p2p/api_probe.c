@@ -6,6 +6,7 @@
 #include "mpi/p2p/describe.h"
 #include "mpi/p2p/failed.h"
 #include "mpi/p2p/api_wait.h"
+#include "mpi/p2p/lane.h"
 #include "mpi/p2p/progress.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
@@ -128,6 +129,7 @@ static int probe(int source, int tag, struct wm_comm *comm, int *flag, MPI_Messa
         wm_status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0, false);
         return MPI_SUCCESS;
     }
+    comm = wm_on_lane(comm);
     rt_lock(&comm->dom->lock);
     struct wm_stored *s = NULL;
     int err = prepare(comm, source, tag);
@@ -231,10 +233,17 @@ static int take(void *buf, MPI_Count count, struct wm_type *t, MPI_Message *mess
     return err;
 }
 
+/* Of a message without a handle: any. */
+static struct wm_domain *domain_of(MPI_Message message)
+{
+    const struct wm_message *m = rt_slab_get(&message_slab, (uintptr_t)message);
+    return m ? m->comm->dom : wm_main_domain;
+}
+
 int wm_api_imrecv(void *buf, MPI_Count count, struct wm_type *datatype, MPI_Message *message,
                   MPI_Request *request)
 {
-    struct wm_domain *d = wm_main_domain;
+    struct wm_domain *d = domain_of(*message);
     struct rt_req *r;
     rt_lock(&d->lock);
     int err = take(buf, count, datatype, message, &r);
@@ -247,7 +256,7 @@ int wm_api_imrecv(void *buf, MPI_Count count, struct wm_type *datatype, MPI_Mess
 int wm_api_mrecv(void *buf, MPI_Count count, struct wm_type *datatype, MPI_Message *message,
                  MPI_Status *status)
 {
-    struct wm_domain *d = wm_main_domain;
+    struct wm_domain *d = domain_of(*message);
     struct rt_req *r;
     rt_lock(&d->lock);
     int err = take(buf, count, datatype, message, &r);

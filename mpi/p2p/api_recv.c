@@ -7,6 +7,7 @@
 #include "mpi/p2p/checks.h"
 #include "mpi/p2p/describe.h"
 #include "mpi/p2p/failed.h"
+#include "mpi/p2p/lane.h"
 #include "mpi/p2p/progress.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
@@ -153,7 +154,7 @@ int wm_api_recv(void *buf, MPI_Count count, struct wm_type *datatype, int source
         struct wm_msg m = { .buf = buf,
                             .count = count,
                             .layout = &datatype->layout,
-                            .comm = comm,
+                            .comm = wm_on_lane(comm),
                             .peer = source,
                             .tag = tag,
                             .mem = mem };
@@ -237,17 +238,18 @@ int wm_api_irecv(void *buf, MPI_Count count, struct wm_type *datatype, int sourc
     struct wm_msg m = { .buf = buf,
                         .count = count,
                         .layout = &datatype->layout,
-                        .comm = comm,
+                        .comm = wm_on_lane(comm),
                         .peer = source,
                         .tag = tag,
                         .mem = mem };
+    struct wm_domain *d = m.comm->dom;
     struct rt_req *r;
-    rt_lock(&comm->dom->lock);
+    rt_lock(&d->lock);
     int err = start(&m, datatype, false, &r);
     if (rt_likely(!err)) {
         wm_req_store(request, r);
-        wm_dev_advance(comm->dom, r);
+        wm_dev_advance(d, r);
     }
-    rt_unlock(&comm->dom->lock);
+    rt_unlock(&d->lock);
     return err;
 }

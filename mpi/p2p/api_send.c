@@ -7,6 +7,7 @@
 #include "mpi/p2p/buffered.h"
 #include "mpi/p2p/checks.h"
 #include "mpi/p2p/flow.h"
+#include "mpi/p2p/lane.h"
 #include "mpi/p2p/progress.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"
@@ -96,8 +97,8 @@ static int send_start(const struct wm_msg *m, enum wm_mode mode, struct wm_type 
 
 #define MSG(buf_, n_, t_, peer_, tag_, comm_) \
     { \
-        .buf = (buf_), .count = (n_), .layout = &(t_)->layout, .comm = (comm_), .peer = (peer_), \
-        .tag = (tag_) \
+        .buf = (buf_), .count = (n_), .layout = &(t_)->layout, .comm = wm_on_lane(comm_), \
+        .peer = (peer_), .tag = (tag_) \
     }
 
 /* One small contiguous message, one thread: straight into the transport. */
@@ -151,10 +152,10 @@ int wm_api_bsend(const void *buf, MPI_Count count, struct wm_type *datatype, int
                  struct wm_comm *comm)
 {
     struct wm_msg m = MSG(buf, count, datatype, dest, tag, comm);
-    rt_lock(&comm->dom->lock);
+    rt_lock(&m.comm->dom->lock);
     wm_checked_starting(&m, false);
     int err = wm_p2p_bsend(&m, datatype);
-    rt_unlock(&comm->dom->lock);
+    rt_unlock(&m.comm->dom->lock);
     return err < 0 ? send_failed(err, &m) : MPI_SUCCESS;
 }
 

@@ -8,6 +8,7 @@
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/api_wait.h"
 #include "mpi/p2p/checks.h"
+#include "mpi/p2p/lane.h"
 #include "mpi/p2p/pack_any.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
@@ -284,13 +285,13 @@ int wm_api_sendrecv(const void *sendbuf, MPI_Count sendcount, struct wm_type *se
     struct wm_msg out = { .buf = sendbuf,
                           .count = sendcount,
                           .layout = &sendtype->layout,
-                          .comm = comm,
+                          .comm = wm_on_lane(comm),
                           .peer = dest,
                           .tag = sendtag };
     struct wm_msg in = { .buf = recvbuf,
                          .count = recvcount,
                          .layout = &recvtype->layout,
-                         .comm = comm,
+                         .comm = wm_on_lane(comm),
                          .peer = source,
                          .tag = recvtag };
     return sendrecv(&out, sendtype, &in, recvtype, status, NULL);
@@ -303,13 +304,13 @@ int wm_api_isendrecv(const void *sendbuf, MPI_Count sendcount, struct wm_type *s
     struct wm_msg out = { .buf = sendbuf,
                           .count = sendcount,
                           .layout = &sendtype->layout,
-                          .comm = comm,
+                          .comm = wm_on_lane(comm),
                           .peer = dest,
                           .tag = sendtag };
     struct wm_msg in = { .buf = recvbuf,
                          .count = recvcount,
                          .layout = &recvtype->layout,
-                         .comm = comm,
+                         .comm = wm_on_lane(comm),
                          .peer = source,
                          .tag = recvtag };
     return sendrecv(&out, sendtype, &in, recvtype, MPI_STATUS_IGNORE, request);
@@ -322,7 +323,7 @@ int wm_api_sendrecv_replace(void *buf, MPI_Count count, struct wm_type *datatype
     struct wm_msg in = { .buf = buf,
                          .count = count,
                          .layout = &datatype->layout,
-                         .comm = comm,
+                         .comm = wm_on_lane(comm),
                          .peer = source,
                          .tag = recvtag };
     return replace(&in, datatype, dest, sendtag, status, NULL);
@@ -335,7 +336,7 @@ int wm_api_isendrecv_replace(void *buf, MPI_Count count, struct wm_type *datatyp
     struct wm_msg in = { .buf = buf,
                          .count = count,
                          .layout = &datatype->layout,
-                         .comm = comm,
+                         .comm = wm_on_lane(comm),
                          .peer = source,
                          .tag = recvtag };
     return replace(&in, datatype, dest, sendtag, MPI_STATUS_IGNORE, request);

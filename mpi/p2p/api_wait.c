@@ -13,6 +13,7 @@
 #include "mpi/base/status.h"
 #include "mpi/p2p/describe.h"
 #include "mpi/p2p/failed.h"
+#include "mpi/p2p/lane.h"
 #include "mpi/p2p/persistent.h"
 #include "mpi/p2p/progress.h"
 #include "mpi/p2p/request.h"
@@ -286,7 +287,44 @@ static ALWAYS_INLINE int take(struct wm_domain *d, const struct array *a, int i,
     return err;
 }
 
-static struct wm_domain *domain(void) { return wm_main_domain; }
+/* Where the requests of an array are. */
+struct lanes {
+    struct wm_domain *d; /* whose lock the call holds; the first request's, at first */
+    uint32_t all;        /* with requests of several lanes: a bit for each; else 0 */
+};
+
+static __attribute__((noinline)) void find_lanes(const struct array *a, struct lanes *l)
+{
+    struct wm_domain *first = NULL;
+    uint32_t all = 0;
+    for (int i = 0; i < a->n; i++) {
+        const struct rt_req *r = wm_req_get(get(a, i));
+        struct wm_domain *d = r ? wm_req_lane(r) : NULL;
+        if (!d)
+            continue;
+        first = first ? first : d;
+        all |= 1u << d->lane;
+    }
+    l->d = first ? first : wm_main_domain;
+    l->all = all & (all - 1) ? all : 0;
+}
+
+static inline struct lanes lanes_of(const struct array *a)
+{
+    struct lanes l = { wm_main_domain, 0 };
+    if (rt_unlikely(wm_lanes_on()))
+        find_lanes(a, &l);
+    return l;
+}
+
+/* Before request r changes: with requests of several lanes, the call changes locks.  The domain
+ * whose lock it holds then. */
+static inline struct wm_domain *holder(struct lanes *l, const struct rt_req *r)
+{
+    if (rt_unlikely(l->all))
+        wm_req_change(r, &l->d);
+    return l->d;
+}
 
 static int check_array(const struct array *a)
 {
@@ -307,6 +345,64 @@ static void describe_pending(const void *of, struct rt_wait_note *n)
             wm_describe_add(n, r);
 }
 
+/* ---- requests of several lanes ---- */
+
+/* The longest sleep of a wait for requests of several lanes, because a thread that completes the
+ * request of another lane does not wake it. */
+#define MIXED_SLEEP_US 1000
+
+/* One pass over each lane of the array, under one lock at a time.  Called and returns under the
+ * lock of l->d. */
+static int poll_lanes(const struct lanes *l)
+{
+    int n = 0;
+    if (rt_likely(!l->all))
+        return wm_progress(l->d);
+    rt_unlock(&l->d->lock);
+    for (int i = 0; i < WM_LANES_MAX; i++) {
+        struct wm_domain *d = l->all >> i & 1 ? i ? wm_lane_at(i) : wm_main_domain : NULL;
+        if (!d)
+            continue;
+        rt_lock(&d->lock);
+        n += wm_progress(d);
+        rt_unlock(&d->lock);
+    }
+    rt_lock(&l->d->lock);
+    return n;
+}
+
+struct mixed {
+    const struct array *a;
+    const struct wm_domain *d;
+};
+
+/* Of an array with requests of several lanes, those of the lane whose lock is held. */
+static void describe_mixed(const void *of, struct rt_wait_note *n)
+{
+    const struct mixed *m = of;
+    struct rt_req *r;
+    for (int i = 0; i < m->a->n; i++)
+        if (look(get(m->a, i), &r) == PENDING && wm_req_lane(r) == m->d)
+            wm_describe_add(n, r);
+}
+
+/* Until ready(a), which reads only words that any thread may read. */
+static __attribute__((noinline)) void wait_mixed(const struct lanes *l, struct array *a,
+                                                 bool (*ready)(void *a))
+{
+    struct mixed m = { a, l->d };
+    struct wm_wait w = {
+        .ready = ready, .arg = a, .what = { describe_mixed, &m }, .limit_us = MIXED_SLEEP_US
+    };
+    while (!ready(a)) {
+        if (poll_lanes(l) > 0)
+            w.idle = (struct rt_idle){ 0 };
+        else if (!ready(a))
+            wm_domain_idle(l->d, &w);
+    }
+    wm_domain_left(l->d, &w);
+}
+
 /* ---- one ---- */
 
 static int wait_one(const struct array *a, MPI_Status *status)
@@ -319,7 +415,7 @@ static int wait_one(const struct array *a, MPI_Status *status)
     }
     if (st == WRONG)
         return wrong(0, get(a, 0));
-    struct wm_domain *d = domain();
+    struct wm_domain *d = wm_req_domain(r);
     rt_lock(&d->lock);
     int err = st == PENDING && rt_unlikely(!wait_for(d, r)) ? pending_error(r)
                                                             : take(d, a, 0, r, status);
@@ -352,7 +448,7 @@ int wm_api_test(MPI_Request *request, int *flag, MPI_Status *status)
 {
     struct rt_req *r;
     struct array a = array(1, request);
-    struct wm_domain *d = domain();
+    struct wm_domain *d = wm_req_domain(wm_req_get(get(&a, 0)));
     int err = MPI_SUCCESS;
     rt_lock(&d->lock);
     enum state st = poll_one(d, get(&a, 0), &r);
@@ -390,8 +486,10 @@ static int in_status(bool failed)
                   last);
 }
 
-/* Takes all of them, which are complete, except after a wait that has ended early. */
-static ALWAYS_INLINE int take_all(struct wm_domain *d, const struct array *a, MPI_Status *statuses)
+/* Takes all of them, which are complete, except after a wait that has ended early.  `l` NULL: they
+ * are of the domain `d`. */
+static ALWAYS_INLINE int take_each(struct wm_domain *d, struct lanes *l, const struct array *a,
+                                   MPI_Status *statuses)
 {
     bool failed = false;
     for (int i = 0; i < a->n; i++) {
@@ -404,10 +502,16 @@ static ALWAYS_INLINE int take_all(struct wm_domain *d, const struct array *a, MP
         else if (rt_unlikely(st != COMPLETE)) /* WRONG: the array contains a request twice */
             err = st == WRONG ? wrong(i, get(a, i)) : pending_error(r);
         else
-            err = take(d, a, i, r, s);
+            err = take(l ? holder(l, r) : d, a, i, r, s);
         note(s, a->abi, err, &failed);
     }
     return in_status(failed);
+}
+
+static __attribute__((noinline)) int take_all(struct lanes *l, const struct array *a,
+                                              MPI_Status *statuses)
+{
+    return take_each(l->d, l, a, statuses);
 }
 
 static __attribute__((noinline)) bool wait_long(struct wm_domain *d, struct array a,
@@ -427,9 +531,8 @@ static __attribute__((noinline)) bool wait_in(struct wm_domain *d, MPI_Request *
 }
 
 /* Inlined for each ABI: the loops of window benchmarks and of halo exchanges. */
-static ALWAYS_INLINE int wait_all(struct array a, MPI_Status *statuses)
+static ALWAYS_INLINE int wait_all(struct wm_domain *d, struct array a, MPI_Status *statuses)
 {
-    struct wm_domain *d = domain();
     struct rt_req *r;
     int err = MPI_SUCCESS;
     rt_lock(&d->lock);
@@ -441,20 +544,42 @@ static ALWAYS_INLINE int wait_all(struct array a, MPI_Status *statuses)
             err = wrong(i, get(&a, i));
     }
     if (rt_likely(!err))
-        err = take_all(d, &a, statuses);
+        err = take_each(d, NULL, &a, statuses);
     rt_unlock(&d->lock);
+    return err;
+}
+
+static bool is_all_done(void *arg);
+
+/* The same where the process has several lanes. */
+static __attribute__((noinline)) int wait_all_lanes(int n, MPI_Request *h, MPI_Status *statuses)
+{
+    struct array a = array(n, h);
+    struct lanes l = lanes_of(&a);
+    if (!l.all)
+        return wait_all(l.d, a, statuses);
+    int err = check_array(&a);
+    if (err)
+        return err;
+    rt_lock(&l.d->lock);
+    wait_mixed(&l, &a, is_all_done);
+    err = take_all(&l, &a, statuses);
+    rt_unlock(&l.d->lock);
     return err;
 }
 
 int wm_api_waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 {
+    struct wm_domain *d = wm_main_domain;
+    if (rt_unlikely(wm_lanes_on()))
+        return wait_all_lanes(count, requests, statuses);
     switch (wm_caller.abi) {
     case WM_OMPI:
-        return wait_all((struct array){ requests, count, WM_OMPI }, statuses);
+        return wait_all(d, (struct array){ requests, count, WM_OMPI }, statuses);
     case WM_MPICH:
-        return wait_all((struct array){ requests, count, WM_MPICH }, statuses);
+        return wait_all(d, (struct array){ requests, count, WM_MPICH }, statuses);
     default:
-        return wait_all((struct array){ requests, count, WM_STANDARD_ABI }, statuses);
+        return wait_all(d, (struct array){ requests, count, WM_STANDARD_ABI }, statuses);
     }
 }
 
@@ -483,22 +608,24 @@ static bool all_done(const struct array *a)
     return true;
 }
 
+static bool is_all_done(void *arg) { return all_done(arg); }
+
 int wm_api_testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
 {
     struct array a = array(count, requests);
     int err = check_array(&a), i;
     if (err)
         return err;
-    struct wm_domain *d = domain();
-    rt_lock(&d->lock);
+    struct lanes l = lanes_of(&a);
+    rt_lock(&l.d->lock);
     if (!all_done(&a))
-        wm_progress(d);
+        poll_lanes(&l);
     *flag = all_done(&a);
     if (*flag)
-        err = take_all(d, &a, statuses);
+        err = take_all(&l, &a, statuses);
     else if (rt_unlikely(rt_dead()) && find_stuck(&a, &i))
         err = pending_error(wm_req_get(get(&a, i)));
-    rt_unlock(&d->lock);
+    rt_unlock(&l.d->lock);
     wm_domain_polled(*flag);
     return err;
 }
@@ -520,12 +647,12 @@ static int find_done(const struct array *a, int *active)
 }
 
 /* The same after at most one pass of progress. */
-static int poll_done(struct wm_domain *d, const struct array *a, int *active)
+static int poll_done(const struct lanes *l, const struct array *a, int *active)
 {
     int i = find_done(a, active);
     if (i >= 0 || !*active)
         return i;
-    wm_progress(d);
+    poll_lanes(l);
     return find_done(a, active);
 }
 
@@ -536,16 +663,24 @@ static bool some_done(void *arg)
     return find_done(arg, &active) >= 0 || !active;
 }
 
+static void wait_some(const struct lanes *l, struct array *a)
+{
+    if (rt_unlikely(l->all))
+        wait_mixed(l, a, some_done);
+    else
+        wm_domain_until_or(l->d, some_done, a, (struct wm_what){ describe_pending, a },
+                           (struct wm_interrupt){ any_stuck, a });
+}
+
 int wm_api_waitany(int count, MPI_Request requests[], int *index, MPI_Status *status)
 {
     struct array a = array(count, requests);
     int err = check_array(&a), active, i;
     if (err)
         return err;
-    struct wm_domain *d = domain();
-    rt_lock(&d->lock);
-    wm_domain_until_or(d, some_done, &a, (struct wm_what){ describe_pending, &a },
-                       (struct wm_interrupt){ any_stuck, &a });
+    struct lanes l = lanes_of(&a);
+    rt_lock(&l.d->lock);
+    wait_some(&l, &a);
     i = find_done(&a, &active);
     if (i < 0 && active && find_stuck(&a, index)) {
         err = pending_error(wm_req_get(get(&a, *index)));
@@ -553,10 +688,11 @@ int wm_api_waitany(int count, MPI_Request requests[], int *index, MPI_Status *st
         *index = MPI_UNDEFINED;
         fill_empty(status, a.abi);
     } else {
+        struct rt_req *r = wm_req_get(get(&a, i));
         *index = i;
-        err = take(d, &a, i, wm_req_get(get(&a, i)), status);
+        err = take(holder(&l, r), &a, i, r, status);
     }
-    rt_unlock(&d->lock);
+    rt_unlock(&l.d->lock);
     return err;
 }
 
@@ -566,28 +702,29 @@ int wm_api_testany(int count, MPI_Request requests[], int *index, int *flag, MPI
     int err = check_array(&a), active;
     if (err)
         return err;
-    struct wm_domain *d = domain();
-    rt_lock(&d->lock);
-    int i = poll_done(d, &a, &active);
+    struct lanes l = lanes_of(&a);
+    rt_lock(&l.d->lock);
+    int i = poll_done(&l, &a, &active);
     *index = MPI_UNDEFINED;
     *flag = i >= 0 || !active;
     if (i >= 0) {
+        struct rt_req *r = wm_req_get(get(&a, i));
         *index = i;
-        err = take(d, &a, i, wm_req_get(get(&a, i)), status);
+        err = take(holder(&l, r), &a, i, r, status);
     } else if (!active) {
         fill_empty(status, a.abi);
     } else if (rt_unlikely(rt_dead()) && find_stuck(&a, &i)) {
         *index = i;
         err = pending_error(wm_req_get(get(&a, i)));
     }
-    rt_unlock(&d->lock);
+    rt_unlock(&l.d->lock);
     wm_domain_polled(*flag);
     return err;
 }
 
 /* ---- some ---- */
 
-static int take_some(struct wm_domain *d, const struct array *a, int *outcount, int *indices,
+static int take_some(struct lanes *l, const struct array *a, int *outcount, int *indices,
                      MPI_Status *statuses)
 {
     int k = 0;
@@ -599,7 +736,7 @@ static int take_some(struct wm_domain *d, const struct array *a, int *outcount, 
         if (st != COMPLETE && !left)
             continue;
         MPI_Status *s = wm_caller_status(statuses, k, a->abi);
-        note(s, a->abi, left ? pending_error(r) : take(d, a, i, r, s), &failed);
+        note(s, a->abi, left ? pending_error(r) : take(holder(l, r), a, i, r, s), &failed);
         indices[k++] = i;
     }
     *outcount = k;
@@ -613,16 +750,15 @@ int wm_api_waitsome(int incount, MPI_Request requests[], int *outcount, int indi
     int err = check_array(&a), active;
     if (err)
         return err;
-    struct wm_domain *d = domain();
-    rt_lock(&d->lock);
-    wm_domain_until_or(d, some_done, &a, (struct wm_what){ describe_pending, &a },
-                       (struct wm_interrupt){ any_stuck, &a });
+    struct lanes l = lanes_of(&a);
+    rt_lock(&l.d->lock);
+    wait_some(&l, &a);
     find_done(&a, &active);
     if (active)
-        err = take_some(d, &a, outcount, indices, statuses);
+        err = take_some(&l, &a, outcount, indices, statuses);
     else
         *outcount = MPI_UNDEFINED;
-    rt_unlock(&d->lock);
+    rt_unlock(&l.d->lock);
     return err;
 }
 
@@ -633,14 +769,14 @@ int wm_api_testsome(int incount, MPI_Request requests[], int *outcount, int indi
     int err = check_array(&a), active;
     if (err)
         return err;
-    struct wm_domain *d = domain();
-    rt_lock(&d->lock);
-    poll_done(d, &a, &active);
+    struct lanes l = lanes_of(&a);
+    rt_lock(&l.d->lock);
+    poll_done(&l, &a, &active);
     if (active)
-        err = take_some(d, &a, outcount, indices, statuses);
+        err = take_some(&l, &a, outcount, indices, statuses);
     else
         *outcount = MPI_UNDEFINED;
-    rt_unlock(&d->lock);
+    rt_unlock(&l.d->lock);
     wm_domain_polled(*outcount != 0);
     return err;
 }
@@ -651,7 +787,7 @@ int wm_api_request_get_status(MPI_Request request, int *flag, MPI_Status *status
 {
     struct rt_req *r;
     enum wm_abi abi = wm_caller.abi;
-    struct wm_domain *d = domain();
+    struct wm_domain *d = wm_req_domain(wm_req_get(request));
     int err = MPI_SUCCESS;
     rt_lock(&d->lock);
     enum state st = poll_one(d, request, &r);
@@ -674,22 +810,22 @@ int wm_api_request_get_status_all(int count, const MPI_Request requests[], int *
     int err = check_array(&a);
     if (err)
         return err;
-    struct wm_domain *d = domain();
+    struct lanes l = lanes_of(&a);
     struct rt_req *r;
-    rt_lock(&d->lock);
+    rt_lock(&l.d->lock);
     if (!all_done(&a))
-        wm_progress(d);
+        poll_lanes(&l);
     *flag = all_done(&a);
     bool failed = false;
     for (int i = 0; *flag && i < count; i++) {
         MPI_Status *s = wm_caller_status(statuses, i, a.abi);
         if (look(get(&a, i), &r) == COMPLETE)
-            err = peek(d, r, s, a.abi);
+            err = peek(holder(&l, r), r, s, a.abi);
         else
             fill_empty(s, a.abi), err = MPI_SUCCESS;
         note(s, a.abi, err, &failed);
     }
-    rt_unlock(&d->lock);
+    rt_unlock(&l.d->lock);
     wm_domain_polled(*flag);
     return in_status(failed);
 }
@@ -701,16 +837,17 @@ int wm_api_request_get_status_any(int count, const MPI_Request requests[], int *
     int err = check_array(&a), active;
     if (err)
         return err;
-    struct wm_domain *d = domain();
-    rt_lock(&d->lock);
-    int i = poll_done(d, &a, &active);
+    struct lanes l = lanes_of(&a);
+    rt_lock(&l.d->lock);
+    int i = poll_done(&l, &a, &active);
+    struct rt_req *r = i >= 0 ? wm_req_get(get(&a, i)) : NULL;
     *flag = i >= 0 || !active;
     *index = i >= 0 ? i : MPI_UNDEFINED;
-    if (i >= 0)
-        err = peek(d, wm_req_get(get(&a, i)), status, a.abi);
+    if (r)
+        err = peek(holder(&l, r), r, status, a.abi);
     else if (!active)
         fill_empty(status, a.abi);
-    rt_unlock(&d->lock);
+    rt_unlock(&l.d->lock);
     wm_domain_polled(*flag);
     return err;
 }
@@ -722,21 +859,21 @@ int wm_api_request_get_status_some(int incount, const MPI_Request requests[], in
     int err = check_array(&a), active, n = 0;
     if (err)
         return err;
-    struct wm_domain *d = domain();
+    struct lanes l = lanes_of(&a);
     struct rt_req *r;
-    rt_lock(&d->lock);
+    rt_lock(&l.d->lock);
     if (!all_done(&a)) /* also beside one that is complete, which the next call finds again */
-        wm_progress(d);
+        poll_lanes(&l);
     find_done(&a, &active);
     bool failed = false;
     for (int i = 0; active && i < incount; i++)
         if (look(get(&a, i), &r) == COMPLETE) {
             MPI_Status *s = wm_caller_status(statuses, n, a.abi);
-            note(s, a.abi, peek(d, r, s, a.abi), &failed);
+            note(s, a.abi, peek(holder(&l, r), r, s, a.abi), &failed);
             indices[n++] = i;
         }
     *outcount = active ? n : MPI_UNDEFINED;
-    rt_unlock(&d->lock);
+    rt_unlock(&l.d->lock);
     wm_domain_polled(*outcount != 0);
     return in_status(failed);
 }
@@ -754,7 +891,7 @@ int wm_api_cancel(MPI_Request *request)
         return wm_err(MPI_ERR_REQUEST, "a %s cannot be cancelled", r->ops->name);
     if (r->flags & RT_REQ_USER)
         return callback_error(r->ops->cancel(r), "cancel");
-    struct wm_domain *d = domain();
+    struct wm_domain *d = wm_req_domain(r);
     int err = 0;
     rt_lock(&d->lock);
     if (!rt_req_done(r) || r->err == -RT_EPEER)
@@ -774,7 +911,7 @@ int wm_api_request_free(MPI_Request *request)
     struct rt_req *r = wm_req_get(*request);
     if (!r)
         return wrong(0, *request);
-    struct wm_domain *d = domain();
+    struct wm_domain *d = wm_req_domain(r);
     int err = MPI_SUCCESS;
     rt_lock(&d->lock);
     bool user = r->flags & RT_REQ_USER;

@@ -5,19 +5,24 @@
  *
  * Segments lie in the user's buffer, each behind its header, in the order of their addresses; a new
  * segment takes the first gap that fits.  With MPI_BUFFER_AUTOMATIC the segments come from malloc.
- * All under the domain's lock. */
+ *
+ * The messages of one buffer may be of several lanes (lane.h).  So buffers have a lock of their
+ * own, which is taken last.  Their flushes are of lane 0; the end of a message of another lane
+ * wakes the threads that wait for one. */
 #include "mpi/p2p/buffered.h"
 #include <stdlib.h>
 #include "mpi/api/bodies.h"
 #include "mpi/base/session.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/flow.h"
+#include "mpi/p2p/lane.h"
 #include "mpi/p2p/pack_any.h"
 #include "mpi/p2p/progress.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"
 #include "mpi/p2p/wait.h"
 #include "runtime/base/err.h"
+#include "runtime/mem/segment.h"
 
 struct wm_bbuf {
     char *base; /* the user's; NULL with `automatic` */
@@ -46,6 +51,9 @@ struct flush { /* request of MPI_Buffer_iflush: done when no segment older than 
     uint64_t mark;
 };
 _Static_assert(sizeof(struct flush) <= WM_REQ_MAX, "flush request fits a slab slot");
+
+/* Of all buffers: their segments, their flushes, and the pointers to them. */
+static struct rt_lock lock = RT_LOCK_INIT;
 
 static const struct rt_layout byte_layout = {
     .size = 1, .extent = 1, .true_extent = 1, .contig = true
@@ -90,8 +98,9 @@ static bool drained(const struct wm_bbuf *b, uint64_t mark)
     return true;
 }
 
-static void seg_free(struct seg *s)
+static void seg_free(struct seg *s, const struct wm_domain *d)
 {
+    rt_lock(&lock);
     struct wm_bbuf *b = s->owner;
     rt_list_del(&s->link);
     if (b->automatic)
@@ -106,38 +115,52 @@ static void seg_free(struct seg *s)
         if (f->r.flags & RT_REQ_DETACHED)
             wm_req_release(&f->r);
     }
+    rt_unlock(&lock);
+    if (rt_unlikely(d->lane))
+        rt_bell_ring_self();
 }
 
 static void sent(struct rt_req *r, void *arg)
 {
-    seg_free(arg);
+    seg_free(arg, ((const struct wm_preq *)r)->dom);
     wm_req_release(r);
 }
 
 /* The communicator's own buffer, else that of the session from which the communicator descends,
  * else the process's (MPI-5.0 section 3.6). */
-static struct wm_bbuf *buffer_of(const struct wm_comm *c)
+static struct wm_bbuf *buffer_of(const struct wm_comm *part)
 {
+    const struct wm_comm *c = wm_lane_whole(part);
     if (c->bbuf)
         return c->bbuf;
     return c->session && c->session->bbuf ? c->session->bbuf : c->dom->bbuf;
 }
 
-/* A segment with the packed message; -RT_EBUFFER: no room. */
-static int seg_fill(struct wm_bbuf *b, const struct wm_msg *m, int64_t nbytes,
-                    const struct wm_mem *mem, struct seg **out)
+/* NULL: no buffer, or no room in it. */
+static struct seg *find_room(const struct wm_comm *c, int64_t nbytes)
 {
-    struct seg *s = seg_new(b, (size_t)nbytes);
+    rt_lock(&lock);
+    struct wm_bbuf *b = buffer_of(c);
+    struct seg *s = b ? seg_new(b, (size_t)nbytes) : NULL;
+    rt_unlock(&lock);
+    return s;
+}
+
+/* A segment with the packed message; -RT_EBUFFER: no room. */
+static int seg_fill(const struct wm_msg *m, int64_t nbytes, const struct wm_mem *mem,
+                    struct seg **out)
+{
+    struct seg *s = find_room(m->comm, nbytes);
     if (!s) {
         wm_progress(m->comm->dom); /* finished segments may make room */
-        s = seg_new(b, (size_t)nbytes);
+        s = find_room(m->comm, nbytes);
     }
     if (!s)
         return -RT_EBUFFER;
     int err = wm_move(mem, &(struct wm_packing){ m->layout, m->count, (char *)(uintptr_t)m->buf, 0,
                                                  seg_data(s), nbytes, true });
     if (err < 0)
-        seg_free(s);
+        seg_free(s, m->comm->dom);
     else
         *out = s;
     return err < 0 ? err : 0;
@@ -171,11 +194,8 @@ int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
         if (err != -RT_EAGAIN)
             return err;
     }
-    struct wm_bbuf *b = buffer_of(m->comm);
-    if (!b)
-        return -RT_EBUFFER;
     struct seg *s;
-    err = seg_fill(b, m, nbytes, &mem, &s);
+    err = seg_fill(m, nbytes, &mem, &s);
     if (err < 0)
         return err;
     struct wm_msg copy = { .buf = seg_data(s),
@@ -188,7 +208,7 @@ int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
     struct rt_req *r;
     err = wm_p2p_isend(&copy, WM_STANDARD, &r);
     if (err < 0 || rt_req_done(r)) {
-        seg_free(s);
+        seg_free(s, m->comm->dom);
         if (err >= 0)
             wm_req_release(r);
         return err;
@@ -202,7 +222,10 @@ int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
 static bool is_flushed(void *arg)
 {
     struct wm_bbuf *const *slot = arg;
-    return !*slot || rt_list_empty(&(*slot)->segs);
+    rt_lock(&lock);
+    bool flushed = !*slot || rt_list_empty(&(*slot)->segs);
+    rt_unlock(&lock);
+    return flushed;
 }
 
 static void flush(struct wm_domain *d, struct wm_bbuf **slot)
@@ -239,11 +262,11 @@ static int attach(struct wm_bbuf **slot, void *buffer, int64_t nbytes, const cha
     b->nbytes = b->automatic ? 0 : nbytes;
     rt_list_init(&b->segs);
     rt_list_init(&b->flushes);
-    rt_lock(&wm_main_domain->lock);
+    rt_lock(&lock);
     bool taken = *slot != NULL;
     if (!taken)
         *slot = b;
-    rt_unlock(&wm_main_domain->lock);
+    rt_unlock(&lock);
     if (!taken)
         return MPI_SUCCESS;
     free(b);
@@ -255,8 +278,10 @@ static int detach(struct wm_domain *d, struct wm_bbuf **slot, void *buffer_addr,
 {
     rt_lock(&d->lock);
     flush(d, slot);
+    rt_lock(&lock);
     struct wm_bbuf *b = *slot;
     *slot = NULL;
+    rt_unlock(&lock);
     rt_unlock(&d->lock);
     void *base = !b ? NULL : b->automatic ? MPI_BUFFER_AUTOMATIC : b->base;
     memcpy(buffer_addr, &base, sizeof base); /* a pointer to the user's pointer, of any type */
@@ -270,6 +295,7 @@ static const struct rt_req_ops flush_ops = { .name = "buffer flush" };
 static int iflush(struct wm_domain *d, struct wm_bbuf *const *slot, MPI_Request *request)
 {
     rt_lock(&d->lock);
+    rt_lock(&lock);
     struct wm_bbuf *b = *slot;
     int err = MPI_SUCCESS;
     if (!b || rt_list_empty(&b->segs)) {
@@ -285,6 +311,7 @@ static int iflush(struct wm_domain *d, struct wm_bbuf *const *slot, MPI_Request 
             err = wm_err(MPI_ERR_NO_MEM, "no memory for a request");
         }
     }
+    rt_unlock(&lock);
     rt_unlock(&d->lock);
     return err;
 }

@@ -11,6 +11,7 @@
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/failed.h"
 #include "mpi/p2p/flow.h"
+#include "mpi/p2p/lane.h"
 #include "mpi/p2p/left.h"
 #include "mpi/p2p/part.h"
 #include "mpi/p2p/pieces.h"
@@ -79,7 +80,7 @@ static int start_message(const struct wm_msg *m, bool send, struct rt_req **out)
     return send ? wm_p2p_isend(m, WM_STANDARD, out) : wm_p2p_irecv(m, out);
 }
 
-int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **out)
+static int create(int lane, const struct btl_ops *const *all, struct wm_domain **out)
 {
     struct wm_domain *d = aligned_alloc(RT_CACHE_LINE, sizeof *d); /* the type is aligned alike */
     if (!d)
@@ -94,17 +95,18 @@ int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **o
     rt_list_init(&d->part.inits);
     rt_list_init(&d->part.sends);
     rt_list_init(&d->wait.sleepers);
-    d->up = (struct btl_up){ .recv = wm_on_recv, .down = on_down, .arg = d };
+    d->lane = lane;
+    d->up = (struct btl_up){ .recv = wm_on_recv, .down = on_down, .arg = d, .lane = lane };
     d->start_message = start_message;
     d->cancel_send = wm_cancel_send;
     d->budget = wm_flow_budget();
-    void *shared = rt_activity_counters(WM_STATS_MOVING);
+    void *shared = lane ? NULL : rt_activity_counters(WM_STATS_MOVING);
     d->stats = shared ? shared : &d->own_stats;
     int err = wm_req_init();
     if (!err)
         err = wm_match_init(&d->match);
     if (!err)
-        err = wm_domain_open(d, all);
+        err = lane ? wm_domain_open_lane(d) : wm_domain_open(d, all);
     if (err) {
         wm_domain_destroy(d);
         return err;
@@ -113,7 +115,14 @@ int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **o
     return 0;
 }
 
+int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **out)
+{
+    return create(0, all, out);
+}
+
 int wm_domain_create(struct wm_domain **out) { return wm_domain_create_over(btl_all, out); }
+
+int wm_domain_create_lane(int lane, struct wm_domain **out) { return create(lane, NULL, out); }
 
 /* What a process may still do for this one, so that something unfinished ends. */
 enum hope { NOTHING, IN_FINALIZE, EVERYTHING };
@@ -163,7 +172,8 @@ static void drain(struct wm_domain *d)
     uint64_t last = rt_now_ns();
     const struct wm_peer *p;
     enum hope hope;
-    wm_domain_publish_leaving(d, true);
+    if (!d->lane)
+        wm_domain_publish_leaving(d, true);
     wm_progress(d); /* delivers what this process has sent to itself */
     while ((p = unfinished(d, &hope))) {
         if (wm_progress(d)) {
@@ -234,10 +244,11 @@ static void spare_fini(struct wm_domain *d)
     d->spare.dev = NULL;
 }
 
-void wm_domain_rest(struct wm_domain *d)
+static void rest(struct wm_domain *d)
 {
     rt_lock(&d->lock);
-    wm_domain_seek_apart(d);
+    if (!d->lane)
+        wm_domain_seek_apart(d);
     drain(d);
     see_off(d);
     wm_dev_rest(d);
@@ -246,11 +257,22 @@ void wm_domain_rest(struct wm_domain *d)
     rt_unlock(&d->lock);
 }
 
+void wm_domain_rest(struct wm_domain *d)
+{
+    rest(d);
+    for (int i = 1; i < wm_lanes.n; i++)
+        if (wm_lane_at(i))
+            rest(wm_lane_at(i));
+}
+
 int wm_domain_resume(struct wm_domain *d)
 {
     int err = wm_req_init();
     if (err)
         wm_req_fini();
+    for (int i = 1; i < wm_lanes.n && !err; i++)
+        if (wm_lane_at(i))
+            wm_req_init(); /* counts */
     rt_lock(&d->lock);
     if (!err)
         wm_domain_publish_leaving(d, false);

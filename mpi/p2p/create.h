@@ -9,6 +9,8 @@
 int wm_domain_create(struct wm_domain **out);
 /* The same over the caller's own table of transports, for tests. */
 int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **out);
+/* Lane `lane` of this process, not 0: lane.h. */
+int wm_domain_create_lane(int lane, struct wm_domain **out);
 void wm_domain_destroy(struct wm_domain *d);
 /* Called after MPI_Finalize or the last session's end: finishes what other processes still wait for
  * and frees what is cached.  Connections stay as they are.  wm_domain_resume() comes before the

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "mpi/p2p/describe.h"
 #include "mpi/p2p/engine.h"
+#include "mpi/p2p/lane.h"
 #include "runtime/base/err.h"
 #include "runtime/base/req.h"
 #include <stdio.h>
@@ -53,7 +54,8 @@ static void describe_group(struct rt_wait_comm *c, const struct wm_group *g)
 void wm_describe_comm(struct rt_wait_note *n, const struct wm_comm *c)
 {
     n->comm = (struct rt_wait_comm){ .ctx = c->ctx, .size = c->remote->size, .rank = c->rank };
-    snprintf(n->comm.name, sizeof n->comm.name, "%.*s", (int)sizeof n->comm.name - 1, c->name);
+    snprintf(n->comm.name, sizeof n->comm.name, "%.*s", (int)sizeof n->comm.name - 1,
+             wm_lane_whole(c)->name);
     describe_group(&n->comm, c->remote);
 }
 

@@ -236,6 +236,17 @@ int wm_domain_open(struct wm_domain *d, const struct btl_ops *const *all)
     return -RT_EUNREACH;
 }
 
+int wm_domain_open_lane(struct wm_domain *d)
+{
+    for (int i = 0; i < wm_main_domain->nbtl; i++) {
+        const struct btl_ops *ops = wm_main_domain->btl[i]->ops;
+        int err = ops->lanes && !is_open(d, ops) ? open_transport(d, ops) : 0;
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
 /* Local rank of a process that shares memory with this one; -1: it does not. */
 static int local_rank(const struct wm_peer *p)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The progress domain: everything that a message touches.  No state of the data path is global, so
- * further domains (one per thread or communicator) can be added.  Today there is one, made
- * when MPI is first used (MPI_Init or MPI_Session_init).
+/* The progress domain: everything that a message touches.  No state of the data path is global.
+ * The first domain is made when MPI is first used (MPI_Init or MPI_Session_init), and has
+ * everything but the messages of communicators that belong to other ones (lane.h).
  *
  * Thread rule: every field is used under `lock` (a no-op unless MPI_THREAD_MULTIPLE).  A thread
  * that waits releases the lock between polls.  Callbacks of transports, requests and tasks run
@@ -105,8 +105,10 @@ struct wm_domain {
     struct wm_match match;
     struct wm_stats *stats;
     struct wm_stats own_stats; /* used where other processes cannot read them: create.c */
+    uint64_t nshown;           /* messages that wm_progress_show() has counted */
     struct btl *btl[WM_BTL_MAX];
     int nbtl;
+    int lane;        /* lane.h */
     int32_t budget;  /* a whole one: flow.h */
     bool has_fds;    /* some transports' events make descriptors readable */
     uint8_t npasses; /* of progress, modulo 256 */
@@ -115,7 +117,9 @@ struct wm_domain {
         struct rt_list sleepers;    /* threads that are asleep in a wait: wait.c */
         struct wm_sleeper *watcher; /* the waiting thread that sleeps on the bell; NULL: none */
         int nawake;                 /* threads in waits that are awake */
+        int nelsewhere;             /* the same of other lanes, when they were last visited */
         struct wm_wait *poller;     /* one of these, which makes progress for them; NULL: none */
+        bool among_lanes;           /* rule 3 of wait_sleep.c applies */
         unsigned nwaits;            /* waits of the program that were not over at once */
     } wait;
     struct wm_choice choice;
@@ -176,12 +180,14 @@ struct wm_domain {
     bool flow_due; /* collectives have used up a peer's budget: poll before the next one */
 };
 
-/* The one domain of the library; NULL until MPI is first used. */
+/* The first domain, lane 0; NULL until MPI is first used. */
 extern struct wm_domain *wm_main_domain;
 
 /* Opens the transports of the table that cfg.btl names, and publishes their addresses.  0 or
  * -RT_E...; -RT_EUNREACH when none opens. */
 int wm_domain_open(struct wm_domain *d, const struct btl_ops *const *all);
+/* The same for a lane other than 0: the transports that lane 0 uses within the host. */
+int wm_domain_open_lane(struct wm_domain *d);
 /* The same for transports that reach processes of other jobs, where they are not open yet.
  * -RT_EUNREACH, logged: cfg.btl excludes them. */
 int wm_domain_open_jobs(struct wm_domain *d);

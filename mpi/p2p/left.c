@@ -5,6 +5,7 @@
 #include <string.h>
 #include "mpi/p2p/describe.h"
 #include "mpi/p2p/engine.h"
+#include "mpi/p2p/lane.h"
 #include "mpi/p2p/request.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
@@ -24,7 +25,7 @@ struct left {
  * or have been freed, are not. */
 static bool is_users(const struct left *l, const struct wm_preq *q)
 {
-    return q->dom == l->d && !q->coll && !q->comm->no_handle;
+    return q->dom == l->d && !q->coll && !wm_lane_whole(q->comm)->no_handle;
 }
 
 /* A send that MPI_Finalize waits for, unless the program cancels it; a receive that no message can

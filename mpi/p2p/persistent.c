@@ -5,6 +5,7 @@
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/buffered.h"
 #include "mpi/p2p/checks.h"
+#include "mpi/p2p/lane.h"
 #include "mpi/p2p/persistent.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
@@ -120,7 +121,7 @@ static int send_init(const void *buf, MPI_Count count, struct wm_type *datatype,
     struct wm_msg m = { .buf = buf,
                         .count = count,
                         .layout = &datatype->layout,
-                        .comm = comm,
+                        .comm = wm_on_lane(comm),
                         .peer = dest,
                         .tag = tag };
     return make(&m, datatype, mode, false, request);
@@ -156,7 +157,7 @@ int wm_api_recv_init(void *buf, MPI_Count count, struct wm_type *datatype, int s
     struct wm_msg m = { .buf = buf,
                         .count = count,
                         .layout = &datatype->layout,
-                        .comm = comm,
+                        .comm = wm_on_lane(comm),
                         .peer = source,
                         .tag = tag };
     return make(&m, datatype, WM_STANDARD, true, request);
@@ -200,6 +201,7 @@ int wm_api_startall(int count, MPI_Request requests[])
     rt_lock(&d->lock);
     for (int i = 0; i < count && !err; i++) {
         struct rt_req *r = wm_req_get(wm_caller_request(requests, i, abi));
+        wm_req_hold(r, &d);
         err = r->flags & RT_REQ_ACTIVE ? is_active(i) : start_one(r); /* named twice */
     }
     rt_unlock(&d->lock);

@@ -4,9 +4,11 @@
 #include "coll/begin.h"
 #include "mpi/p2p/chunks.h"
 #include "mpi/p2p/failed.h"
+#include "mpi/p2p/lane.h"
 #include "mpi/p2p/pieces.h"
 #include "mpi/p2p/send.h"
 #include "mpi/p2p/transfer.h"
+#include "runtime/mem/activity.h"
 #include "runtime/mem/deaths.h"
 
 static int advance_tasks(struct wm_domain *d)
@@ -35,8 +37,20 @@ int wm_progress_copies(struct wm_domain *d)
     return n;
 }
 
+void wm_progress_show(struct wm_domain *d)
+{
+    uint64_t n = d->own_stats.eager + d->own_stats.rndv + d->own_stats.received;
+    if (n != d->nshown)
+        rt_activity_moved(n - d->nshown);
+    d->nshown = n;
+}
+
 bool wm_progress_look(struct wm_domain *d)
 {
+    if (rt_unlikely(d->lane)) { /* lane 0 looks */
+        wm_progress_show(d);
+        return false;
+    }
     bool again = rt_deaths_look();
     wm_failed_look(d);
     if (rt_unlikely(d->napart != rt_load_relaxed(&rt_node.napart)))
@@ -44,7 +58,33 @@ bool wm_progress_look(struct wm_domain *d)
     return again;
 }
 
-int wm_progress(struct wm_domain *d)
+/* Progress of the other lanes whose locks are free.  Their locks are never waited for under that of
+ * `d`. */
+static void visit_lanes(struct wm_domain *d)
+{
+    int nawake = 0;
+    for (int i = 0; i < rt_load_acquire(&wm_lanes.n); i++) {
+        struct wm_domain *e = wm_lane_at(i);
+        if (!e || e == d)
+            continue;
+        nawake += rt_load_relaxed(&e->wait.nawake);
+        if (!rt_lock_try(&e->lock))
+            continue;
+        wm_progress_pass(e);
+        wm_progress_look(e);
+        rt_unlock(&e->lock);
+    }
+    d->wait.nelsewhere = nawake;
+}
+
+static __attribute__((noinline)) void look_around(struct wm_domain *d)
+{
+    wm_progress_look(d);
+    if (wm_lanes_on())
+        visit_lanes(d);
+}
+
+static inline int pass(struct wm_domain *d)
 {
     int n = rt_unlikely(rt_gpu_nactive) ? wm_progress_copies(d) : 0;
     for (int i = 0; i < d->nbtl; i++)
@@ -57,10 +97,18 @@ int wm_progress(struct wm_domain *d)
         wm_pieces_resume(d);
     if (!rt_list_empty(&d->tasks))
         n += advance_tasks(d);
-    if (rt_unlikely(!++d->npasses)) /* once in 256 */
-        wm_progress_look(d);
     if (rt_unlikely(d->look_cancelled != NULL) && !n)
         d->look_cancelled(d);
+    return n;
+}
+
+int wm_progress_pass(struct wm_domain *d) { return pass(d); }
+
+int wm_progress(struct wm_domain *d)
+{
+    int n = pass(d);
+    if (rt_unlikely(!++d->npasses)) /* once in 256 */
+        look_around(d);
     return n;
 }
 

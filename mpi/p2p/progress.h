@@ -7,9 +7,12 @@
 
 /* One pass over transports, retries and tasks; returns the number of events. */
 int wm_progress(struct wm_domain *d);
+int wm_progress_pass(struct wm_domain *d); /* the same without a look */
 /* Looks whether processes of this host have ended or do not share memory; also for a thread that
  * is about to sleep.  Returns what rt_deaths_look() does. */
 bool wm_progress_look(struct wm_domain *d);
+/* Lets other processes see that the messages of `d` move, where they cannot read its counters. */
+void wm_progress_show(struct wm_domain *d);
 /* Progress of copies of device memory alone, where some are under way; returns the number of
  * events. */
 int wm_progress_copies(struct wm_domain *d);

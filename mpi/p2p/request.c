@@ -147,6 +147,26 @@ const struct rt_req_ops wm_recv_ops = { .name = "receive",
                                         .describe = preq_describe };
 static const struct rt_req_ops static_ops = { .name = "completed operation" };
 
+struct wm_domain *wm_req_lane(const struct rt_req *r)
+{
+    if (r->ops == &wm_recv_ops || r->ops == &send_ops)
+        return ((const struct wm_preq *)r)->dom;
+    if (r->flags & RT_REQ_STATIC)
+        return NULL;
+    const struct wm_comm *c = r->ops->owner ? r->ops->owner(r) : NULL;
+    return c ? c->dom : wm_main_domain;
+}
+
+void wm_req_change(const struct rt_req *r, struct wm_domain **d)
+{
+    struct wm_domain *e = wm_req_lane(r);
+    if (!e || e == *d)
+        return;
+    rt_unlock(&(*d)->lock);
+    rt_lock(&e->lock);
+    *d = e;
+}
+
 static struct rt_req *static_req(int src)
 {
     struct rt_req *r = wm_req_alloc(&static_ops);

@@ -5,9 +5,26 @@
 
 #include "mpi/base/caller.h"
 #include "mpi/p2p/engine.h"
+#include "mpi/p2p/lane.h"
 #include "mpi/p2p/resolve.h"
 
 extern struct rt_slab wm_request_slab;
+
+/* The domain under whose lock the request changes; NULL: it never does. */
+struct wm_domain *wm_req_lane(const struct rt_req *r);
+/* The same where there is a request; wm_main_domain while there is one domain. */
+static inline struct wm_domain *wm_req_domain(const struct rt_req *r)
+{
+    struct wm_domain *d = rt_unlikely(wm_lanes_on()) && r ? wm_req_lane(r) : NULL;
+    return d ? d : wm_main_domain;
+}
+/* The thread holds the lock of *d, and then that of the request's domain. */
+void wm_req_change(const struct rt_req *r, struct wm_domain **d);
+static inline void wm_req_hold(const struct rt_req *r, struct wm_domain **d)
+{
+    if (rt_unlikely(wm_lanes_on()))
+        wm_req_change(r, d);
+}
 
 /* Completes a request; releases one that the user has freed. */
 void wm_req_end(struct rt_req *r, int err);

@@ -17,7 +17,7 @@ static void count(struct wm_domain *d, struct wm_wait *w)
     if (w->counted)
         return;
     w->counted = true;
-    d->wait.nawake++;
+    wm_wait_count_awake(d, 1);
     d->wait.nwaits += !w->internal;
 }
 
@@ -59,7 +59,7 @@ void wm_domain_idle(struct wm_domain *d, struct wm_wait *w)
     bool by_timer = rt_gpu_nactive; /* no bell rings when a GPU has finished */
     enum rt_idle_advice advice = RT_IDLE_POLL;
     count(d, w);
-    int nawake = d->wait.nawake;
+    int nawake = d->wait.nawake + d->wait.nelsewhere;
     bool beside = rt_unlikely(nawake > 1) && is_beside(d, w);
     if (!beside && !d->wait.poller && !w->internal)
         rt_store_relaxed(&d->wait.poller, w);
@@ -87,7 +87,7 @@ void wm_domain_idle(struct wm_domain *d, struct wm_wait *w)
 void wm_domain_leave(struct wm_domain *d, struct wm_wait *w)
 {
     resign(d, w);
-    d->wait.nawake--;
+    wm_wait_count_awake(d, -1);
     w->counted = false;
     wm_wait_unpublish(w);
 }

@@ -48,6 +48,9 @@ struct wm_wait {
     uint64_t arrivals;         /* when the description was written: wait_note.c */
     struct rt_wait_note *note; /* the published description; NULL: none */
 };
+/* Lane `d` is in use with others: its lock keeps rule 3 of wait_sleep.c.  Under that lock, or
+ * before others know `d`. */
+void wm_lanes_watch(struct wm_domain *d);
 bool wm_wait_done(void *done); /* `ready` of a done word */
 #define WM_WAIT_DONE(r) ((void *)(uintptr_t) & (r)->done)
 #define WM_WAIT_REQ(r, of) \

@@ -16,6 +16,12 @@ static inline bool wm_wait_interrupted(const struct wm_wait *w)
     return w->by.hits && w->seen != rt_interrupts();
 }
 
+/* Other lanes read it at any time. */
+static inline void wm_wait_count_awake(struct wm_domain *d, int n)
+{
+    rt_store_relaxed(&d->wait.nawake, d->wait.nawake + n);
+}
+
 /* wait_sleep.c: sleeps once.  The wait counts as awake. */
 void wm_wait_sleep(struct wm_domain *d, struct wm_wait *w);
 

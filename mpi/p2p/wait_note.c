@@ -3,6 +3,7 @@
  * is older than RT_ACTIVITY_NS, and written anew when a message has come.  Under the domain's lock,
  * before a sleep. */
 #include "mpi/p2p/describe.h"
+#include "mpi/p2p/progress.h"
 #include "mpi/p2p/wait_int.h"
 #include "runtime/base/clock.h"
 
@@ -39,7 +40,10 @@ static void publish(struct wm_domain *d, struct wm_wait *w)
 
 int wm_wait_publish(struct wm_domain *d, struct wm_wait *w)
 {
-    static uint64_t next_ns; /* under the lock */
+    static uint64_t next; /* approximate with several lanes */
+    uint64_t next_ns = rt_load_relaxed(&next);
+    if (rt_unlikely(d->lane))
+        wm_progress_show(d);
     int most_us = w->limit_us ? (int)w->limit_us : WM_WAIT_NET_US;
     if (w->internal || w->of_polls)
         return most_us;
@@ -55,7 +59,7 @@ int wm_wait_publish(struct wm_domain *d, struct wm_wait *w)
     }
     publish(d, w);
     uint64_t end = rt_now_ns();
-    next_ns = end + PUBLISH_PART * (end - now);
+    rt_store_relaxed(&next, end + PUBLISH_PART * (end - now));
     return most_us;
 }
 

@@ -13,6 +13,17 @@
  *    itself wait, makes progress on behalf of the sleepers; it wakes one of them when more is left,
  *    or when no thread watches (the last watcher or the last awake thread has left).
  *
+ * Where a process has several lanes (lane.h), both rules hold in each of them, so each lane with
+ * sleepers and without awake threads has a watcher of its own, and a ring wakes all watchers.  The
+ * wait of a thread ends only by events of its lane, or the thread sleeps for a short time
+ * (api_wait.c).  A third rule is for the lanes without a thread that waits:
+ *
+ * 3. Since the bell of a watcher was armed, progress of each such lane has been made until nothing
+ *    was left to do.  A thread counts in wm_lanes.nsleeping before it arms; then it takes the lock
+ *    of each other lane in turn and makes progress there.  A thread that holds such a lock later
+ *    sees the count, and makes progress itself before it releases the lock; when more is left it
+ *    rings the bell.  A thread that held the lock before has left its work to the watcher.
+ *
  * Whatever arrives from outside rings the armed bell or makes a descriptor readable, and a
  * transport that sets itself a new timer rings, too.  Called under the domain's lock. */
 #include <linux/futex.h>
@@ -20,6 +31,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#include "mpi/p2p/lane.h"
 #include "mpi/p2p/progress.h"
 #include "mpi/p2p/wait_int.h"
 #include "runtime/base/clock.h"
@@ -59,9 +71,9 @@ static int exhaust(struct wm_domain *d)
 static void set_awake(struct wm_domain *d, struct wm_sleeper *s)
 {
     rt_store_relaxed(&s->asleep, 0);
-    d->wait.nawake++;
+    wm_wait_count_awake(d, 1);
     rt_list_del(&s->link);
-    if (rt_list_empty(&d->wait.sleepers))
+    if (rt_list_empty(&d->wait.sleepers) && !d->wait.among_lanes)
         d->lock.on_release = NULL;
 }
 
@@ -84,9 +96,24 @@ static void wake_ended(struct wm_domain *d)
     }
 }
 
+/* Rule 3. */
+static void serve_sleepers_of_others(struct wm_domain *d)
+{
+    bool more = !d->wait.nawake && rt_load_relaxed(&wm_lanes.nsleeping);
+    for (int i = 0; more && i < LOOKS; i++)
+        if (exhaust(d) == 0)
+            return;
+    if (more)
+        rt_bell_ring_self();
+}
+
 static void on_release(struct rt_lock *l)
 {
     struct wm_domain *d = rt_container(l, struct wm_domain, lock);
+    if (rt_list_empty(&d->wait.sleepers)) {
+        serve_sleepers_of_others(d);
+        return;
+    }
     bool more = !d->wait.nawake;
     for (int i = 0; more && i < LOOKS; i++)
         more = exhaust(d) > 0;
@@ -99,10 +126,36 @@ static void on_release(struct rt_lock *l)
 static void fall_asleep(struct wm_domain *d, struct wm_sleeper *s)
 {
     s->asleep = 1;
-    d->wait.nawake--;
+    wm_wait_count_awake(d, -1);
     rt_list_append(&d->wait.sleepers, &s->link);
     d->lock.on_release = on_release;
     wake_ended(d); /* the last pass may have ended waits, this one, too */
+}
+
+void wm_lanes_watch(struct wm_domain *d)
+{
+    d->wait.among_lanes = true;
+    d->lock.on_release = on_release;
+}
+
+/* Progress of the other lanes, without a lock held.  True: something may be left to do.  Lane 0 has
+ * the descriptors of transports; where it has no watcher, they are polled by a short sleep. */
+static bool look_at_others(const struct wm_domain *d, int *limit_us)
+{
+    int found = 0;
+    for (int i = 0; i < rt_load_acquire(&wm_lanes.n); i++) {
+        struct wm_domain *e = wm_lane_at(i);
+        if (!e || e == d)
+            continue;
+        rt_lock(&e->lock);
+        found += exhaust(e);
+        if (!i && wm_progress_look(e) && *limit_us > RT_DEATHS_US)
+            *limit_us = RT_DEATHS_US;
+        if (e->has_fds && !e->wait.watcher && *limit_us > FOLLOW_FDS_US)
+            *limit_us = FOLLOW_FDS_US;
+        rt_unlock(&e->lock);
+    }
+    return found;
 }
 
 static void count_sleep(struct wm_domain *d, uint64_t begin)
@@ -145,16 +198,18 @@ static void watch(struct wm_domain *d, struct wm_wait *w)
     struct wm_sleeper s = { .w = w };
     struct pollfd p[1 + WM_BTL_MAX + WM_WAIT_FDS];
     int limit_us = wm_wait_publish(d, w);
-    bool is_short = limit_us < WM_WAIT_NET_US;
     d->wait.watcher = &s;
     rt_unlock_plain(&d->lock);
+    rt_fetch_add(&wm_lanes.nsleeping, 1u);
     uint32_t armed = rt_bell_arm(d->has_fds || w->nfds);
+    bool busy = wm_lanes_on() && look_at_others(d, &limit_us);
+    bool is_short = limit_us < WM_WAIT_NET_US;
     rt_lock(&d->lock);
     if (rt_unlikely(wm_progress_look(d)) && limit_us > RT_DEATHS_US)
         limit_us = RT_DEATHS_US;
     int nfds = wm_domain_sleep_fds(d, p + 1, &limit_us);
     bool rung = true;
-    if (nfds >= 0 && !exhaust(d)) {
+    if (nfds >= 0 && !exhaust(d) && !busy) {
         uint64_t begin = rt_now_ns();
         for (int i = 0; i < w->nfds; i++)
             p[1 + nfds++] = w->fds[i];
@@ -171,6 +226,7 @@ static void watch(struct wm_domain *d, struct wm_wait *w)
             set_awake(d, &s);
     }
     rt_bell_disarm();
+    rt_fetch_add(&wm_lanes.nsleeping, UINT32_MAX);
     d->wait.watcher = NULL;
     if (rung) /* else the thread sleeps again at once */
         w->idle = (struct rt_idle){ 0 };

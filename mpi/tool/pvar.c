@@ -7,6 +7,7 @@
 #include "coll/select.h"
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
+#include "mpi/p2p/lane.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/p2p/request.h"
 #include "runtime/mem/others.h"
@@ -18,19 +19,63 @@ static struct wm_domain *domain(void) { return rt_load_acquire(&wm_main_domain);
 
 bool tool_is_up(void) { return domain() != NULL; }
 
-static uint64_t stat(size_t off)
+/* The sum over the lanes of this process. */
+static uint64_t sum(uint64_t (*of)(const struct wm_domain *d, size_t off), size_t off)
 {
     const struct wm_domain *d = domain();
-    return d ? rt_load_relaxed((const uint64_t *)(const void *)((const char *)d->stats + off)) : 0;
+    uint64_t n = d ? of(d, off) : 0;
+    for (int i = 1; i < rt_load_acquire(&wm_lanes.n); i++)
+        if ((d = wm_lane_at(i)))
+            n += of(d, off);
+    return n;
+}
+
+static uint64_t stat_of(const struct wm_domain *d, size_t off)
+{
+    return rt_load_relaxed((const uint64_t *)(const void *)((const char *)d->stats + off));
+}
+
+static uint64_t stat(size_t off) { return sum(stat_of, off); }
+
+static uint64_t unexpected_of(const struct wm_domain *d, size_t off)
+{
+    (void)off;
+    return rt_load_relaxed(&d->match.nunex);
+}
+
+static uint64_t posted_of(const struct wm_domain *d, size_t off)
+{
+    (void)off;
+    return rt_load_relaxed(&d->match.nposted_all) + (rt_load_relaxed(&d->hot) != NULL);
+}
+
+static uint64_t taken_of(const struct wm_domain *d, size_t off)
+{
+    (void)off;
+    return rt_load_relaxed(&d->lock.ntaken);
+}
+
+static uint64_t waits_of(const struct wm_domain *d, size_t off)
+{
+    (void)off;
+    return rt_load_relaxed(&d->lock.nwaited);
 }
 
 uint64_t tool_unexpected_peak(void) { return stat(STAT(unexpected_peak)); }
 
+static void rebase(struct wm_domain *d)
+{
+    rt_store_relaxed(&d->stats->unexpected_peak, (uint64_t)rt_load_relaxed(&d->match.nunex));
+}
+
+/* The peak of several lanes is the sum of their peaks. */
 void tool_unexpected_rebase(void)
 {
-    struct wm_domain *d = domain();
-    if (d)
-        rt_store_relaxed(&d->stats->unexpected_peak, (uint64_t)rt_load_relaxed(&d->match.nunex));
+    if (domain())
+        rebase(domain());
+    for (int i = 1; i < rt_load_acquire(&wm_lanes.n); i++)
+        if (wm_lane_at(i))
+            rebase(wm_lane_at(i));
 }
 
 static uint64_t used(const struct rt_slab *s) { return rt_load_relaxed(&s->used); }
@@ -39,9 +84,8 @@ static uint64_t requests(const struct wm_comm *c) { return (void)c, used(&wm_req
 static uint64_t types(const struct wm_comm *c) { return (void)c, used(&wm_type_slab); }
 static uint64_t unexpected(const struct wm_comm *c)
 {
-    const struct wm_domain *d = domain();
     (void)c;
-    return d ? rt_load_relaxed(&d->match.nunex) : 0;
+    return sum(unexpected_of, 0);
 }
 static uint64_t unexpected_bytes(const struct wm_comm *c)
 {
@@ -51,9 +95,8 @@ static uint64_t unexpected_bytes(const struct wm_comm *c)
 /* A blocking receive in progress counts, though it is in no table. */
 static uint64_t posted(const struct wm_comm *c)
 {
-    const struct wm_domain *d = domain();
     (void)c;
-    return d ? rt_load_relaxed(&d->match.nposted_all) + (rt_load_relaxed(&d->hot) != NULL) : 0;
+    return sum(posted_of, 0);
 }
 static uint64_t comm_calls(const struct wm_comm *c) { return rt_load_relaxed(&c->team.seq); }
 static uint64_t comm_size(const struct wm_comm *c) { return (uint64_t)c->size; }
@@ -79,16 +122,14 @@ static uint64_t other_jobs(const struct wm_comm *c)
 
 static uint64_t lock_taken(const struct wm_comm *c)
 {
-    const struct wm_domain *d = domain();
     (void)c;
-    return d ? rt_load_relaxed(&d->lock.ntaken) : 0;
+    return sum(taken_of, 0);
 }
 
 static uint64_t lock_waits(const struct wm_comm *c)
 {
-    const struct wm_domain *d = domain();
     (void)c;
-    return d ? rt_load_relaxed(&d->lock.nwaited) : 0;
+    return sum(waits_of, 0);
 }
 
 /* No algorithm yet, or none needed: -1. */

@@ -5,6 +5,7 @@
 #include "mpi/topo/make.h"
 #include "mpi/coll/exch.h"
 #include "mpi/core/commnew.h"
+#include "mpi/core/ctx.h"
 #include "mpi/core/group.h"
 #include "mpi/p2p/domain.h"
 #include <stdlib.h>
@@ -100,7 +101,8 @@ int wm_topo_make(struct wm_comm *parent, int n, const int order[], struct wm_top
     struct wm_comm *c = NULL;
     if (!err)
         err = make_group(parent, n, order, &g);
-    err = wm_comm_create_from(parent, g, err, &c);
+    struct wm_ctx_search s = { .err = err, .users = true };
+    err = wm_comm_create_checked(parent, g, &s, &c);
     wm_group_unref(g);
     if (err || !c) {
         wm_topo_free(t);

@@ -52,6 +52,16 @@ static inline void rt_unlock_always(struct rt_lock *l)
         rt_lock_wake(l);
 }
 
+/* False: it is held.  Only where locks are enabled. */
+static inline bool rt_lock_try(struct rt_lock *l)
+{
+    uint32_t unlocked = 0;
+    if (rt_load_relaxed(&l->state) || !rt_cas(&l->state, &unlocked, 1u))
+        return false;
+    rt_store_relaxed(&l->ntaken, l->ntaken + 1);
+    return true;
+}
+
 static inline void rt_lock(struct rt_lock *l)
 {
     if (rt_unlikely(rt_threaded))

@@ -213,7 +213,7 @@ static int run(int rank, void *arg)
 {
     (void)arg;
     const struct btl_ops *ops = btl_find("shm");
-    struct btl_up up = { on_recv, on_down, NULL };
+    struct btl_up up = { on_recv, on_down, NULL, 0 };
     struct rt_proc other = { 0, (uint32_t)!rank };
     cpu_set_t set;
 

@@ -543,7 +543,7 @@ static int add_peer(int rank, const struct rt_proc *other)
 static bool open_transport(const struct btl_variant *v, int rank)
 {
     const struct btl_ops *ops = btl_find(v->btl);
-    struct btl_up up = { on_recv, on_down, &t };
+    struct btl_up up = { on_recv, on_down, &t, 0 };
     struct rt_proc other = { 0, (uint32_t)(v->nprocs - 1 - rank) };
 
     if (v->prepare)

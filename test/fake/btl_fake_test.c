@@ -62,7 +62,7 @@ static void open_three(uint32_t seed)
     memset(got, 0, sizeof got);
     norder = downs = 0;
     for (int r = 0; r < 3; r++) {
-        struct btl_up up = { on_recv, on_down, &b[r] };
+        struct btl_up up = { on_recv, on_down, &b[r], 0 };
         fake_net.me = r;
         CHECK_EQ(btl_fake_ops.open(&up, &b[r], 1), 1);
         for (uint32_t k = 0; k < 3; k++)

@@ -81,7 +81,7 @@ static void barrier(int n)
 /* Opens the transport and waits for the others' addresses. */
 static bool start(int rank, int n)
 {
-    struct btl_up up = { on_recv, on_down, NULL };
+    struct btl_up up = { on_recv, on_down, NULL, 0 };
     check_failed_case = 0;
     memset(&t, 0, sizeof t);
     CHECK_EQ(btl_tcp_ops.open(&up, &t.b, 1), 1);

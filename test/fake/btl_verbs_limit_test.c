@@ -165,7 +165,7 @@ static int counted_post(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_se
  * gets its turn. */
 static int many_to_ask(int rank, void *arg)
 {
-    struct btl_up up = { on_recv, on_down, NULL };
+    struct btl_up up = { on_recv, on_down, NULL, 0 };
     struct verbs_addr a;
     (void)arg;
     fake_boot_as("verbs-many", rank, PEERS + 1);

@@ -36,7 +36,7 @@ static void on_down(void *arg, struct btl_peer *peer, int err)
 
 bool raw_open(int rank, int size)
 {
-    struct btl_up up = { on_recv, on_down, &raw };
+    struct btl_up up = { on_recv, on_down, &raw, 0 };
     memset(&raw, 0, sizeof raw);
     fake_boot_as("raw", rank, size);
     CHECK_EQ(btl_tcp_ops.open(&up, &raw.b, 1), 1);

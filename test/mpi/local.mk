@@ -4,6 +4,7 @@ check_PROGRAMS += test/mpi/init test/mpi/p2p_modes test/mpi/p2p_persist test/mpi
 	test/mpi/p2p_probe test/mpi/p2p_wait test/mpi/p2p_cancel test/mpi/p2p_order test/mpi/p2p_traffic test/mpi/p2p_flow test/mpi/p2p_locked \
 	test/mpi/p2p_huge test/mpi/p2p_late test/mpi/p2p_freed test/mpi/comm_make test/mpi/comm_group test/mpi/comm_attr \
 	test/mpi/coll_move test/mpi/coll_reduce test/mpi/coll_nb test/mpi/coll_persist test/mpi/coll_hosts \
+	test/mpi/thread_lanes \
 	test/mpi/thread_multi \
 	test/mpi/dyn_names test/mpi/dyn_spawn test/mpi/oversub test/mpi/fault_victim test/mpi/fault_deny test/mpi/fault_sample test/mpi/fault_stdio test/mpi/hang
 EXTRA_DIST += test/mpi/mpitest.h test/mpi/mt_jobs.h test/mpi/hosts.h test/mpi/faultlib.py test/mpi/faultlib_test.py test/mpi/fault_ranks.py \
@@ -35,6 +36,7 @@ test_mpi_coll_nb_LDADD = libmpi_abi.la
 test_mpi_coll_persist_LDADD = libmpi_abi.la
 test_mpi_coll_hosts_LDADD = libmpi_abi.la
 test_mpi_thread_multi_LDADD = libmpi_abi.la -lpthread
+test_mpi_thread_lanes_LDADD = libmpi_abi.la -lpthread
 check_PROGRAMS += test/mpi/dyn_shared
 test_mpi_dyn_shared_SOURCES = test/mpi/dyn_shared.c test/mpi/dyn_path.h test/mpi/dyn_start.h test/mpi/mpitest.h
 test_mpi_dyn_shared_LDADD = libmpi_abi.la

@@ -63,7 +63,7 @@ static bool no_peer;
 
 static int open_pair(int rank)
 {
-    static const struct btl_up up = { on_recv, on_down, NULL };
+    static const struct btl_up up = { on_recv, on_down, NULL, 0 };
     struct rt_proc other = { 0, (uint32_t)!rank };
 
     if (rt_node_open(btl_node_pair_nbytes()) < 0)
@@ -430,7 +430,7 @@ static void credits_wake_the_sender(void)
 
 static int alone(int rank, void *arg)
 {
-    static const struct btl_up up = { on_recv, on_down, NULL };
+    static const struct btl_up up = { on_recv, on_down, NULL, 0 };
     (void)rank;
     (void)arg;
     if (rt_node_open(btl_node_pair_nbytes()) < 0)

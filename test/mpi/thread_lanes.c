@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Threads with communicators of their own, which lie on different lanes (mpi/p2p/lane.h), and calls
+ * that concern several lanes: requests of several communicators in one call, a communicator that is
+ * freed with pending operations, a lane that only threads of other lanes advance.  The n-th threads
+ * of all ranks make the same random choices; order and content of the messages are checked. */
+#include "test/mpi/mpitest.h"
+#include <pthread.h>
+#include <semaphore.h>
+#include <string.h>
+
+enum { MOST = 16, OWN = 3, BURST = 4, LARGE = 150000, SHARED_TAGS = 1000 };
+
+static int rounds = 12;
+static MPI_Comm shared;
+
+struct job {
+    int id, errors;
+    uint64_t seed;
+    MPI_Comm comm[OWN], other; /* `other` has no receive that could match */
+    unsigned char *out, *in[OWN * BURST];
+};
+
+#define DO(call) (j->errors += (call) != MPI_SUCCESS)
+#define WANT(cond) (j->errors += !(cond))
+
+static unsigned draw(struct job *j, unsigned n)
+{
+    j->seed = j->seed * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(j->seed >> 33) % n;
+}
+
+static int right(void) { return (mt_rank + 1) % mt_size; }
+static int left(void) { return (mt_rank + mt_size - 1) % mt_size; }
+
+static int any_length(struct job *j)
+{
+    static const int lens[] = { 0, 8, 48, 500, 9000, LARGE };
+    return lens[draw(j, 6)];
+}
+
+static unsigned key_of(int from, int c, int k) { return (unsigned)(from * 100 + c * 10 + k); }
+
+/* ---- messages on several communicators, completed together ---- */
+
+static void complete(struct job *j, MPI_Request *r, int n)
+{
+    int flag = 0, i, some[2 * OWN * BURST + 1], got, left_over = n;
+    switch (draw(j, 7)) {
+    case 0:
+        while (!flag)
+            DO(MPI_Testall(n, r, &flag, MPI_STATUSES_IGNORE));
+        return;
+    case 1:
+        for (; left_over; left_over--) {
+            DO(MPI_Waitany(n, r, &i, MPI_STATUS_IGNORE));
+            WANT(i != MPI_UNDEFINED && r[i] == MPI_REQUEST_NULL);
+        }
+        return;
+    case 2:
+        for (; left_over > 0; left_over -= got) {
+            DO(MPI_Waitsome(n, r, &got, some, MPI_STATUSES_IGNORE));
+            WANT(got > 0);
+        }
+        return;
+    case 3:
+        while (left_over) {
+            DO(MPI_Testany(n, r, &i, &flag, MPI_STATUS_IGNORE));
+            left_over -= flag;
+        }
+        return;
+    case 4:
+        for (; left_over > 0; left_over -= got)
+            DO(MPI_Testsome(n, r, &got, some, MPI_STATUSES_IGNORE));
+        return;
+    case 5:
+        for (i = n - 1; i >= 0; i--)
+            DO(MPI_Wait(&r[i], MPI_STATUS_IGNORE));
+        return;
+    default:
+        DO(MPI_Waitall(n, r, MPI_STATUSES_IGNORE));
+    }
+}
+
+/* A few messages on each communicator; those with one tag arrive in order. */
+static void mix(struct job *j)
+{
+    MPI_Request r[2 * OWN * BURST + 1];
+    int len[OWN][BURST], n = 0, sum = 0, one = 1;
+    bool coll = draw(j, 3) == 0, sync = draw(j, 4) == 0;
+
+    for (int c = 0; c < OWN; c++)
+        for (int k = 0; k < BURST; k++) {
+            int src = draw(j, 2) ? MPI_ANY_SOURCE : left(), tag = draw(j, 2) ? MPI_ANY_TAG : 7;
+            len[c][k] = any_length(j);
+            DO(MPI_Irecv(j->in[c * BURST + k], LARGE, MPI_BYTE, src, tag, j->comm[c], &r[n++]));
+        }
+    if (coll)
+        DO(MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, j->comm[0], &r[n++]));
+    for (int k = 0; k < BURST; k++)
+        for (int c = 0; c < OWN; c++) {
+            unsigned char *at = j->out + (size_t)(c * BURST + k) * LARGE;
+            mt_fill(at, (size_t)len[c][k], key_of(mt_rank, c, k));
+            DO((sync ? MPI_Issend : MPI_Isend)(at, len[c][k], MPI_BYTE, right(), 7, j->comm[c],
+                                               &r[n++]));
+        }
+    complete(j, r, n);
+    for (int c = 0; c < OWN; c++)
+        for (int k = 0; k < BURST; k++)
+            WANT(mt_differs(j->in[c * BURST + k], (size_t)len[c][k], key_of(left(), c, k)) ==
+                 (size_t)len[c][k]);
+    WANT(!coll || sum == mt_size);
+}
+
+static void persist(struct job *j)
+{
+    MPI_Request r[2 * OWN];
+    int in[OWN], out[OWN];
+    for (int c = 0; c < OWN; c++) {
+        DO(MPI_Recv_init(&in[c], 1, MPI_INT, left(), 3, j->comm[c], &r[2 * c]));
+        DO(MPI_Send_init(&out[c], 1, MPI_INT, right(), 3, j->comm[c], &r[2 * c + 1]));
+    }
+    for (int i = 0; i < 3; i++) {
+        for (int c = 0; c < OWN; c++)
+            out[c] = 100 * i + 10 * c + j->id;
+        DO(MPI_Startall(2 * OWN, r));
+        DO(MPI_Waitall(2 * OWN, r, MPI_STATUSES_IGNORE));
+        for (int c = 0; c < OWN; c++)
+            WANT(in[c] == 100 * i + 10 * c + j->id);
+    }
+    for (int i = 0; i < 2 * OWN; i++)
+        DO(MPI_Request_free(&r[i]));
+}
+
+/* ---- one communicator ---- */
+
+/* Blocking, on the communicator that all threads use. */
+static void share(struct job *j)
+{
+    int len = any_length(j), tag = SHARED_TAGS + j->id;
+    MPI_Status st;
+    mt_fill(j->out, (size_t)len, key_of(mt_rank, 0, 0));
+    DO(MPI_Sendrecv(j->out, len, MPI_BYTE, right(), tag, j->in[0], LARGE, MPI_BYTE, left(), tag,
+                    shared, &st));
+    WANT(st.MPI_SOURCE == left() && st.MPI_TAG == tag);
+    WANT(mt_differs(j->in[0], (size_t)len, key_of(left(), 0, 0)) == (size_t)len);
+}
+
+static void probe(struct job *j)
+{
+    MPI_Comm c = j->comm[draw(j, OWN)];
+    int len = any_length(j), got = -1, flag = 0, how = (int)draw(j, 3);
+    MPI_Message m;
+    MPI_Request r;
+    MPI_Status st;
+    mt_fill(j->out, (size_t)len, key_of(mt_rank, 1, 0));
+    DO(MPI_Isend(j->out, len, MPI_BYTE, right(), 5, c, &r));
+    while (how == 0 && !flag)
+        DO(MPI_Improbe(MPI_ANY_SOURCE, 5, c, &flag, &m, &st));
+    if (how == 1)
+        DO(MPI_Probe(left(), MPI_ANY_TAG, c, &st));
+    if (how)
+        DO(MPI_Mprobe(left(), MPI_ANY_TAG, c, &m, &st));
+    MPI_Get_count(&st, MPI_BYTE, &got);
+    WANT(got == len);
+    DO(MPI_Mrecv(j->in[0], LARGE, MPI_BYTE, &m, &st));
+    WANT(mt_differs(j->in[0], (size_t)len, key_of(left(), 1, 0)) == (size_t)len);
+    DO(MPI_Wait(&r, MPI_STATUS_IGNORE));
+}
+
+static void cancel(struct job *j)
+{
+    MPI_Comm c = j->other;
+    MPI_Request r[2];
+    MPI_Status st[2];
+    int x = 1, flag[2] = { 0, 0 };
+    DO(MPI_Irecv(&x, 1, MPI_INT, MPI_ANY_SOURCE, 98, c, &r[0]));
+    DO(MPI_Issend(&x, 1, MPI_INT, right(), 99, c, &r[1]));
+    for (int i = 0; i < 2; i++)
+        DO(MPI_Cancel(&r[i]));
+    DO(MPI_Waitall(2, r, st));
+    for (int i = 0; i < 2; i++)
+        DO(MPI_Test_cancelled(&st[i], &flag[i]));
+    WANT(flag[0] && flag[1]);
+}
+
+/* Freed while its operations are pending. */
+static void drop(struct job *j)
+{
+    MPI_Comm c;
+    MPI_Request r[2];
+    int in = -1, out = mt_rank;
+    if (draw(j, 2)) {
+        DO(MPI_Comm_dup(j->comm[0], &c));
+    } else {
+        DO(MPI_Comm_idup(j->comm[0], &c, &r[0]));
+        DO(MPI_Wait(&r[0], MPI_STATUS_IGNORE));
+    }
+    DO(MPI_Irecv(&in, 1, MPI_INT, left(), 1, c, &r[0]));
+    DO(MPI_Isend(&out, 1, MPI_INT, right(), 1, c, &r[1]));
+    DO(MPI_Comm_free(&c));
+    DO(MPI_Waitall(2, r, MPI_STATUSES_IGNORE));
+    WANT(in == left());
+}
+
+static void buffered(struct job *j)
+{
+    MPI_Comm c = j->comm[draw(j, OWN)];
+    int len = any_length(j);
+    MPI_Request r;
+    mt_fill(j->out, (size_t)len, key_of(mt_rank, 2, 0));
+    DO(MPI_Irecv(j->in[0], LARGE, MPI_BYTE, left(), 2, c, &r));
+    DO(MPI_Bsend(j->out, len, MPI_BYTE, right(), 2, c));
+    if (draw(j, 2))
+        DO(MPI_Buffer_flush());
+    DO(MPI_Wait(&r, MPI_STATUS_IGNORE));
+    WANT(mt_differs(j->in[0], (size_t)len, key_of(left(), 2, 0)) == (size_t)len);
+}
+
+static void collective(struct job *j)
+{
+    int sum = 0, mine = mt_rank + 1;
+    DO(MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, j->comm[draw(j, OWN)]));
+    WANT(sum == mt_size * (mt_size + 1) / 2);
+}
+
+static void *work(void *arg)
+{
+    static void (*const steps[])(struct job *) = { mix,    persist, share,    probe,
+                                                   cancel, drop,    buffered, collective };
+    struct job *j = arg;
+    for (int i = 0; i < rounds; i++)
+        (i % 2 ? steps[draw(j, 8)] : mix)(j);
+    return NULL;
+}
+
+static void run(int nthreads)
+{
+    static struct job jobs[MOST];
+    pthread_t t[MOST];
+    for (int i = 0; i < nthreads; i++) {
+        struct job *j = &jobs[i];
+        *j = (struct job){ .id = i, .seed = (uint64_t)(nthreads * 100 + i) };
+        for (int c = 0; c < OWN; c++)
+            OK(MPI_Comm_dup(mt_comm, &j->comm[c]));
+        OK(MPI_Comm_dup(mt_comm, &j->other));
+        j->out = malloc((size_t)OWN * BURST * LARGE);
+        for (int k = 0; k < OWN * BURST; k++)
+            j->in[k] = malloc(LARGE);
+    }
+    OK(MPI_Comm_dup(mt_comm, &shared));
+    for (int i = 0; i < nthreads; i++)
+        CHECK_EQ(pthread_create(&t[i], NULL, work, &jobs[i]), 0);
+    for (int i = 0; i < nthreads; i++)
+        CHECK_EQ(pthread_join(t[i], NULL), 0);
+    for (int i = 0; i < nthreads; i++) {
+        CHECK_MSG(jobs[i].errors == 0, "rank %d: thread %d of %d saw %d errors", mt_rank, i,
+                  nthreads, jobs[i].errors);
+        for (int c = 0; c < OWN; c++)
+            OK(MPI_Comm_free(&jobs[i].comm[c]));
+        OK(MPI_Comm_free(&jobs[i].other));
+        free(jobs[i].out);
+        for (int k = 0; k < OWN * BURST; k++)
+            free(jobs[i].in[k]);
+    }
+    OK(MPI_Comm_free(&shared));
+}
+
+static void one_thread(void) { run(1); }
+static void two_threads(void) { run(2); }
+static void five_threads(void) { run(5); }
+static void sixteen_threads(void) { run(MOST); }
+
+/* ---- a lane without a thread ---- */
+
+static MPI_Comm waited, served;
+static sem_t over;
+
+/* Starts a message that needs more steps of this process, and makes no calls until the other thread
+ * has its own message. */
+static void *leave_behind(void *arg)
+{
+    struct job *j = arg;
+    MPI_Request r[2];
+    int x = 0;
+    DO(MPI_Isend(j->out, LARGE, MPI_BYTE, right(), 0, served, &r[0]));
+    DO(MPI_Isend(&x, 1, MPI_INT, mt_rank, 1, served, &r[1]));
+    sem_wait(&over);
+    DO(MPI_Recv(&x, 1, MPI_INT, mt_rank, 1, served, MPI_STATUS_IGNORE));
+    DO(MPI_Waitall(2, r, MPI_STATUSES_IGNORE));
+    return NULL;
+}
+
+static void *answer(void *arg)
+{
+    struct job *j = arg;
+    int x = 0;
+    DO(MPI_Recv(j->in[0], LARGE, MPI_BYTE, left(), 0, served, MPI_STATUS_IGNORE));
+    DO(MPI_Send(&x, 1, MPI_INT, left(), 0, waited));
+    return NULL;
+}
+
+static void served_by_others(void)
+{
+    struct job j[3] = { { .id = 0 } };
+    pthread_t t[2];
+    CHECK_EQ(sem_init(&over, 0, 0), 0);
+    for (int i = 0; i < 8; i++) {
+        int x;
+        OK(MPI_Comm_dup(mt_comm, &waited));
+        OK(MPI_Comm_dup(mt_comm, &served));
+        j[0].out = calloc(1, LARGE);
+        j[1].in[0] = malloc(LARGE);
+        CHECK_EQ(pthread_create(&t[0], NULL, leave_behind, &j[0]), 0);
+        if (i % 2)
+            mt_sleep_ms(3);
+        CHECK_EQ(pthread_create(&t[1], NULL, answer, &j[1]), 0);
+        OK(MPI_Recv(&x, 1, MPI_INT, right(), 0, waited, MPI_STATUS_IGNORE));
+        sem_post(&over);
+        for (int k = 0; k < 2; k++) {
+            CHECK_EQ(pthread_join(t[k], NULL), 0);
+            CHECK_EQ(j[k].errors, 0);
+        }
+        free(j[0].out);
+        free(j[1].in[0]);
+        OK(MPI_Comm_free(&waited));
+        OK(MPI_Comm_disconnect(&served));
+    }
+    sem_destroy(&over);
+}
+
+/* A receive whose request and communicator are freed; MPI_Finalize waits for the message. */
+static void left_to_finalize(void)
+{
+    static int in, out;
+    MPI_Request r;
+    MPI_Comm c;
+    for (int i = 0; i < 4; i++) {
+        OK(MPI_Comm_dup(mt_comm, &c));
+        OK(MPI_Irecv(&in, 1, MPI_INT, left(), 0, c, &r));
+        OK(MPI_Request_free(&r));
+        OK(MPI_Send(&out, 1, MPI_INT, right(), 0, c));
+        OK(MPI_Comm_free(&c));
+    }
+}
+
+/* The communicators above lie on the lanes in turn, and the hint chooses one. */
+static void hint(void)
+{
+    MPI_Info info;
+    MPI_Comm c;
+    int flag, len = 8, x = mt_rank, y = -1;
+    char lane[8];
+    OK(MPI_Info_create(&info));
+    OK(MPI_Info_set(info, "weft_lane", "3"));
+    OK(MPI_Comm_dup_with_info(mt_comm, info, &c));
+    OK(MPI_Info_free(&info));
+    OK(MPI_Sendrecv(&x, 1, MPI_INT, right(), 0, &y, 1, MPI_INT, left(), 0, c, MPI_STATUS_IGNORE));
+    CHECK_EQ(y, left());
+    OK(MPI_Comm_get_info(c, &info));
+    OK(MPI_Info_get_string(info, "weft_lane", &len, lane, &flag));
+    CHECK(flag && !strcmp(lane, "3"));
+    OK(MPI_Info_free(&info));
+    OK(MPI_Comm_free(&c));
+}
+
+int main(int argc, char **argv)
+{
+    int provided;
+    static char buffer[MOST * (LARGE + MPI_BSEND_OVERHEAD)];
+    void *at;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    mt_setup();
+    CHECK_EQ(provided, MPI_THREAD_MULTIPLE);
+    OK(MPI_Buffer_attach(buffer, sizeof buffer));
+    MT_RUN(hint);
+    MT_RUN(one_thread);
+    MT_RUN(two_threads);
+    MT_RUN(five_threads);
+    MT_RUN(sixteen_threads);
+    MT_RUN(served_by_others);
+    OK(MPI_Buffer_detach(&at, &provided));
+    MT_RUN(left_to_finalize);
+    return mt_end();
+}
