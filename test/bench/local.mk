@@ -254,7 +254,9 @@ weft_tune_SOURCES = test/bench/tune/tune.h test/bench/tune/main.c test/bench/tun
 weft_tune_LDADD = libweft_bench.la libweft_core.la libweft_rt.la -lpthread -lm -ldl
 dist_man_MANS += test/bench/weft-tune.1
 # A ping-pong of a cache line, for test/bench/compare: not installed.
-noinst_PROGRAMS = test/bench/core_pair
+noinst_PROGRAMS = test/bench/core_pair test/bench/thread_rate
+test_bench_thread_rate_SOURCES = test/bench/thread_rate.c
+test_bench_thread_rate_LDADD = libmpi_abi.la -lpthread
 test_bench_core_pair_SOURCES = test/bench/core_pair.c
 # A ping-pong with epoll alone, for test/rig/net: not installed.
 EXTRA_PROGRAMS += test/bench/tcp_raw
