@@ -397,6 +397,8 @@ int wm_call_run(struct wm_call *call)
                                          : wm_coll_run(c, &call->args);
         rt_reserve_free(call->vectors);
     }
+    if (rt_unlikely(err < 0)) /* a program that calls again until a revocation must see it arrive */
+        wm_progress(c->dom);
     rt_unlock(&c->dom->lock);
     if (rt_unlikely(err < 0 && cfg.check))
         wm_check_failed(c);
