@@ -77,3 +77,9 @@ check-corrbench: all
 	@CORRBENCH="$(CORRBENCH)" TEST_BUILDDIR=$(abs_top_builddir) $(run_python) $(abs_top_srcdir)/test/rig/corrbench $(CODES) || \
 		test $$? = 77
 .PHONY: check-corrbench
+
+# Public programs of fault tolerance; ULFM=SOURCES of ulfm-testing.  77: no sources, said by the script.
+EXTRA_DIST += test/rig/ulfm test/rig/ulfm.known
+check-ulfm: all
+	@ULFM="$(ULFM)" TEST_BUILDDIR=$(abs_top_builddir) $(run_python) $(abs_top_srcdir)/test/rig/ulfm || test $$? = 77
+.PHONY: check-ulfm
