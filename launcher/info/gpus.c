@@ -172,6 +172,13 @@ static void print_turns(const struct info_gpus *g)
            info_bytes(RT_GPU_BY_HOST_ALONE, alone, sizeof alone), (int)(RT_GPU_TURN_NS / 1000));
 }
 
+static void print_memory(void)
+{
+    printf("\nDevice memory of the library, a rank: less than 1 MiB and its kernels; 8 MiB for a\n"
+           "  stream communicator, at most six; 4 MiB buffers for operations, of which usually up\n"
+           "  to 256 MiB stay (MPI_T: gpu_memory_bytes; MPIX_GPU_release() frees idle ones)\n");
+}
+
 static void print_kernels(const struct info_gpus *g)
 {
     printf("kernels   %s", WEFT_GPU_KERNELS);
@@ -315,6 +322,7 @@ int info_gpu(bool none_is_fine)
     print_devices(g);
     print_matrix(g);
     print_turns(g);
+    print_memory();
     print_shared(g);
     print_pairs(g);
     return 0;

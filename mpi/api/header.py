@@ -127,11 +127,13 @@ EXTENSIONS = """
 #define MPIX_GPU_SUPPORT_ZE 1
 #define MPIX_GPU_SUPPORT_HIP 2
 int MPIX_GPU_query_support(int gpu_type, int *is_supported);
+int MPIX_GPU_release(void);
 int MPIX_Query_cuda_support(void);
 int MPIX_Query_ze_support(void);
 int MPIX_Query_hip_support(void);
 int MPIX_Query_rocm_support(void);
 int PMPIX_GPU_query_support(int gpu_type, int *is_supported);
+int PMPIX_GPU_release(void);
 int PMPIX_Query_cuda_support(void);
 int PMPIX_Query_ze_support(void);
 int PMPIX_Query_hip_support(void);

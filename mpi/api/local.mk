@@ -14,7 +14,7 @@ api_bindings = \
 	mpi/api/bind_p2p.c mpi/api/bind_rma.c mpi/api/bind_tool.c mpi/api/bind_type.c
 
 core_sources += mpi/api/bind.h mpi/api/bad.h mpi/api/bad.c mpi/api/api_table.h mpi/api/query_gpu.c mpi/api/ft.c mpi/api/from_store.c mpi/api/language.c mpi/api/notify.h mpi/api/notify.c mpi/api/type_iov.c
-dist_man_MANS += mpi/api/MPIX_Comm_revoke.3 mpi/api/MPIX_Init_from_store.3 mpi/api/MPIX_Op_set_x.3 mpi/api/MPIX_Type_iov.3 mpi/api/MPIX_Put_notify.3 mpi/api/MPIX_Query_cuda_support.3 mpi/api/MPIX_GPU_query_support.3
+dist_man_MANS += mpi/api/MPIX_Comm_revoke.3 mpi/api/MPIX_Init_from_store.3 mpi/api/MPIX_Op_set_x.3 mpi/api/MPIX_Type_iov.3 mpi/api/MPIX_Put_notify.3 mpi/api/MPIX_Query_cuda_support.3 mpi/api/MPIX_GPU_query_support.3 mpi/api/MPIX_GPU_release.3
 core_built += $(api_bindings) mpi/api/api_table.c
 
 EXTRA_DIST += $(api_inputs)

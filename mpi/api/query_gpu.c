@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queries about device buffers: extensions with the names of MPICH and Open MPI, declared at the
- * end of mpi.h.  Any thread, at any time, also before MPI_Init and after MPI_Finalize. */
+/* Queries about device buffers, extensions with the names of MPICH and Open MPI, and the release of
+ * device memory; declared at the end of mpi.h.  Any thread, at any time, also before MPI_Init and
+ * after MPI_Finalize. */
 #include "mpi/api/bind.h"
+#include "mpi/p2p/domain.h"
+#include "runtime/gpu/dev.h"
 
 WM_EXPORT int PMPIX_GPU_query_support(int gpu_type, int *is_supported)
 {
@@ -33,3 +36,17 @@ WM_WEAK(MPIX_Query_hip_support);
 
 WM_EXPORT int PMPIX_Query_rocm_support(void) { return 0; }
 WM_WEAK(MPIX_Query_rocm_support);
+
+/* Waits for the device, as cudaFree does; does nothing while work on a stream may wait for another
+ * process, because that wait might never end. */
+WM_EXPORT int PMPIX_GPU_release(void)
+{
+    struct wm_domain *d = rt_load_acquire(&wm_main_domain);
+    if (!d)
+        return MPI_SUCCESS;
+    rt_lock(&d->lock);
+    rt_gpu_run_deferred();
+    rt_unlock(&d->lock);
+    return MPI_SUCCESS;
+}
+WM_WEAK(MPIX_GPU_release);

@@ -26,6 +26,7 @@ _Static_assert(sizeof(struct wm_xstream_block) <= RT_GPU_STAGE_SMALL,
  * makes the kernels give up and waits LEAVE_NS for them. */
 #define REST_NS 10000000000u
 #define LEAVE_NS 2000000000u
+#define INBOXES_MAX 6
 #define TAG_FAILURE (WM_TAG_COMM + 2)
 
 struct rt_list wm_xstream_comms = { &wm_xstream_comms, &wm_xstream_comms };
@@ -278,6 +279,15 @@ static const char *cannot(const struct wm_xstream_comm *s)
                                               : NULL;
 }
 
+static int count_inboxes(void)
+{
+    struct rt_list *l;
+    int n = 0;
+    rt_list_each (l, &wm_xstream_comms)
+        n += rt_container(l, struct wm_xstream_comm, link)->inbox != NULL;
+    return n;
+}
+
 static int clear(struct wm_xstream_comm *s, struct rt_gpu_stage *stage, size_t nbytes)
 {
     void *zero = calloc(1, nbytes);
@@ -286,13 +296,14 @@ static int clear(struct wm_xstream_comm *s, struct rt_gpu_stage *stage, size_t n
     return err;
 }
 
-/* Short collectives and messages need an inbox.  Without memory for it, all processes do without.
- */
+/* Short collectives and messages need an inbox.  Without memory for it, all processes do without,
+ * and so they do if a process has INBOXES_MAX, 48 MiB. */
 static bool make_inbox(struct wm_xstream_comm *s, struct note *mine)
 {
     struct coll_team *t = &s->comm->team;
     size_t nbytes = 2 * rt_gpu_push_slot() + WM_XSTREAM_EAGER_ROOM;
-    if (rt_gpu_stage_take(s->g, false, nbytes, &s->inbox) || clear(s, s->inbox, nbytes) < 0 ||
+    if (count_inboxes() >= INBOXES_MAX || rt_gpu_stage_take(s->g, false, nbytes, &s->inbox) ||
+        clear(s, s->inbox, nbytes) < 0 ||
         (t->size > 1 && t->ops->dev_describe(t, s->inbox->p, nbytes, &s->inbox_mem) < 0))
         return false;
     memcpy(mine->inbox, s->inbox_mem.key, sizeof mine->inbox);

@@ -132,6 +132,18 @@ static uint64_t lock_waits(const struct wm_comm *c)
     return sum(waits_of, 0);
 }
 
+static uint64_t gpu_memory(const struct wm_comm *c)
+{
+    struct wm_domain *d = domain();
+    (void)c;
+    if (!d)
+        return 0;
+    rt_lock(&d->lock);
+    uint64_t n = rt_gpu_held();
+    rt_unlock(&d->lock);
+    return n;
+}
+
 /* No algorithm yet, or none needed: -1. */
 static uint64_t last_alg(const struct wm_comm *c)
 {
@@ -190,6 +202,9 @@ static const struct pvar table[] = {
           "Bytes of the messages sent from and received into device memory."),
     COUNT("p2p_device_staged_bytes", AGGREGATE, TUNER, CAT_P2P, staged_bytes,
           "Bytes of those messages that went through staging memory of this process."),
+    LOOK("gpu_memory_bytes", LEVEL, BASIC, CAT_GPU, gpu_memory,
+         "Memory of devices that the library has allocated in this process, bytes; "
+         "MPIX_GPU_release() frees what is idle."),
     COUNT("p2p_peers", COUNTER, TUNER, CAT_P2P, peers, "Processes that this one has connected to."),
     LOOK("shm_segment_bytes", SIZE, DEV, CAT_SHM, segment,
          "Address space of the memory that the job's processes on this host share, bytes."),

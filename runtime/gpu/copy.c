@@ -407,6 +407,7 @@ static cu_result memory_take(struct move_state *m)
         rt_gpu_images_unload(m->g);
         return CU_OK;
     }
+    m->g->held += r == CU_OK ? DEVICE_NBYTES : 0; /* as long as the context is used */
     if (r == CU_OK)
         r = rt_cuda.memset_d8_async(m->memory.device, 0, DEVICE_NBYTES, m->g->kernels);
     if (r == CU_OK) /* once, at the start: kernels of other streams use this memory */

@@ -44,6 +44,17 @@ bool rt_gpu_run_deferred(void)
     return rt_gpu_nmade != was;
 }
 
+size_t rt_gpu_held(void)
+{
+    struct rt_list *l;
+    size_t n = 0;
+    rt_list_each (l, &all) {
+        const struct rt_gpu *g = rt_container(l, struct rt_gpu, link);
+        n += g->lost ? 0 : g->held;
+    }
+    return n;
+}
+
 /* ---- making and giving back ---- */
 
 #define NSTREAMS (2 + RT_GPU_ENGINES)

@@ -4,6 +4,7 @@
 #define RT_GPU_DEV_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct rt_gpu;
@@ -19,6 +20,8 @@ int rt_gpu_primary(int ordinal, struct rt_gpu **out);
  * kernels, so it is for callers that have no other way; does nothing where such a wait may last for
  * ever (rt_gpu_awaits).  Returns whether anything was done. */
 bool rt_gpu_run_deferred(void);
+/* Bytes of device memory that the library has allocated in all contexts, idle or in use. */
+size_t rt_gpu_held(void);
 
 /* The struct rt_gpu of a context, prepared when first needed.  ctx is a cu_ctx; NULL: a
  * context of device `ordinal`, for memory that belongs to a device and to no context.  -RT_EGPU,

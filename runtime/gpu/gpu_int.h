@@ -66,6 +66,7 @@ struct rt_gpu {
     cu_function fn[RT_GPU_KERNELS];
 
     struct rt_gpu_pool host, dev; /* stage.c's; host memory ends with its context, too */
+    size_t held;                  /* bytes of device memory that the library has allocated */
     struct {                      /* rt_gpu_defer() */
         struct rt_list calls;
         size_t nbytes; /* that they hold */

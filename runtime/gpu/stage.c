@@ -64,6 +64,7 @@ static cu_result memory_take(struct rt_gpu_block *b)
     }
     cu_result r = rt_cuda.mem_alloc(&d, b->len);
     b->p = (char *)(uintptr_t)d;
+    b->owner->held += r == CU_OK ? b->len : 0;
     return r;
 }
 
@@ -71,6 +72,7 @@ static cu_result memory_take(struct rt_gpu_block *b)
 static void memory_give(struct rt_gpu_block *b)
 {
     int in = rt_gpu_enter(b->owner);
+    b->owner->held -= is_host(b) ? 0 : b->len;
     if (is_host(b))
         rt_gpu_pinned_give(&b->pinned, in < 0);
     else if (in >= 0)

@@ -6,7 +6,7 @@ EXTRA_DIST += test/gpu/probe.cu test/gpu/links.cu test/gpu/legs.cu test/gpu/pack
 gputest = test/gpu/exchange.h test/gpu/gputest.h test/gpu/gputest.c test/gpu/cuda_more.h
 gputest_ldadd = libmpi_abi.la -ldl
 gpu_programs = test/gpu/border test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_calls test/gpu/p2p_random test/gpu/p2p_fault test/gpu/p2p_devices \
-	test/gpu/p2p_rdma test/gpu/p2p_capture test/gpu/p2p_busy test/gpu/p2p_turns test/gpu/p2p_nccl test/gpu/p2p_stalls test/gpu/p2p_victim test/gpu/p2p_huge test/gpu/p2p_threads test/gpu/p2p_leaks test/gpu/pack_kinds \
+	test/gpu/p2p_rdma test/gpu/p2p_capture test/gpu/p2p_busy test/gpu/p2p_turns test/gpu/p2p_nccl test/gpu/p2p_stalls test/gpu/p2p_victim test/gpu/p2p_huge test/gpu/p2p_threads test/gpu/p2p_leaks test/gpu/memory test/gpu/pack_kinds \
 	test/gpu/coll_device test/gpu/coll_random test/gpu/coll_bits test/gpu/coll_huge test/gpu/rma_enqueue \
 	test/gpu/coll_types test/gpu/coll_bounce test/gpu/coll_capture test/gpu/coll_many test/gpu/queries \
 	test/gpu/coll_faults test/gpu/coll_nomem test/gpu/coll_void test/gpu/coll_late test/gpu/coll_turns test/gpu/coll_victim \
@@ -84,6 +84,9 @@ test_gpu_pack_kinds_LDFLAGS = $(mpi_ldflags)
 test_gpu_coll_device_SOURCES = test/gpu/coll_device.c $(gputest)
 test_gpu_coll_device_LDADD = $(gputest_ldadd)
 test_gpu_coll_device_LDFLAGS = $(mpi_ldflags)
+test_gpu_memory_SOURCES = test/gpu/memory.c test/mpi/mpitest.h $(gputest)
+test_gpu_memory_LDADD = $(gputest_ldadd)
+test_gpu_memory_LDFLAGS = $(mpi_ldflags)
 test_gpu_p2p_leaks_SOURCES = test/gpu/p2p_leaks.c $(gputest)
 test_gpu_p2p_leaks_LDADD = $(gputest_ldadd)
 test_gpu_p2p_leaks_LDFLAGS = $(mpi_ldflags)
