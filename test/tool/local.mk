@@ -22,6 +22,7 @@ check-all: all
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-corrbench
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-pmix5 RUNTESTS=--all
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-fresh
+	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-wheel
 
 check-layers:
 	@cd $(srcdir) && $(run_python) test/tool/check-layers

@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import os
 import shutil
+import site
 import subprocess
 import sys
 import sysconfig
@@ -19,13 +20,17 @@ LIBRARY = "libmpi_abi.so.1"
 
 
 def _places():
-    """Folders that may hold the library, the best first: the loader's choice, beside mpirun in PATH, above this package."""
+    """Folders that may hold the library, the best first: the loader's choice, beside mpirun in PATH, this environment's (the
+    wheel weft-mpi), above this package."""
     yield ""
     mpirun = shutil.which("mpirun")
     if mpirun:
         folder = os.path.dirname(os.path.realpath(mpirun))
         yield os.path.join(os.path.dirname(folder), "lib")
         yield os.path.join(folder, ".libs")  # a build tree
+    for prefix in (sys.prefix, site.USER_BASE):
+        if prefix:
+            yield os.path.join(prefix, "lib")
     up = os.path.abspath(__file__)
     for _ in range(6):
         up = os.path.dirname(up)
@@ -47,7 +52,7 @@ def find_library():
         with open("/proc/self/maps") as maps:
             return next(os.path.realpath(line.split(None, 5)[5].strip()) for line in maps if f"/{LIBRARY}" in line)
     raise RuntimeError(f"weft: {LIBRARY} of Weft MPI with MPIX_Init_from_store was not found: not by the loader "
-                       "(LD_LIBRARY_PATH), nor beside the mpirun in PATH")
+                       f"(LD_LIBRARY_PATH), nor beside the mpirun in PATH, nor in {sys.prefix}/lib (pip install weft-mpi)")
 
 
 def find_header(library):
