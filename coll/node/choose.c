@@ -24,20 +24,23 @@
 #define WIDE COLL_NODE_IF_WIDE
 #define NARROW COLL_NODE_IF_NARROW
 #define FITS COLL_NODE_IF_FITS
+#define NEAR COLL_NODE_IF_NEAR
+#define LEVELS COLL_NODE_IF_LEVELS
 
 static const struct {
     int (*step)(struct coll_task *k);
     const char *file;
 } algs[COLL_NODE_ALGS] = {
     { coll_node_flat_step, "flat" },     { coll_node_grid_step, "grid" },
-    { coll_node_ring_step, "ring" },     { coll_node_slice_step, "block" },
-    { coll_node_direct_step, "direct" }, { coll_node_own_step, "direct" },
-    { coll_node_cut_step, "cut" },       { coll_node_linear_step, "linear" },
-    { coll_node_move_step, "move" },
+    { coll_node_tree_step, "tree" },     { coll_node_ring_step, "ring" },
+    { coll_node_slice_step, "block" },   { coll_node_direct_step, "direct" },
+    { coll_node_own_step, "direct" },    { coll_node_cut_step, "cut" },
+    { coll_node_linear_step, "linear" }, { coll_node_move_step, "move" },
 };
 
 #define HELP_FLAT "one pass over cache lines in shared memory"
 #define HELP_GRID "two rounds over cache lines in shared memory"
+#define HELP_TREE "cache lines in shared memory, along the tree of the machine"
 #define HELP_RING "pieces through rings in shared memory"
 #define HELP_SLICE "every rank reduces a slice in shared memory"
 #define HELP_DIRECT "every rank reduces a slice out of the ranks' own buffers"
@@ -47,6 +50,7 @@ static const struct {
 #define HELP_MOVE "pieces through shared memory"
 #define START_FLAT coll_node_flat_start
 #define START_GRID start_two
+#define START_TREE start
 #define START_RING start
 #define START_SLICE start
 #define START_DIRECT start
@@ -73,6 +77,7 @@ static const uint8_t asked_by[] = {
 #undef ALG
 #undef RULE
 
+#define CELL_MOST COLL_NODE_CELL
 #define IS_ANY(kind) true
 #define IS_REDUCE(kind) ((kind) == COLL_REDUCE)
 #define IS_ALLREDUCE(kind) ((kind) == COLL_ALLREDUCE)
@@ -121,12 +126,14 @@ static unsigned team_facts(int size, bool crowded)
     return (size < 2 ? 0u : size == 2 ? TWO : MANY) | (crowded ? CROWDED : ROOMY);
 }
 
-/* All but BLIND. */
+/* All but BLIND, NEAR and LEVELS. */
 static inline unsigned add_facts(unsigned facts, const struct coll_team *t,
-                                 const struct coll_args *a, int64_t bytes)
+                                 const struct coll_args *a, int64_t bytes, enum coll_node_alg asked)
 {
     facts |= a->op && rt_reduce_is_wide(a->op->code, (enum rt_elem)a->rtype->elem) ? WIDE : NARROW;
-    return facts & CROWDED && coll_node_cell_fits(t, a, bytes) ? facts | FITS : facts;
+    if (!(facts & CROWDED) && asked != COLL_NODE_ALG_TREE)
+        return facts;
+    return coll_node_cell_fits(t, a, bytes) ? facts | FITS : facts;
 }
 
 /* COLL_NODE_READS_...; ALL also where the algorithm needs no copies between processes. */
@@ -150,20 +157,30 @@ static int first_step(struct coll_task *k)
         return 0;
     const enum coll_node_alg asked = (enum coll_node_alg)asked_by[k->alg - coll_node_algs];
     n->two_numbers = k->alg->start == start_two;
-    int rc = rt_likely(n->blocks != NULL)  ? 1
-             : asked == COLL_NODE_ALG_GRID ? coll_node_crowded_known(n)
-                                           : coll_node_blocks(n);
-    if (rc <= 0)
-        return rc < 0 ? coll_node_give_up(n, k) : 0;
-    if (rt_unlikely(!n->facts))
+    if (rt_unlikely(!n->facts)) {
+        if (!coll_node_crowded_known(n))
+            return 0;
         n->facts = team_facts(n->team->size, n->crowded);
+    }
     int reads = reads_of(n, k, asked);
     if (reads == COLL_NODE_READS_UNKNOWN)
         return 0;
-    unsigned facts = add_facts(n->facts, k->team, a, k->bytes);
+    unsigned facts = add_facts(n->facts, k->team, a, k->bytes, asked);
     if (reads == COLL_NODE_READS_NONE)
         facts |= BLIND;
-    k->step = algs[coll_node_choose(asked, a->kind, facts, k->bytes)].step;
+    if (asked == COLL_NODE_ALG_TREE) {
+        const int levels = coll_node_levels(n);
+        if (levels == COLL_NODE_LEVELS_UNKNOWN)
+            return 0;
+        facts |= levels == COLL_NODE_LEVELS_SOME ? LEVELS : NEAR;
+    }
+    const enum coll_node_alg alg = coll_node_choose(asked, a->kind, facts, k->bytes);
+    if (rt_unlikely(!n->blocks) && alg > COLL_NODE_ALG_TREE) {
+        int rc = coll_node_blocks(n);
+        if (rc <= 0)
+            return rc < 0 ? coll_node_give_up(n, k) : 0;
+    }
+    k->step = algs[alg].step;
     return k->step(k);
 }
 
@@ -187,14 +204,16 @@ static int start_two(struct coll_team *t, const struct coll_args *a, struct coll
 /* ---- for people ---- */
 
 const char *coll_node_runs(const struct coll_alg *alg, const struct coll_team *t,
-                           const struct coll_args *a, bool crowded, const char **why)
+                           const struct coll_args *a, bool crowded, bool levels, const char **why)
 {
     const int64_t bytes = coll_args_bytes(t, a);
     int i = 0;
     while (alg != &coll_node_algs[i])
         if (!coll_node_algs[i++].name)
             return NULL;
-    unsigned facts = add_facts(team_facts(t->size, crowded), t, a, bytes);
-    enum coll_node_alg run = apply((enum coll_node_alg)asked_by[i], a->kind, facts, bytes, why);
+    const enum coll_node_alg asked = (enum coll_node_alg)asked_by[i];
+    unsigned facts = add_facts(team_facts(t->size, crowded), t, a, bytes, asked) |
+                     (levels ? LEVELS : NEAR);
+    enum coll_node_alg run = apply(asked, a->kind, facts, bytes, why);
     return algs[run].file;
 }

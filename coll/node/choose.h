@@ -9,6 +9,7 @@
 enum coll_node_alg {
     COLL_NODE_ALG_FLAT,
     COLL_NODE_ALG_GRID,
+    COLL_NODE_ALG_TREE, /* the last one that does not need blocks */
     COLL_NODE_ALG_RING,
     COLL_NODE_ALG_SLICE,
     COLL_NODE_ALG_DIRECT,
@@ -29,15 +30,18 @@ enum {
     COLL_NODE_IF_WIDE = 32,
     COLL_NODE_IF_NARROW = 64,
     COLL_NODE_IF_FITS = 128,
+    COLL_NODE_IF_NEAR = 256,
+    COLL_NODE_IF_LEVELS = 512,
 };
 
 /* The algorithm that runs the call; a pure function of facts that all ranks know. */
 enum coll_node_alg coll_node_choose(enum coll_node_alg asked, enum coll_kind kind, unsigned facts,
                                     int64_t bytes);
 /* For weft_info: the file of coll/node whose algorithm runs a call, if all ranks can read the
- * others' memory; NULL: `alg` is no algorithm of coll/node.  *why: set if a rule decides. */
+ * others' memory; levels: they run on several L3 caches; NULL: `alg` is no algorithm of coll/node.
+ * *why: set if a rule decides. */
 const char *coll_node_runs(const struct coll_alg *alg, const struct coll_team *t,
-                           const struct coll_args *a, bool crowded, const char **why);
+                           const struct coll_args *a, bool crowded, bool levels, const char **why);
 
 /* The limits of node.def; ends with a row of zeros. */
 struct coll_node_limit_row {
@@ -54,12 +58,20 @@ extern const struct coll_alg coll_node_algs[];
  * bytes: coll_args_bytes(). */
 int coll_node_flat_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k);
 bool coll_node_cell_fits(const struct coll_team *t, const struct coll_args *a, int64_t bytes);
+/* Of tree.c.  coll_node_tree_place: where this rank runs, to be published; crowded: ranks outnumber
+ * cores.  coll_node_levels: COLL_NODE_LEVELS_...; once known, the same on all ranks.
+ * coll_node_tree_make: fills `tops` (COLL_NODE_TREE_LEVELS + 2 times `size`) from the ranks'
+ * places; returns the number of levels. */
+uint64_t coll_node_tree_place(const struct coll_team *t, bool crowded);
+int coll_node_levels(struct coll_node *n);
+int coll_node_tree_make(int size, const uint64_t *place, int *tops);
 /* Of linear.c: whether all ranks know that no block needs a copy between processes. */
 bool coll_node_linear_is_short(const struct coll_node *n, const struct coll_task *k);
 
 /* The algorithms; each is coll_task.step from the call's first step on. */
 int coll_node_flat_step(struct coll_task *k);
 int coll_node_grid_step(struct coll_task *k);
+int coll_node_tree_step(struct coll_task *k);
 int coll_node_ring_step(struct coll_task *k);
 int coll_node_slice_step(struct coll_task *k);
 int coll_node_direct_step(struct coll_task *k);

@@ -33,8 +33,8 @@ static size_t nlines(int size) { return COLL_NODE_SLOTS * (size_t)size << apart_
 
 size_t coll_node_nbytes(int size)
 {
-    return sizeof(struct coll_node_head) + (size_t)size * sizeof(struct coll_node_prog) +
-           nlines(size) * sizeof(struct coll_node_line);
+    return sizeof(struct coll_node_head) + nlines(size) * sizeof(struct coll_node_line) +
+           (size_t)size * (sizeof(struct coll_node_prog) + sizeof(uint64_t));
 }
 
 /* A rank that has left MPI has stored its last progress word. */
@@ -116,10 +116,12 @@ void coll_node_attach(struct coll_team *t, char *p)
     n->head = (struct coll_node_head *)p;
     n->lines = (struct coll_node_line *)(p + sizeof *n->head);
     n->prog = (struct coll_node_prog *)(n->lines + nlines(t->size));
+    n->places = (uint64_t *)(n->prog + t->size);
     t->limits = &coll_node_limits;
+    const bool crowded = rt_idle_oversubscribed();
     if (t->rank == 0)
-        rt_store_release(&n->head->room,
-                         rt_idle_oversubscribed() ? COLL_NODE_ROOM_CROWDED : COLL_NODE_ROOM_ENOUGH);
+        rt_store_release(&n->head->room, crowded ? COLL_NODE_ROOM_CROWDED : COLL_NODE_ROOM_ENOUGH);
+    rt_store_release(&n->places[t->rank], coll_node_tree_place(t, crowded));
     rt_store_release(&n->prog[t->rank].probe, (uint64_t)(uintptr_t)&coll_node_magic);
 }
 
@@ -134,6 +136,7 @@ void coll_node_fini(struct coll_team *t)
         t->ops->shm_free(t, n->head->cells - 1, cells_nbytes(t->size));
     if (t->rank == 0 && n->blocks)
         t->ops->shm_free(t, n->head->blocks - 1, blocks_nbytes(t->size));
+    free(n->tree.tops);
     free(n->scratch);
     free(n->packed);
     free(n->result);

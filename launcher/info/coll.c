@@ -10,6 +10,7 @@
 #include "coll/tune.h"
 #include "launcher/info/info.h"
 #include "runtime/base/cfg.h"
+#include "runtime/topo/topo.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,8 +91,9 @@ static void name_of(const struct question *q, const struct coll_alg *alg, bool c
                     size_t len, const char **why)
 {
     const char *file = NULL;
+    const struct rt_topo *topo = rt_topo_get();
     if (q->nhosts == 1)
-        file = coll_node_runs(alg, &q->team, &q->args, crowded, why);
+        file = coll_node_runs(alg, &q->team, &q->args, crowded, topo && topo->nl3 > 1, why);
     if (file)
         snprintf(out, len, "%s (%s)", alg->name, file);
     else
