@@ -80,7 +80,7 @@ class WeftBackend : public c10d::Backend {
   void shutdown() override;
   // split_group: collective over the ranks of this group that are in the new one.
   bool supportsSplitting() const override { return true; }
-  bool isInitialized() override { return true; }
+  bool isInitialized() { return true; }  // virtual in newer torch only
   c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store,
                                     const std::vector<int>& ranks,
                                     const c10::intrusive_ptr<Options>& opts) override;
