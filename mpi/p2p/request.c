@@ -135,11 +135,11 @@ static void preq_describe(const struct rt_req *r, struct rt_wait_note *n)
     wm_describe_preq(r, n);
 }
 
-static const struct rt_req_ops send_ops = { .name = "send",
-                                            .cancel = preq_cancel,
-                                            .release = wm_preq_release,
-                                            .owner = preq_owner,
-                                            .describe = preq_describe };
+const struct rt_req_ops wm_send_ops = { .name = "send",
+                                        .cancel = preq_cancel,
+                                        .release = wm_preq_release,
+                                        .owner = preq_owner,
+                                        .describe = preq_describe };
 const struct rt_req_ops wm_recv_ops = { .name = "receive",
                                         .cancel = preq_cancel,
                                         .release = wm_preq_release,
@@ -147,12 +147,8 @@ const struct rt_req_ops wm_recv_ops = { .name = "receive",
                                         .describe = preq_describe };
 static const struct rt_req_ops static_ops = { .name = "completed operation" };
 
-struct wm_domain *wm_req_lane(const struct rt_req *r)
+struct wm_domain *wm_req_lane_of_other(const struct rt_req *r)
 {
-    if (r->ops == &wm_recv_ops || r->ops == &send_ops)
-        return ((const struct wm_preq *)r)->dom;
-    if (r->flags & RT_REQ_STATIC)
-        return NULL;
     const struct wm_comm *c = r->ops->owner ? r->ops->owner(r) : NULL;
     return c ? c->dom : wm_main_domain;
 }
@@ -205,7 +201,7 @@ struct wm_preq *wm_preq_make(struct wm_domain *d, enum wm_preq_kind kind)
     struct wm_preq *q = rt_slab_alloc(&wm_request_slab);
     if (!q)
         return NULL;
-    q->r.ops = kind == WM_PREQ_RECV ? &wm_recv_ops : &send_ops;
+    q->r.ops = kind == WM_PREQ_RECV ? &wm_recv_ops : &wm_send_ops;
     q->kind = (uint8_t)kind;
     q->dom = d;
     return q;
@@ -214,7 +210,7 @@ struct wm_preq *wm_preq_make(struct wm_domain *d, enum wm_preq_kind kind)
 struct wm_preq *wm_preq_named(uint32_t handle)
 {
     struct rt_req *r = rt_slab_get(&wm_request_slab, handle);
-    return r && (r->ops == &wm_recv_ops || r->ops == &send_ops) ? (struct wm_preq *)r : NULL;
+    return r && (r->ops == &wm_recv_ops || r->ops == &wm_send_ops) ? (struct wm_preq *)r : NULL;
 }
 
 void wm_req_end(struct rt_req *r, int err)

@@ -10,8 +10,16 @@
 
 extern struct rt_slab wm_request_slab;
 
+extern const struct rt_req_ops wm_send_ops, wm_recv_ops;
 /* The domain under whose lock the request changes; NULL: it never does. */
-struct wm_domain *wm_req_lane(const struct rt_req *r);
+struct wm_domain *wm_req_lane_of_other(const struct rt_req *r); /* than messages */
+static inline struct wm_domain *wm_req_lane(const struct rt_req *r)
+{
+    if (r->flags & RT_REQ_STATIC)
+        return NULL;
+    return r->ops == &wm_recv_ops || r->ops == &wm_send_ops ? ((const struct wm_preq *)r)->dom
+                                                            : wm_req_lane_of_other(r);
+}
 /* The same where there is a request; wm_main_domain while there is one domain. */
 static inline struct wm_domain *wm_req_domain(const struct rt_req *r)
 {
@@ -58,7 +66,6 @@ extern struct rt_req *wm_req_complete, *wm_req_proc_null;
 int wm_req_init(void);
 void wm_req_fini(void);
 
-extern const struct rt_req_ops wm_recv_ops;
 struct wm_preq *wm_preq_make(struct wm_domain *d,
                              enum wm_preq_kind kind); /* used when no spare request is left */
 static inline struct wm_preq *wm_preq_new(struct wm_domain *d, enum wm_preq_kind kind)

@@ -20,9 +20,10 @@
  *
  * 3. Since the bell of a watcher was armed, progress of each such lane has been made until nothing
  *    was left to do.  A thread counts in wm_lanes.nsleeping before it arms; then it takes the lock
- *    of each other lane in turn and makes progress there.  A thread that holds such a lock later
- *    sees the count, and makes progress itself before it releases the lock; when more is left it
- *    rings the bell.  A thread that held the lock before has left its work to the watcher.
+ *    of each other lane in turn, makes progress there and sets on_release().  A thread that holds
+ *    such a lock later sees the count there, and makes progress itself before it releases the lock;
+ *    when more is left it rings the bell; when the count is 0 it removes on_release().  A thread
+ * that held the lock before has left its work to the watcher.
  *
  * Whatever arrives from outside rings the armed bell or makes a descriptor readable, and a
  * transport that sets itself a new timer rings, too.  Called under the domain's lock. */
@@ -96,10 +97,14 @@ static void wake_ended(struct wm_domain *d)
     }
 }
 
-/* Rule 3. */
+/* Rule 3.  The next sleeper switches the look on again, under this lock. */
 static void serve_sleepers_of_others(struct wm_domain *d)
 {
-    bool more = !d->wait.nawake && rt_load_relaxed(&wm_lanes.nsleeping);
+    if (!rt_load_relaxed(&wm_lanes.nsleeping)) {
+        d->lock.on_release = NULL;
+        return;
+    }
+    bool more = !d->wait.nawake;
     for (int i = 0; more && i < LOOKS; i++)
         if (exhaust(d) == 0)
             return;
@@ -148,6 +153,7 @@ static bool look_at_others(const struct wm_domain *d, int *limit_us)
         if (!e || e == d)
             continue;
         rt_lock(&e->lock);
+        e->lock.on_release = on_release;
         found += exhaust(e);
         if (!i && wm_progress_look(e) && *limit_us > RT_DEATHS_US)
             *limit_us = RT_DEATHS_US;
