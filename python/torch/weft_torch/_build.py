@@ -37,6 +37,12 @@ def _places():
         yield up
 
 
+def _loaded(name):
+    """The file of a library that this process has loaded; None."""
+    with open("/proc/self/maps") as maps:
+        return next((os.path.realpath(line.split(None, 5)[5].strip()) for line in maps if f"/{name}" in line), None)
+
+
 def find_library():
     """Loads Weft's library for all modules of this process; returns its path."""
     for folder in _places():
@@ -49,8 +55,7 @@ def find_library():
             continue
         if not hasattr(lib, "MPIX_Init_from_store"):
             continue
-        with open("/proc/self/maps") as maps:
-            return next(os.path.realpath(line.split(None, 5)[5].strip()) for line in maps if f"/{LIBRARY}" in line)
+        return _loaded(LIBRARY)
     raise RuntimeError(f"weft: {LIBRARY} of Weft MPI with MPIX_Init_from_store was not found: not by the loader "
                        f"(LD_LIBRARY_PATH), nor beside the mpirun in PATH, nor in {sys.prefix}/lib (pip install weft-mpi)")
 
@@ -97,7 +102,7 @@ def _sources():
 
 def _key(header, flags, compiler):
     h = hashlib.sha256("\0".join([torch.__version__, sys.version, *flags, *compiler]).encode())
-    for path in [header, *(os.path.join(HERE, name) for name in _sources())]:
+    for path in [header, __file__, *(os.path.join(HERE, name) for name in _sources())]:
         with open(path, "rb") as f:
             h.update(f.read())
     return h.hexdigest()[:24]
@@ -108,9 +113,11 @@ def _build(target, library, flags, compiler):
     parts = [name for name in _sources() if name.endswith(".cpp") and name != "module.cpp"]
     includes = [word for name in parts for word in ("-include", os.path.join(HERE, name))]
     libs = os.path.join(os.path.dirname(torch.__file__), "lib")
+    # That of torch comes first: some compilers add a static one, whose streams would be a second copy in the process.
+    standard = [path for path in [_loaded("libstdc++.so.6")] if path]
     scratch = f"{target}.{os.getpid()}"
-    _run([*compiler, *flags, "-shared", *includes, os.path.join(HERE, "module.cpp"), library, f"-L{libs}", "-lc10", "-ltorch_cpu",
-          "-ltorch_python", "-o", scratch])
+    _run([*compiler, *flags, "-shared", *includes, os.path.join(HERE, "module.cpp"), *standard, library, f"-L{libs}", "-lc10",
+          "-ltorch_cpu", "-ltorch_python", "-o", scratch])
     os.replace(scratch, target)
 
 
