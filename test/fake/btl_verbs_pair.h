@@ -97,7 +97,7 @@ static inline void barrier(void)
 /* Returns the result of add_peer(). */
 static inline int start(int rank)
 {
-    struct btl_up up = { on_recv, on_down, NULL };
+    struct btl_up up = { .recv = on_recv, .down = on_down };
     struct rt_proc other = { 0, (uint32_t)!rank };
     int n = btl_verbs_ops.open(&up, &t.b, 1);
     if (n != 1) {

@@ -25,8 +25,8 @@ static int input(enum opcode op, int rank, int i)
     int v = (rank * 5 + i * 3 + i / 7) % 4;
 
     switch (op) {
-    case PROD:
-        return (rank + i) % 4 == 0 ? 2 : 1;
+    case PROD: /* of 24 ranks at most, for a signed char */
+        return rank < 24 && (rank + i) % 4 == 0 ? 2 : 1;
     case LAND:
         return (i + rank) % 16 != 0;
     case LOR:
