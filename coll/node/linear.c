@@ -253,19 +253,6 @@ static char *room_to_pack(const struct coll_team *t, const struct coll_args *a)
     return nbytes > 0 ? malloc((size_t)nbytes) : NULL;
 }
 
-/* Whether a root stages a block in the half. */
-static bool stages(const struct coll_node *n, const struct coll_args *a)
-{
-    for (int leaf = 0; leaf < n->team->size; leaf++) {
-        struct coll_block d = block_of(n->team, a, leaf);
-        if (way_of(n, a, leaf, coll_block_nbytes(&d)) == AS_PIECE)
-            return true;
-        if (!coll_is_apart(a->kind, COLL_SEND))
-            return false; /* all blocks have the same length */
-    }
-    return false;
-}
-
 /* The root's letters: of a scatter each leaf's block, or where it is; of a gather where the blocks
  * go that the leaves copy. */
 static void send_letters(struct coll_node *n, struct coll_task *k, uint64_t e)
@@ -350,8 +337,7 @@ static bool serve(struct coll_node *n, struct coll_task *k)
 static bool root_step(struct coll_node *n, struct coll_task *k, uint64_t e)
 {
     if (n->step == 0) {
-        const bool staged = scatters(&k->args) && stages(n, &k->args);
-        if (!may_write_lines(n, e + 1) || (staged && !coll_node_half_free(n, 0)))
+        if (!may_write_lines(n, e + 1) || (scatters(&k->args) && !coll_node_half_free(n, 0)))
             return false;
         send_letters(n, k, e + 1);
         copy_own(n->team, &k->args);
@@ -411,7 +397,7 @@ static bool gather_leaf(struct coll_node *n, struct coll_task *k, uint64_t e)
     if (len <= 0)
         return true;
     if (n->step == 0) {
-        if ((way == AS_PIECE && !coll_node_half_free(n, 0)) || !coll_node_may_write(n, e, 0))
+        if (!coll_node_half_free(n, 0) || !coll_node_may_write(n, e, 0))
             return false;
         struct letter *l = letter_of(n, e, rank);
         if (way <= AS_PIECE) {
