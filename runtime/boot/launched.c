@@ -65,6 +65,8 @@ void rt_launched_find(struct rt_launched *out)
         *out = (struct rt_launched){ RT_LAUNCHED_PMI, name(), rank, size, (int)fd, NULL };
         return;
     }
+    if (getenv("WEFT_LAUNCH_MAXPROCS"))
+        return; /* a program that a rank has started without the variables of PMIx */
     for (size_t i = 0; i < sizeof numbered / sizeof numbered[0]; i++) {
         rank = number_of(numbered[i].rank);
         size = number_of(numbered[i].size);
