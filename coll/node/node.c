@@ -200,14 +200,6 @@ bool coll_node_may_write(struct coll_node *n, uint64_t e, int64_t len)
     return true;
 }
 
-bool coll_node_quiet(struct coll_node *n)
-{
-    for (int i = 0; i < n->team->size; i++)
-        if (rt_load_acquire(&n->prog[i].probe) == 0) /* rank i will still write when it attaches */
-            return false;
-    return coll_node_finished(n, n->started);
-}
-
 bool coll_node_left(const struct coll_node *n)
 {
     for (int i = 0; i < n->team->size; i++)

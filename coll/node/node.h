@@ -232,9 +232,7 @@ size_t coll_node_nbytes(int size);
 int coll_node_create(struct coll_team *t);
 void coll_node_attach(struct coll_team *t, char *p);
 void coll_node_fini(struct coll_team *t); /* t->node may be NULL */
-/* Whether no rank will access the memory for the calls so far. */
-bool coll_node_quiet(struct coll_node *n);
-/* Whether all other ranks have freed the team, also after calls that have failed. */
+/* Whether all other ranks have freed the team. */
 bool coll_node_left(const struct coll_node *n);
 extern const struct coll_limits coll_node_limits;
 

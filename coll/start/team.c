@@ -118,11 +118,6 @@ bool coll_team_attached(struct coll_team *whole)
     return n && n->head;
 }
 
-static bool is_quiet(const struct coll_team *t, int size, const void *board)
-{
-    return coll_board_quiet(board, size, (uint64_t[]){ t->gate_calls, t->gate_inits });
-}
-
 void coll_team_died(struct coll_team *whole, int rank)
 {
     rt_store_release(&coll_team_local(whole)->node->prog[rank].left, 1);
@@ -130,12 +125,5 @@ void coll_team_died(struct coll_team *whole, int rank)
 
 bool coll_team_quiet(struct coll_team *whole)
 {
-    struct coll_team *t = coll_team_local(whole);
-    if (!coll_team_attached(whole))
-        return true;
-    if (coll_node_left(t->node))
-        return true;
-    char *devices = (char *)t->node->head + coll_node_nbytes(t->size);
-    return coll_node_quiet(t->node) && is_quiet(t, t->size, devices) &&
-           (whole == t || is_quiet(whole, t->size, devices + coll_board_nbytes(t->size)));
+    return !coll_team_attached(whole) || coll_node_left(coll_team_local(whole)->node);
 }

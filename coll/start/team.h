@@ -35,8 +35,8 @@ struct coll_team *coll_team_local(struct coll_team *t);
 const int *coll_team_local_ranks(const struct coll_team *t);
 /* Call after the struct has been copied to another address. */
 void coll_team_moved(struct coll_team *t);
-/* Whether no rank will access the team's shared memory for the calls so far; check this before
- * freeing it. */
+/* Whether no other rank will access the team's shared memory: all have freed the team, which each
+ * notes there last, or have died.  Check this before freeing it. */
 bool coll_team_quiet(struct coll_team *t);
 /* A rank, of those on this host, whose process has ended will not. */
 void coll_team_died(struct coll_team *t, int rank);
