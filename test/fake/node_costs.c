@@ -131,20 +131,24 @@ static int next(double *then)
     return first;
 }
 
+/* Apart: getcontext() may return twice, as far as compilers know. */
+static void make_context(struct clock *c)
+{
+    c->ended = c->sleeps = false;
+    if (!c->stack)
+        c->stack = malloc(STACK);
+    getcontext(&c->at);
+    c->at.uc_stack.ss_sp = c->stack;
+    c->at.uc_stack.ss_size = STACK;
+    makecontext(&c->at, run_rank, 0);
+}
+
 bool cost_run(bool (*turn)(int rank), double slack)
 {
     s.turn = turn;
     s.slack = slack;
-    for (int r = 0; r < s.n; r++) {
-        struct clock *c = &s.ranks[r];
-        c->ended = c->sleeps = false;
-        if (!c->stack)
-            c->stack = malloc(STACK);
-        getcontext(&c->at);
-        c->at.uc_stack.ss_sp = c->stack;
-        c->at.uc_stack.ss_size = STACK;
-        makecontext(&c->at, run_rank, 0);
-    }
+    for (int r = 0; r < s.n; r++)
+        make_context(&s.ranks[r]);
     for (;;) {
         cost_rank = next(&s.until);
         if (cost_rank < 0)

@@ -247,8 +247,11 @@ static bool share_host(MPI_Comm c)
     return n == all;
 }
 
-/* Rank 0's stream is held by a send to rank 1, which receives after all have enqueued several calls
- * that depend on each other.  If ranks 0 and 1 are on different hosts, no stream is held. */
+enum { HELD = 1 << 20 }; /* bytes */
+
+/* Rank 0's stream is held by a long send to rank 1 (a short one would not wait for it), which
+ * receives after all have enqueued several calls that depend on each other.  If ranks 0 and 1 are
+ * on different hosts, no stream is held. */
 static void held(void)
 {
     struct worker *k = &w[0], pair;
@@ -257,13 +260,14 @@ static void held(void)
     bool first = mt_rank == 0, in_pair = mt_rank < 2;
     OK(MPI_Comm_split(MPI_COMM_WORLD, in_pair ? 0 : MPI_UNDEFINED, mt_rank, &two));
     bool can_hold = in_pair && share_host(two);
+    unsigned char *data = gt_alloc(GT_CUDA, dev, HELD, 0);
     if (in_pair)
         open_stream(&pair, two);
     for (int i = 0; i < 3; i++)
         ones[i] = mt_rank + i;
     gt_write(k->device.in, ones, sizeof ones);
     if (first) {
-        OK(MPIX_Send_enqueue(k->device.in, 1, MPI_INT, 1, 1, pair.comm));
+        OK(MPIX_Send_enqueue(data, HELD, MPI_BYTE, 1, 1, pair.comm));
         cu_event e; /* on the pair's stream; the other stream waits for it */
         CHECK_EQ(cu.event_create(&e, 0), 0);
         CHECK_EQ(cu.event_record(e, pair.stream), 0);
@@ -278,7 +282,7 @@ static void held(void)
     CHECK(!can_hold || cu.stream_query(k->stream) == CU_ERROR_NOT_READY);
     OK(MPI_Barrier(mt_comm));
     if (mt_rank == 1)
-        OK(MPIX_Recv_enqueue(pair.device.out, 1, MPI_INT, 0, 1, pair.comm, MPI_STATUS_IGNORE));
+        OK(MPIX_Recv_enqueue(data, HELD, MPI_BYTE, 0, 1, pair.comm, MPI_STATUS_IGNORE));
     settle(k);
     gt_read(ones, k->device.in, sizeof ones);
     for (int i = 0; i < 3; i++)
@@ -288,6 +292,7 @@ static void held(void)
         close_stream(&pair);
         OK(MPI_Comm_free(&two));
     }
+    gt_free(data);
 }
 
 /* All collectives in one graph, each with a part of the buffers. */
