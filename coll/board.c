@@ -79,19 +79,6 @@ void coll_board_absent(void *shared, int rank)
         rt_store_release(&lines_at(shared)[rank].voted[row], UINT64_MAX);
 }
 
-bool coll_board_quiet(const void *shared, int size, const uint64_t voted[COLL_BOARD_ROWS])
-{
-    const struct coll_board_line *line = lines_at(shared);
-    for (int i = 0; i < size; i++) {
-        for (int row = 0; row < COLL_BOARD_ROWS; row++)
-            if (rt_load_acquire(&line[i].voted[row]) < voted[row])
-                return false;
-        if (rt_load_relaxed(&line[i].open))
-            return false;
-    }
-    return true;
-}
-
 void coll_board_wake(struct coll_board *b)
 {
     struct coll_team *t = b->team;

@@ -43,8 +43,7 @@
  *
  * Entries of a rank are allocated at its first yes vote and belong to the team.  Where only rank 0
  * can free memory (coll_team_ops.one_owner), it allocates all of them before the board is used, or
- * none.  The lines belong to the team's block, whose owner calls coll_board_quiet(): all ranks have
- * voted on the same number of calls, and no rank is in a call.
+ * none.  The lines belong to the team's block, which is freed when all ranks have left the team.
  *
  * If the rank that another rank waits for has gone (runtime/mem/deaths.h), the wait ends, with an
  * error unless it was for a free entry.  Each store on which other ranks may
@@ -126,8 +125,6 @@ int coll_board_init(struct coll_board *b, struct coll_team *t, size_t data);
 void coll_board_attach(struct coll_board *b, void *shared);
 void coll_board_fini(struct coll_board *b);     /* when no rank reads the entries any more */
 void coll_board_absent(void *shared, int rank); /* vetoes all calls in advance */
-/* Whether all ranks have voted on this many calls and have left them. */
-bool coll_board_quiet(const void *shared, int size, const uint64_t voted[COLL_BOARD_ROWS]);
 
 void coll_board_wake(struct coll_board *b);
 static inline void coll_board_has_stored(struct coll_board *b)
