@@ -31,10 +31,12 @@ static int apart_of(int size) { return size >= COLL_NODE_APART_MIN; }
 
 static size_t nlines(int size) { return COLL_NODE_SLOTS * (size_t)size << apart_of(size); }
 
+/* Whole cache lines: the lines of the device boards follow. */
 size_t coll_node_nbytes(int size)
 {
-    return sizeof(struct coll_node_head) + nlines(size) * sizeof(struct coll_node_line) +
-           (size_t)size * (sizeof(struct coll_node_prog) + sizeof(uint64_t));
+    size_t nbytes = sizeof(struct coll_node_head) + nlines(size) * sizeof(struct coll_node_line) +
+                    (size_t)size * (sizeof(struct coll_node_prog) + sizeof(uint64_t));
+    return (nbytes + RT_CACHE_LINE - 1) & ~(size_t)(RT_CACHE_LINE - 1);
 }
 
 /* A rank that has left MPI has stored its last progress word. */
