@@ -240,7 +240,7 @@ static int miss(void)
 
 static int boot_init(void)
 {
-    if (rt_boot_init() < 0)
+    if (rt_cfg_load() < 0 || rt_boot_init() < 0)
         return 1;
     rt_log_identify(rt_boot.host, rt_boot.rank);
     return rt_boot.rank == my_rank() &&
