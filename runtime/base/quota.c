@@ -59,7 +59,7 @@ static int look_up(const char *mount, const char *path, bool (*read)(const char 
     for (;;) {
         struct share s;
         if (read(folder, &s) && s.quota > 0 && s.period > 0) {
-            long long n = (s.quota + s.period - 1) / s.period;
+            long long n = s.quota / s.period + (s.quota % s.period > 0);
             if (n < INT_MAX && (!least || n < least))
                 least = (int)n;
         }
