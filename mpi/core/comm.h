@@ -29,7 +29,7 @@ void wm_comm_clear(struct wm_comm *c);
  * does.  In the object *out as in wm_comm_fill_local(). */
 int wm_comm_create_inter(struct wm_group *group, struct wm_group *remote, uint32_t ctx,
                          struct wm_comm *local, struct wm_domain *dom, struct wm_comm **out);
-/* Puts `c`, which has its context, on the lane `d`; NULL: it stays on lane 0. */
+/* Puts `c` on the lane `d`; NULL: it stays on lane 0.  `c` has its context already. */
 void wm_comm_enter_lane(struct wm_comm *c, struct wm_domain *d);
 /* Frees the parts of communicators on other lanes that nothing uses any more, with their references
  * to the communicators.  Under the lock of lane 0. */

@@ -19,8 +19,8 @@ struct wm_ft_value {
 };
 
 /* One agreement, in the caller's memory until it is over.  The agreements of a communicator follow
- * each other in the order of the calls, which is the same in all members: so the values of earlier
- * ones are known to all that contribute to a later one. */
+ * each other in the order of the calls.  All members have the same order, so each that contributes
+ * to an agreement knows the values of the earlier ones. */
 struct wm_ft_call {
     int32_t flag, err;                          /* contribution */
     const void *extra;                          /* of WM_FT_EXTRA bytes, NULL: zeros */

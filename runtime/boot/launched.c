@@ -57,7 +57,7 @@ void rt_launched_find(struct rt_launched *out)
         out->rank = number_of("PMIX_RANK");
         return;
     }
-    /* A descriptor that is closed was a parent's, which was a rank. */
+    /* If the descriptor is closed, the variables are those of a parent that is a rank. */
     long fd = number_of("PMI_FD"), rank = number_of("PMI_RANK"), size = number_of("PMI_SIZE");
     if (fd >= 0 && size > 0 && rank >= 0 && rank < size) {
         if (fcntl((int)fd, F_GETFD) < 0)

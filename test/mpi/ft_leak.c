@@ -2,9 +2,9 @@
 /* mpirun --ft: communicators whose last collective has failed, one after the other, on which a
  * member has died or which are revoked: neither memory nor descriptors grow with their number,
  * except for the few bytes that a revocation and the last agreement of a communicator cost. */
+#include "test/descriptors.h"
 #include "test/mpi/ft_test.h"
 
-#include <dirent.h>
 #include <malloc.h>
 
 #define N 1000 /* ints of a collective: more than the lines of the shared memory carry */
@@ -13,17 +13,6 @@
 #define LEFT_NBYTES 8192 /* for each communicator */
 
 static MPI_Comm base;
-
-static int count_fds(void)
-{
-    DIR *d = opendir("/proc/self/fd");
-    int n = 0;
-    while (d && readdir(d))
-        n++;
-    if (d)
-        closedir(d);
-    return n;
-}
 
 /* Bytes of the shared memory of this host that are in use. */
 static size_t shared_used(void)
@@ -91,13 +80,13 @@ int main(int argc, char **argv)
         if (i == WARM) {
             private = mallinfo2().uordblks;
             shared = shared_used();
-            fds = count_fds();
+            fds = descriptors();
         }
         round_of(i, me, n);
     }
     check_growth("private memory", private, mallinfo2().uordblks);
     check_growth("shared memory", shared, shared_used());
-    CHECK_EQ(count_fds(), fds);
+    CHECK_EQ(descriptors(), fds);
     MPI_T_finalize();
     MPI_Comm_free(&base);
     for (int i = 0; i < n; i++)
