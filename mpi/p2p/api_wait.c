@@ -347,9 +347,11 @@ static void describe_pending(const void *of, struct rt_wait_note *n)
 
 /* ---- requests of several lanes ---- */
 
-/* The longest sleep of a wait for requests of several lanes, because a thread that completes the
- * request of another lane does not wake it. */
-#define MIXED_SLEEP_US 1000
+/* Lane i < WM_LANES_MAX if the array has requests there. */
+static struct wm_domain *lane_at(const struct lanes *l, int i)
+{
+    return l->all >> i & 1 ? wm_lane_at(i) : NULL;
+}
 
 /* One pass over each lane of the array, under one lock at a time.  Called and returns under the
  * lock of l->d. */
@@ -360,7 +362,7 @@ static int poll_lanes(const struct lanes *l)
         return wm_progress(l->d);
     rt_unlock(&l->d->lock);
     for (int i = 0; i < WM_LANES_MAX; i++) {
-        struct wm_domain *d = l->all >> i & 1 ? i ? wm_lane_at(i) : wm_main_domain : NULL;
+        struct wm_domain *d = lane_at(l, i);
         if (!d)
             continue;
         rt_lock(&d->lock);
@@ -373,26 +375,42 @@ static int poll_lanes(const struct lanes *l)
 
 struct mixed {
     const struct array *a;
-    const struct wm_domain *d;
+    const struct lanes *l;
 };
 
-/* Of an array with requests of several lanes, those of the lane whose lock is held. */
+static void describe_in(struct wm_domain *d, const struct array *a, struct rt_wait_note *n)
+{
+    struct rt_req *r;
+    for (int i = 0; i < a->n; i++)
+        if (look(get(a, i), &r) == PENDING && wm_req_lane(r) == d)
+            wm_describe_add(n, r);
+}
+
+/* Called and returns under the lock of the lane whose unexpected messages the caller adds. */
 static void describe_mixed(const void *of, struct rt_wait_note *n)
 {
     const struct mixed *m = of;
-    struct rt_req *r;
-    for (int i = 0; i < m->a->n; i++)
-        if (look(get(m->a, i), &r) == PENDING && wm_req_lane(r) == m->d)
-            wm_describe_add(n, r);
+    struct wm_domain *d, *home = m->l->d;
+    describe_in(home, m->a, n);
+    rt_unlock(&home->lock);
+    for (int i = 0; i < WM_LANES_MAX; i++) {
+        if (!(d = lane_at(m->l, i)) || d == home)
+            continue;
+        rt_lock(&d->lock);
+        describe_in(d, m->a, n);
+        wm_describe_unexpected(d, n);
+        rt_unlock(&d->lock);
+    }
+    rt_lock(&home->lock);
 }
 
 /* Until ready(a), which reads only words that any thread may read. */
 static __attribute__((noinline)) void wait_mixed(const struct lanes *l, struct array *a,
                                                  bool (*ready)(void *a))
 {
-    struct mixed m = { a, l->d };
+    struct mixed m = { a, l };
     struct wm_wait w = {
-        .ready = ready, .arg = a, .what = { describe_mixed, &m }, .limit_us = MIXED_SLEEP_US
+        .ready = ready, .arg = a, .what = { describe_mixed, &m }, .lanes = l->all
     };
     while (!ready(a)) {
         if (poll_lanes(l) > 0)

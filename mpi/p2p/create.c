@@ -95,6 +95,7 @@ static int create(int lane, const struct btl_ops *const *all, struct wm_domain *
     rt_list_init(&d->part.inits);
     rt_list_init(&d->part.sends);
     rt_list_init(&d->wait.sleepers);
+    rt_list_init(&d->wait.guests);
     d->lane = lane;
     d->up = (struct btl_up){ .recv = wm_on_recv, .down = on_down, .arg = d, .lane = lane };
     d->start_message = start_message;

@@ -155,7 +155,6 @@ static void add_unexpected(const struct wm_unex *u, void *arg)
 
 void wm_describe_unexpected(struct wm_domain *d, struct rt_wait_note *n)
 {
-    n->nunex = n->nheld = 0;
     wm_match_each(&d->match, add_unexpected, n);
     if (d->rma_held)
         d->rma_held(n);

@@ -22,7 +22,7 @@ void wm_describe_request(const void *request, struct rt_wait_note *n);
 void wm_describe_preq(const void *preq, struct rt_wait_note *n);
 /* One more request for which the wait waits. */
 void wm_describe_add(struct rt_wait_note *n, const struct rt_req *r);
-/* What others may need of this process: unexpected messages, those of the wait's communicator
+/* Adds what others may need of this process: unexpected messages, those of the wait's communicator
  * first, and the locks of windows that it holds. */
 void wm_describe_unexpected(struct wm_domain *d, struct rt_wait_note *n);
 

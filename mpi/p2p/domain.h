@@ -115,11 +115,12 @@ struct wm_domain {
     uint32_t napart; /* of rt_node, when transports to other hosts were last opened for it */
     struct {
         struct rt_list sleepers;    /* threads that are asleep in a wait: wait.c */
+        struct rt_list guests;      /* the same, for requests of several lanes: wait_lanes.c */
         struct wm_sleeper *watcher; /* the waiting thread that sleeps on the bell; NULL: none */
         int nawake;                 /* threads in waits that are awake */
         int nelsewhere;             /* the same of other lanes, when they were last visited */
         struct wm_wait *poller;     /* one of these, which makes progress for them; NULL: none */
-        bool among_lanes;           /* rule 3 of wait_sleep.c applies */
+        bool among_lanes;           /* wait_lanes.c applies */
         unsigned nwaits;            /* waits of the program that were not over at once */
     } wait;
     struct wm_choice choice;

@@ -39,6 +39,7 @@ struct wm_wait {
     bool counted;              /* in domain->wait.nawake */
     bool published;            /* `note` is, or there was no free one */
     uint32_t limit_us;         /* of one sleep; 0: only the safety net */
+    uint32_t lanes;            /* for requests of several lanes: a bit for each; 0: of one */
     uint32_t seen;             /* rt_interrupts() when `by` was last asked; 0: not yet */
     int nfds;                  /* at most WM_WAIT_FDS */
     const struct pollfd *fds;  /* descriptors that end a sleep, too; of the waiting thread */
@@ -48,7 +49,7 @@ struct wm_wait {
     uint64_t arrivals;         /* when the description was written: wait_note.c */
     struct rt_wait_note *note; /* the published description; NULL: none */
 };
-/* Lane `d` is in use with others: its lock keeps rule 3 of wait_sleep.c.  Under that lock, or
+/* Lane `d` is in use with others: its lock keeps the rules of wait_lanes.c.  Under that lock, or
  * before others know `d`. */
 void wm_lanes_watch(struct wm_domain *d);
 bool wm_wait_done(void *done); /* `ready` of a done word */

@@ -9,11 +9,19 @@
 /* Microseconds.  The longest sleep, a safety net: only a defect ever needs it, and then `rescues`
  * counts. */
 #define WM_WAIT_NET_US 1000000
+/* The longest sleep where another thread watches, but not the descriptors of this wait. */
+#define WM_WAIT_FDS_US 10000
 
 /* Whether something has happened that may end the wait early. */
 static inline bool wm_wait_interrupted(const struct wm_wait *w)
 {
     return w->by.hits && w->seen != rt_interrupts();
+}
+
+/* Whether its thread must wake up. */
+static inline bool wm_wait_ended(const struct wm_wait *w)
+{
+    return (w->ready && w->ready(w->arg)) || wm_wait_interrupted(w);
 }
 
 /* Other lanes read it at any time. */
@@ -24,6 +32,21 @@ static inline void wm_wait_count_awake(struct wm_domain *d, int n)
 
 /* wait_sleep.c: sleeps once.  The wait counts as awake. */
 void wm_wait_sleep(struct wm_domain *d, struct wm_wait *w);
+int wm_wait_exhaust(struct wm_domain *d); /* 0: nothing is left to do until a bell rings */
+/* Makes progress on behalf of those that sleep, if none of the lane is awake.  True: more is left.
+ */
+bool wm_wait_serve(struct wm_domain *d);
+void wm_wait_on_release(struct rt_lock *l); /* of the domain's lock */
+void wm_wait_count_sleep(struct wm_domain *d, uint64_t begin_ns);
+
+/* wait_lanes.c.  By a thread that releases the lock: where no thread sleeps; where there are
+ * guests. */
+void wm_lanes_serve(struct wm_domain *d);
+void wm_lanes_wake_guests(struct wm_domain *d);
+/* Progress of each lane but one, without a lock held, by a thread that has armed.  True: something
+ * may be left to do. */
+bool wm_lanes_look(const struct wm_domain *but, int *limit_us);
+void wm_lanes_sleep(struct wm_domain *d, struct wm_wait *w); /* w->lanes; as wm_wait_sleep() */
 
 /* wait_note.c: publishes the wait if it is old.  Returns the longest sleep, in microseconds: it
  * ends when a description is due. */

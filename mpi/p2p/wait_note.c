@@ -3,16 +3,25 @@
  * is older than RT_ACTIVITY_NS, and written anew when a message has come.  Under the domain's lock,
  * before a sleep. */
 #include "mpi/p2p/describe.h"
+#include "mpi/p2p/lane.h"
 #include "mpi/p2p/progress.h"
 #include "mpi/p2p/wait_int.h"
 #include "runtime/base/clock.h"
 
+static uint64_t arrivals_in(const struct wm_domain *d)
+{
+    return rt_load_relaxed(&d->stats->received) + rt_load_relaxed(&d->stats->unexpected);
+}
+
 /* A number that changes with each message that arrives or is received.  After such a change the
  * description may name requests that are complete, or lack messages that have arrived. */
-static uint64_t arrivals(const struct wm_domain *d)
+static uint64_t arrivals(const struct wm_domain *d, const struct wm_wait *w)
 {
-    return rt_load_relaxed(&d->stats->received) + rt_load_relaxed(&d->stats->unexpected) +
-           ((uint64_t)d->match.nunex << 32);
+    uint64_t n = arrivals_in(d) + ((uint64_t)d->match.nunex << 32);
+    for (int i = 0; w->lanes >> i; i++)
+        if (w->lanes >> i & 1)
+            n += arrivals_in(wm_lane_at(i));
+    return n;
 }
 
 /* Writes the description, or writes it anew. */
@@ -20,14 +29,14 @@ static void publish(struct wm_domain *d, struct wm_wait *w)
 {
     struct rt_wait_note *n = w->note;
     w->published = true;
-    w->arrivals = arrivals(d);
+    w->arrivals = arrivals(d, w);
     if (n)
         rt_activity_change(n);
     else
         n = w->note = rt_activity_begin(w->begin_ns);
     if (!n)
         return;
-    n->nreqs = 0;
+    n->nreqs = n->nunex = n->nheld = 0;
     if (w->what.describe)
         w->what.describe(w->what.of, n);
     wm_describe_unexpected(d, n);
@@ -50,7 +59,7 @@ int wm_wait_publish(struct wm_domain *d, struct wm_wait *w)
     uint64_t now = rt_now_ns();
     if (!w->begin_ns)
         w->begin_ns = now;
-    if (w->published && (!w->note || w->arrivals == arrivals(d)))
+    if (w->published && (!w->note || w->arrivals == arrivals(d, w)))
         return most_us;
     if (now < next_ns || (!w->published && now - w->begin_ns < RT_ACTIVITY_NS)) {
         uint64_t ns = now < next_ns ? next_ns - now : 0;

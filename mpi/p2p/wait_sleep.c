@@ -7,23 +7,13 @@
  * whenever the lock is free, so no notification is lost and no sleep needs a time limit:
  *
  * 1. The wait of no sleeping thread has ended.  Each thread that releases the lock checks the
- *    conditions of all sleepers and wakes those whose wait has ended (on_release).
+ *    conditions of all sleepers and wakes those whose wait has ended (wm_wait_on_release).
  * 2. If no thread that waits is awake, there is a watcher, and since its bell was armed progress
  *    has been made until nothing was left to do.  So a thread that releases the lock, and does not
  *    itself wait, makes progress on behalf of the sleepers; it wakes one of them when more is left,
  *    or when no thread watches (the last watcher or the last awake thread has left).
  *
- * Where a process has several lanes (lane.h), both rules hold in each of them, so each lane with
- * sleepers and without awake threads has a watcher of its own, and a ring wakes all watchers.  The
- * wait of a thread ends only by events of its lane, or the thread sleeps for a short time
- * (api_wait.c).  A third rule is for the lanes without a thread that waits:
- *
- * 3. Since the bell of a watcher was armed, progress of each such lane has been made until nothing
- *    was left to do.  A thread counts in wm_lanes.nsleeping before it arms; then it takes the lock
- *    of each other lane in turn, makes progress there and sets on_release().  A thread that holds
- *    such a lock later sees the count there, and makes progress itself before it releases the lock;
- *    when more is left it rings the bell; when the count is 0 it removes on_release().  A thread
- * that held the lock before has left its work to the watcher.
+ * Where a process has several lanes (lane.h), wait_lanes.c has two more rules.
  *
  * Whatever arrives from outside rings the armed bell or makes a descriptor readable, and a
  * transport that sets itself a new timer rings, too.  Called under the domain's lock. */
@@ -42,23 +32,13 @@
  * passes. */
 #define LOOKS 4
 
-/* Another thread watches, but not the descriptors of this wait. */
-#define FOLLOW_FDS_US 10000
-
 struct wm_sleeper {          /* on the stack of a thread that is asleep, or about to be */
     struct rt_list link;     /* in domain->wait.sleepers */
     const struct wm_wait *w; /* what it waits for */
     uint32_t asleep;         /* a futex, but not of the watcher */
 };
 
-/* Whether its thread must wake up. */
-static bool ended(const struct wm_wait *w)
-{
-    return (w->ready && w->ready(w->arg)) || wm_wait_interrupted(w);
-}
-
-/* 0: nothing is left to do until a bell rings. */
-static int exhaust(struct wm_domain *d)
+int wm_wait_exhaust(struct wm_domain *d)
 {
     int n = wm_progress(d);
     /* A task that continued without an event, by shared memory, may have started work of a
@@ -92,40 +72,38 @@ static void wake_ended(struct wm_domain *d)
     struct rt_list *pos, *next;
     rt_list_each_safe (pos, next, &d->wait.sleepers) {
         struct wm_sleeper *s = rt_container(pos, struct wm_sleeper, link);
-        if (ended(s->w))
+        if (wm_wait_ended(s->w))
             wake(d, s);
     }
 }
 
-/* Rule 3.  The next sleeper switches the look on again, under this lock. */
-static void serve_sleepers_of_others(struct wm_domain *d)
+bool wm_wait_serve(struct wm_domain *d)
 {
-    if (!rt_load_relaxed(&wm_lanes.nsleeping)) {
-        d->lock.on_release = NULL;
-        return;
-    }
-    bool more = !d->wait.nawake;
-    for (int i = 0; more && i < LOOKS; i++)
-        if (exhaust(d) == 0)
-            return;
-    if (more)
-        rt_bell_ring_self();
+    for (int i = 0; !d->wait.nawake && i < LOOKS; i++)
+        if (!wm_wait_exhaust(d))
+            return false;
+    return !d->wait.nawake;
 }
 
-static void on_release(struct rt_lock *l)
+/* The rules 1 and 2. */
+static void serve_sleepers(struct wm_domain *d)
 {
-    struct wm_domain *d = rt_container(l, struct wm_domain, lock);
-    if (rt_list_empty(&d->wait.sleepers)) {
-        serve_sleepers_of_others(d);
-        return;
-    }
-    bool more = !d->wait.nawake;
-    for (int i = 0; more && i < LOOKS; i++)
-        more = exhaust(d) > 0;
+    bool more = wm_wait_serve(d);
     wake_ended(d);
     if (!d->wait.nawake && (more || !d->wait.watcher))
         wake(d, d->wait.watcher ? d->wait.watcher
                                 : rt_container(d->wait.sleepers.next, struct wm_sleeper, link));
+}
+
+void wm_wait_on_release(struct rt_lock *l)
+{
+    struct wm_domain *d = rt_container(l, struct wm_domain, lock);
+    if (rt_list_empty(&d->wait.sleepers))
+        wm_lanes_serve(d);
+    else
+        serve_sleepers(d);
+    if (rt_unlikely(!rt_list_empty(&d->wait.guests)))
+        wm_lanes_wake_guests(d);
 }
 
 static void fall_asleep(struct wm_domain *d, struct wm_sleeper *s)
@@ -133,38 +111,11 @@ static void fall_asleep(struct wm_domain *d, struct wm_sleeper *s)
     s->asleep = 1;
     wm_wait_count_awake(d, -1);
     rt_list_append(&d->wait.sleepers, &s->link);
-    d->lock.on_release = on_release;
+    d->lock.on_release = wm_wait_on_release;
     wake_ended(d); /* the last pass may have ended waits, this one, too */
 }
 
-void wm_lanes_watch(struct wm_domain *d)
-{
-    d->wait.among_lanes = true;
-    d->lock.on_release = on_release;
-}
-
-/* Progress of the other lanes, without a lock held.  True: something may be left to do.  Lane 0 has
- * the descriptors of transports; where it has no watcher, they are polled by a short sleep. */
-static bool look_at_others(const struct wm_domain *d, int *limit_us)
-{
-    int found = 0;
-    for (int i = 0; i < rt_load_acquire(&wm_lanes.n); i++) {
-        struct wm_domain *e = wm_lane_at(i);
-        if (!e || e == d)
-            continue;
-        rt_lock(&e->lock);
-        e->lock.on_release = on_release;
-        found += exhaust(e);
-        if (!i && wm_progress_look(e) && *limit_us > RT_DEATHS_US)
-            *limit_us = RT_DEATHS_US;
-        if (e->has_fds && !e->wait.watcher && *limit_us > FOLLOW_FDS_US)
-            *limit_us = FOLLOW_FDS_US;
-        rt_unlock(&e->lock);
-    }
-    return found;
-}
-
-static void count_sleep(struct wm_domain *d, uint64_t begin)
+void wm_wait_count_sleep(struct wm_domain *d, uint64_t begin)
 {
     wm_stat_add(&d->stats->sleeps, 1);
     wm_stat_add(&d->stats->sleep_ns, rt_now_ns() - begin);
@@ -194,7 +145,7 @@ static bool was_forgotten(struct wm_domain *d, const struct wm_sleeper *s, uint3
 {
     if (nfds && rt_bell_poll(armed, p, nfds, 0))
         return false;
-    bool found = ended(s->w) || wm_progress(d);
+    bool found = wm_wait_ended(s->w) || wm_progress(d);
     return found && s->asleep && !rt_bell_rung(armed);
 }
 
@@ -208,14 +159,14 @@ static void watch(struct wm_domain *d, struct wm_wait *w)
     rt_unlock_plain(&d->lock);
     rt_fetch_add(&wm_lanes.nsleeping, 1u);
     uint32_t armed = rt_bell_arm(d->has_fds || w->nfds);
-    bool busy = wm_lanes_on() && look_at_others(d, &limit_us);
+    bool busy = wm_lanes_on() && wm_lanes_look(d, &limit_us);
     bool is_short = limit_us < WM_WAIT_NET_US;
     rt_lock(&d->lock);
     if (rt_unlikely(wm_progress_look(d)) && limit_us > RT_DEATHS_US)
         limit_us = RT_DEATHS_US;
     int nfds = wm_domain_sleep_fds(d, p + 1, &limit_us);
     bool rung = true;
-    if (nfds >= 0 && !exhaust(d) && !busy) {
+    if (nfds >= 0 && !wm_wait_exhaust(d) && !busy) {
         uint64_t begin = rt_now_ns();
         for (int i = 0; i < w->nfds; i++)
             p[1 + nfds++] = w->fds[i];
@@ -223,7 +174,7 @@ static void watch(struct wm_domain *d, struct wm_wait *w)
         rt_unlock_plain(&d->lock);
         rung = nfds ? rt_bell_poll(armed, p, nfds, limit_us) : rt_bell_sleep(armed, limit_us);
         rt_lock(&d->lock);
-        count_sleep(d, begin);
+        wm_wait_count_sleep(d, begin);
         if (!rung && !is_short && was_forgotten(d, &s, armed, p, nfds)) {
             wm_stat_add(&d->stats->rescues, 1);
             rung = true;
@@ -253,9 +204,9 @@ static void follow(struct wm_domain *d, struct wm_wait *w)
 {
     struct wm_sleeper s = { .w = w };
     int limit_us = wm_wait_publish(d, w);
-    if (w->nfds && limit_us > FOLLOW_FDS_US)
-        limit_us = FOLLOW_FDS_US;
-    if (!exhaust(d)) {
+    if (w->nfds && limit_us > WM_WAIT_FDS_US)
+        limit_us = WM_WAIT_FDS_US;
+    if (!wm_wait_exhaust(d)) {
         uint64_t begin = rt_now_ns(), end = begin + (uint64_t)limit_us * 1000u;
         fall_asleep(d, &s);
         while (s.asleep && rt_now_ns() < end) {
@@ -263,20 +214,22 @@ static void follow(struct wm_domain *d, struct wm_wait *w)
             sleep_until(&s, end);
             rt_lock(&d->lock);
         }
-        count_sleep(d, begin);
+        wm_wait_count_sleep(d, begin);
     }
     if (!s.asleep) {
         w->idle = (struct rt_idle){ 0 };
         return;
     }
-    if (limit_us == WM_WAIT_NET_US && (ended(w) || (!d->wait.nawake && !d->wait.watcher)))
+    if (limit_us == WM_WAIT_NET_US && (wm_wait_ended(w) || (!d->wait.nawake && !d->wait.watcher)))
         wm_stat_add(&d->stats->rescues, 1);
     set_awake(d, &s);
 }
 
 void wm_wait_sleep(struct wm_domain *d, struct wm_wait *w)
 {
-    if (d->wait.watcher)
+    if (rt_unlikely(w->lanes))
+        wm_lanes_sleep(d, w);
+    else if (d->wait.watcher)
         follow(d, w);
     else
         watch(d, w);

@@ -239,6 +239,84 @@ static void *duplicate_self(void *arg)
 
 static void communicators(void) { run_threads(duplicate_self, THREADS); }
 
+/* ---- requests of several communicators, which lie on different lanes (mpi/p2p/lane.h) ---- */
+
+enum { COMMS = 4 };
+static MPI_Comm across[COMMS];
+
+static void make_across(void)
+{
+    for (int c = 0; c < COMMS; c++)
+        OK(MPI_Comm_dup(mt_comm, &across[c]));
+}
+
+static void free_across(void)
+{
+    for (int c = 0; c < COMMS; c++)
+        OK(MPI_Comm_free(&across[c]));
+}
+
+/* Sends one message on each communicator to this process, the last one late, or receives one that
+ * nobody else waits for: its progress completes what another thread waits for. */
+static void *complete_others(void *arg)
+{
+    struct job *j = arg;
+    for (int i = 0; i < rounds; i++)
+        for (int c = 0; c < COMMS; c++) {
+            int at = (c + i) % COMMS, x = i;
+            if (c == COMMS - 1 && i % 4 == 0)
+                pause_ms(i % 3);
+            DO(MPI_Sendrecv(&x, 1, MPI_INT, mt_rank, 2, &x, 1, MPI_INT, mt_rank, 2, across[at],
+                            MPI_STATUS_IGNORE));
+            DO(MPI_Send(&x, 1, MPI_INT, (mt_rank + 1) % mt_size, 1, across[at]));
+        }
+    return NULL;
+}
+
+/* Waits for one message on each communicator, all together or one after the other. */
+static void *wait_across(void *arg)
+{
+    struct job *j = arg;
+    for (int i = 0; i < rounds; i++) {
+        MPI_Request r[COMMS];
+        int in[COMMS], index;
+        for (int c = 0; c < COMMS; c++)
+            DO(MPI_Irecv(&in[c], 1, MPI_INT, (mt_rank + mt_size - 1) % mt_size, 1, across[c],
+                         &r[c]));
+        for (int c = 0; c < COMMS && i % 2; c++)
+            DO(MPI_Waitany(COMMS, r, &index, MPI_STATUS_IGNORE));
+        DO(MPI_Waitall(COMMS, r, MPI_STATUSES_IGNORE));
+        for (int c = 0; c < COMMS; c++)
+            WANT(in[c] == i);
+    }
+    return NULL;
+}
+
+/* Waits on one of the communicators all the time. */
+static void *wait_beside(void *arg)
+{
+    struct job *j = arg;
+    DO(MPI_Recv(NULL, 0, MPI_BYTE, mt_rank, 3, across[1], MPI_STATUS_IGNORE));
+    return NULL;
+}
+
+static void across_lanes(void)
+{
+    void *(*const bodies[])(void *) = { complete_others, wait_across, wait_beside };
+    struct job j[3] = { { .id = 0 } };
+    pthread_t t[3];
+    make_across();
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(pthread_create(&t[i], NULL, bodies[i], &j[i]), 0);
+    for (int i = 0; i < 3; i++) {
+        if (i == 2)
+            OK(MPI_Send(NULL, 0, MPI_BYTE, mt_rank, 3, across[1]));
+        CHECK_EQ(pthread_join(t[i], NULL), 0);
+        CHECK_EQ(j[i].errors, 0);
+    }
+    free_across();
+}
+
 /* ---- the counters ---- */
 
 static MPI_T_pvar_session session;
@@ -261,6 +339,36 @@ static void counters_start(void)
     OK(MPI_T_pvar_session_create(&session));
     sleeps = counter("wait_sleeps");
     rescues = counter("wait_rescues");
+}
+
+static void *send_late(void *arg)
+{
+    struct job *j = arg;
+    pause_ms(300);
+    for (int c = 0; c < COMMS; c++)
+        DO(MPI_Send(NULL, 0, MPI_BYTE, mt_rank, 1, across[c]));
+    return NULL;
+}
+
+/* A wait for requests of several lanes sleeps until there is an event, not for short times. */
+static void one_long_sleep(void)
+{
+    unsigned long long before = 0, after = 0;
+    struct job j = { 0 };
+    MPI_Request r[COMMS];
+    pthread_t t;
+    make_across();
+    MPI_Barrier(mt_comm);
+    for (int c = 0; c < COMMS; c++)
+        OK(MPI_Irecv(NULL, 0, MPI_BYTE, mt_rank, 1, across[c], &r[c]));
+    OK(MPI_T_pvar_read(session, sleeps, &before));
+    CHECK_EQ(pthread_create(&t, NULL, send_late, &j), 0);
+    OK(MPI_Waitall(COMMS, r, MPI_STATUSES_IGNORE));
+    OK(MPI_T_pvar_read(session, sleeps, &after));
+    CHECK_EQ(pthread_join(t, NULL), 0);
+    CHECK_EQ(j.errors, 0);
+    CHECK_MSG(after - before <= 30, "%llu sleeps in 300 ms without an event", after - before);
+    free_across();
 }
 
 static void no_sleep_was_rescued(void)
@@ -289,6 +397,8 @@ int main(int argc, char **argv)
     MT_RUN(beside_a_tester);
     MT_RUN(service);
     MT_RUN(communicators);
+    MT_RUN(across_lanes);
+    MT_RUN(one_long_sleep);
     MT_RUN(no_sleep_was_rescued);
     return mt_end();
 }
