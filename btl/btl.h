@@ -105,7 +105,7 @@ struct btl_ops {
     /* Makes up to max instances from the hardware of this host.  Returns their number, 0 if there
      * is no hardware, or an error. */
     int (*open)(const struct btl_up *up, struct btl **out, int max);
-    void (*close)(struct btl *b);
+    void (*close)(struct btl *b); /* after leave(), does not wait for other processes */
     /* Optional: how many instances a process may open, one a lane; the same in all processes of the
      * host.  NULL: one. */
     int (*lanes)(void);

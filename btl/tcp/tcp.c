@@ -30,8 +30,6 @@
 #include <unistd.h>
 
 #define EVENTS 32 /* events taken from epoll in one pass */
-/* A closing process that waits this long for a peer logs the wait. */
-#define CLOSE_LOG_NS 10000000000u
 
 static struct btl_tcp *tcp_of(struct btl *b) { return (struct btl_tcp *)b; }
 
@@ -73,10 +71,10 @@ static int conn_event(struct tcp_conn *c, uint32_t events)
 }
 
 /* One pass over epoll.  It does not call done() of finished puts; the callers do. */
-static int pass(struct btl_tcp *b, int wait_ms)
+static int pass(struct btl_tcp *b)
 {
     struct epoll_event e[EVENTS];
-    int n = 0, nevents = epoll_wait(b->epoll, e, EVENTS, wait_ms);
+    int n = 0, nevents = epoll_wait(b->epoll, e, EVENTS, 0);
 
     b->corking++;
     for (int i = 0; i < nevents; i++) {
@@ -109,7 +107,7 @@ static int tcp_progress(struct btl *btl)
         return 0;
     b->corking++; /* until the end of the pass */
     int n = tcp_finished(b);
-    n += pass(b, 0);
+    n += pass(b);
     tcp_uncork(b);
     uint64_t gap = (now - b->last_event_ns) / GAP_SHARE;
     if (n || b->stirred)
@@ -133,7 +131,7 @@ static int tcp_poll(struct btl_peer *peer)
         return tcp_progress(peer->btl);
     int n;
     if (p->main->long_read || b->regions.live) {
-        n = pass(b, 0);
+        n = pass(b);
     } else {
         b->corking++;
         n = tcp_main_read(p->main);
@@ -256,37 +254,18 @@ static bool peer_is_done(struct tcp_peer *p)
     return true;
 }
 
-static struct tcp_peer *peer_not_done(struct btl_tcp *b)
+/* If a process closes a socket in which data of the peer are unread, the kernel discards sent data
+ * that the peer has not received.  A peer may take any time to receive everything, as for any
+ * message; a peer that dies is detected. */
+static int tcp_leave(struct btl *btl)
 {
-    struct tcp_peer *found = NULL;
+    struct btl_tcp *b = tcp_of(btl);
+    bool all = true;
     for (unsigned i = 0; i < TCP_BUCKETS; i++)
         for (struct tcp_peer *p = b->peers[i]; p; p = p->next)
-            if (!peer_is_done(p))
-                found = p;
-    return found;
+            all = peer_is_done(p) && all;
+    return all ? 0 : -RT_EAGAIN;
 }
-
-/* If a process closes a socket in which data of the peer are unread, the kernel discards sent data
- * that the peer has not received.  So this waits until all peers have received everything.  A peer
- * may take any time for this, as for any message; a peer that dies is detected. */
-static void wait_for_peers(struct btl_tcp *b)
-{
-    uint64_t start = rt_now_ns();
-    const struct tcp_peer *p;
-    bool logged = false;
-    int wait_ms = 0;
-    while ((p = peer_not_done(b))) {
-        pass(b, wait_ms);
-        wait_ms = wait_ms < 5 ? wait_ms + 1 : 5; /* an acknowledgement does not wake the process */
-        if (!logged && rt_now_ns() - start > CLOSE_LOG_NS) {
-            log_info(BTL, "tcp: waiting for rank %u to receive its last messages",
-                     p->base.proc.rank);
-            logged = true;
-        }
-    }
-}
-
-static int tcp_leave(struct btl *btl) { return peer_not_done(tcp_of(btl)) ? -RT_EAGAIN : 0; }
 
 static void list_close(struct btl_tcp *b, struct rt_list *l)
 {
@@ -312,8 +291,6 @@ static void tcp_close(struct btl *btl)
         for (struct tcp_peer *p = b->peers[i]; p; p = p->next)
             tcp_xfers_drop(p);
     finished_drop(b);
-    if (b->listener >= 0)
-        wait_for_peers(b);
     list_close(b, &b->half);
     list_close(b, &b->conns);
     reap(b);

@@ -14,7 +14,6 @@
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
-#include "runtime/base/idle.h"
 #include "runtime/base/log.h"
 
 #include <stdio.h>
@@ -291,10 +290,6 @@ static void verbs_close(struct btl *b)
 {
     struct verbs *v = (struct verbs *)b;
     v->closing = true;
-    struct rt_idle idle = { 0 };
-    while (v->nlanes && verbs_leave(b) < 0)
-        if (verbs_progress(b) == 0)
-            rt_idle_pause(&idle, 1);
     for (int i = 0; i < VERBS_BUCKETS; i++)
         for (struct verbs_peer *p = v->peers[i], *next; p; p = next) {
             next = p->next;

@@ -28,6 +28,7 @@ static const char *const waits[RT_WAIT_KINDS] = {
     [RT_WAIT_FINALIZE] = "finalize",
     [RT_WAIT_READY] = "partitioned send",
     [RT_WAIT_PARTS] = "partitioned receive",
+    [RT_WAIT_ENTRY] = "entry",
     [RT_WAIT_START] = "start",
 };
 

@@ -87,6 +87,8 @@ static void print_item(FILE *f, const struct rt_wait_item *item, const char *pee
     char size[32];
     if (item->kind == RT_WAIT_TARGET && item->world != RT_WAIT_NOBODY)
         fprintf(f, " for %s", peer);
+    if (item->kind == RT_WAIT_ENTRY)
+        fprintf(f, " until %s has called MPI_Init", peer);
     if (item->ctx & 1) { /* the library's own message, part of the call */
         fprintf(f, " for %s", peer);
         return;
@@ -136,7 +138,10 @@ void print_waits(FILE *f, const struct explain_ref *w, int n)
             fprintf(f, ", partition%s %s of %d %s", note->number > 1 ? "s" : "", note->what,
                     note->root, item->kind == RT_WAIT_READY ? "not marked ready" : "missing");
     }
-    print_comm(f, &note->comm, !n);
+    if (note->nreqs > 1 && (item->ctx ^ note->comm.ctx) > 1) /* it has that of the first request */
+        fprintf(f, " on another communicator");
+    else
+        print_comm(f, &note->comm, !n);
     if (w->wait->place[0])
         fprintf(f, " at %s", w->wait->place);
 }

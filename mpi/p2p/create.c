@@ -295,6 +295,7 @@ void wm_domain_destroy(struct wm_domain *d)
 {
     rt_lock(&d->lock);
     drain(d);
+    see_off(d);
     rt_unlock(&d->lock);
     for (int i = 0; i < WM_PEER_BUCKETS; i++)
         for (struct wm_peer *p = d->peers[i], *next; p; p = next) {

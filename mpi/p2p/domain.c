@@ -8,10 +8,12 @@
 #include "btl/all/all.h"
 #include "mpi/base/comm.h"
 #include "runtime/base/cfg.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/boot/dead.h"
 #include "runtime/boot/jobs.h"
+#include "runtime/mem/activity.h"
 #include "runtime/mem/deaths.h"
 #include "runtime/mem/others.h"
 
@@ -201,12 +203,9 @@ static bool has_died(struct rt_proc p) { return rt_unlikely(rt_dead()) && rt_dea
  * it is apart in its next call that waits or polls, or leaves MPI. */
 static void await_apart(struct rt_proc proc)
 {
-    struct rt_idle idle = { 0 };
-    void *val = NULL;
-    size_t len;
-    while (!has_died(proc) && rt_boot_get(proc, APART_KEY, &val, &len, 0) == -RT_ENOENT)
-        rt_idle_pause(&idle, 1);
-    free(val);
+    struct rt_wait_note *note = rt_activity_await(RT_WAIT_OTHER, proc.rank);
+    rt_boot_await(proc, APART_KEY);
+    rt_activity_end(note, rt_now_ns());
 }
 
 void wm_domain_seek_apart(struct wm_domain *d)
@@ -292,6 +291,17 @@ static uint32_t proc_hash(struct rt_proc proc)
     return (proc.ns * 31u + proc.rank) % WM_PEER_BUCKETS;
 }
 
+/* Waits until a process of this job is in MPI_Init. */
+static int fetch_address(struct rt_proc proc, const char *key, void **addr, size_t *len)
+{
+    if (proc.ns)
+        return rt_boot_get(proc, key, addr, len, 0);
+    struct rt_wait_note *note = rt_activity_await(RT_WAIT_ENTRY, proc.rank);
+    int err = rt_boot_get(proc, key, addr, len, 0);
+    rt_activity_end(note, rt_now_ns());
+    return err;
+}
+
 /* Connects by one transport. -RT_EUNREACH: it does not reach the process. */
 static int connect_by(struct wm_domain *d, int i, struct rt_proc proc, struct btl_peer **out)
 {
@@ -302,7 +312,7 @@ static int connect_by(struct wm_domain *d, int i, struct rt_proc proc, struct bt
     if (b->ops->address && b->ops->address(b, blob, sizeof blob) > 0) {
         char key[64];
         address_key(key, sizeof key, d, i);
-        if (rt_boot_get(proc, key, &addr, &len, 0) < 0)
+        if (fetch_address(proc, key, &addr, &len) < 0)
             return -RT_EUNREACH; /* the peer did not open this transport */
     }
     int err = b->ops->add_peer(b, &proc, addr, len, out);

@@ -35,7 +35,7 @@ int32_t wm_flow_budget(void)
     return (int32_t)(budget < BUDGET_MAX ? budget : BUDGET_MAX);
 }
 
-static void poll(struct wm_domain *d, struct wm_peer *p, bool coll)
+static void poll_peer(struct wm_domain *d, struct wm_peer *p, bool coll)
 {
     if (coll)
         d->flow_due = true;
@@ -50,7 +50,7 @@ void wm_flow_renew(struct wm_domain *d, struct wm_peer *p, bool coll)
     if (p->err)
         return;
     if (!p->is_self && !p->held_budget)
-        poll(d, p, coll);
+        poll_peer(d, p, coll);
     if (p->blocked || p->stopped)
         return;
     if (p->held_budget) {

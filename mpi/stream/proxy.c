@@ -21,7 +21,9 @@
  * before MPI_Finalize.
  *
  * The thread polls while there is a call that its stream may reach, which includes every captured
- * call; otherwise it sleeps.  The longer nothing happens, the longer are its naps.  The thread is
+ * call; otherwise it sleeps.  The longer nothing happens, the longer are its naps: a device rings
+ * no bell.  They are no wait of the program, which is described where it waits for its stream or
+ * its turn.  The thread is
  * inside the library like any thread of MPI_THREAD_MULTIPLE, so locks are on from the first such
  * communicator on.
  *

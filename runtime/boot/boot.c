@@ -508,6 +508,14 @@ static pmix_status_t get_once(const pmix_proc_t *proc, const char *key, int time
     return rc;
 }
 
+/* Each look is a message to the PMIx server. */
+#define PAUSE_FIRST_US 200u
+static void pause_longer(unsigned *us)
+{
+    usleep(*us);
+    *us = *us < 20000 ? 2 * *us : *us;
+}
+
 /* Fetches a peer's value, and waits for it.  After some seconds PMIx's server answers that the
  * peer is late; without a limit of the caller, the request is then repeated as long as the job
  * runs, because the peer may not have called MPI_Init yet.
@@ -520,7 +528,7 @@ static pmix_status_t get_patiently(const pmix_proc_t *proc, const char *key, int
 {
     uint64_t limit = (uint64_t)(timeout_s > 0 ? timeout_s : COMMIT_S) * 1000000000u;
     uint64_t until = rt_now_ns() + limit;
-    unsigned pause_us = 200;
+    unsigned pause_us = PAUSE_FIRST_US;
 
     for (;;) {
         pmix_status_t rc = get_once(proc, key, timeout_s, v);
@@ -540,8 +548,7 @@ static pmix_status_t get_patiently(const pmix_proc_t *proc, const char *key, int
             return rc;
         if (rt_now_ns() > until)
             return PMIX_ERR_TIMEOUT;
-        usleep(pause_us);
-        pause_us = pause_us < 20000 ? 2 * pause_us : pause_us;
+        pause_longer(&pause_us);
     }
 }
 
@@ -570,6 +577,16 @@ int rt_boot_get(struct rt_proc peer, const char *key, void **val, size_t *len, i
     int err = copy_out(v, key, val, len);
     PMIX_VALUE_RELEASE(v);
     return err;
+}
+
+void rt_boot_await(struct rt_proc peer, const char *key)
+{
+    unsigned pause_us = PAUSE_FIRST_US;
+    void *val = NULL;
+    size_t len;
+    while (!rt_dead_has(peer) && rt_boot_get(peer, key, &val, &len, 0) == -RT_ENOENT)
+        pause_longer(&pause_us);
+    free(val);
 }
 
 static void on_value(pmix_status_t rc, pmix_value_t *v, void *cbdata)

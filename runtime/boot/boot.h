@@ -83,6 +83,8 @@ int rt_boot_commit(void); /* 0; -RT_EBOOT, logged */
  * timeout_s seconds (0: no limit, or 60 s with a server that does not wait for the peer);
  * -RT_ENOMEM; -RT_EBOOT, logged. */
 int rt_boot_get(struct rt_proc peer, const char *key, void **val, size_t *len, int timeout_s);
+/* Waits for a value that the peer publishes later than its others, or until the peer has died. */
+void rt_boot_await(struct rt_proc peer, const char *key);
 /* Asks for a value of a rank of this job, without waiting.  done() is called once, on a thread of
  * PMIx; val is NULL if the rank has not published it.  The question is lent until done(): for the
  * life of the process if no answer comes.  -RT_EBOOT: not asked. */

@@ -3,6 +3,7 @@
  * a note belongs to the thread that has begun it. */
 #include "runtime/mem/activity.h"
 #include "runtime/base/atomic.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/frames.h"
 #include "runtime/mem/segment_int.h"
@@ -66,6 +67,16 @@ void rt_activity_change(struct rt_wait_note *n)
 }
 
 void rt_activity_publish(struct rt_wait_note *n) { rt_store_release(&n->version, n->version + 1); }
+
+struct rt_wait_note *rt_activity_await(enum rt_wait_kind kind, uint32_t rank)
+{
+    struct rt_wait_note *n = rt_activity_begin(rt_now_ns());
+    if (n) {
+        n->item = (struct rt_wait_item){ .kind = kind, .world = (int32_t)rank };
+        rt_activity_publish(n);
+    }
+    return n;
+}
 
 void rt_activity_end(struct rt_wait_note *n, uint64_t now_ns)
 {

@@ -38,6 +38,7 @@ enum rt_wait_kind {
      * partitioned receive: what: the missing partitions, number: how many, root: of how many. */
     RT_WAIT_READY,
     RT_WAIT_PARTS,
+    RT_WAIT_ENTRY, /* a process that has not called MPI_Init */
     RT_WAIT_START, /* `number` processes that the launcher has not started yet */
     RT_WAIT_KINDS,
 };
@@ -122,6 +123,9 @@ _Static_assert(sizeof(struct rt_activity) <= RT_ACTIVITY_NBYTES, "one page");
  * too, and keeps its call as the last one. */
 struct rt_wait_note *rt_activity_begin(uint64_t since_ns);
 void rt_activity_publish(struct rt_wait_note *n);
+/* Both, for a thread that waits for a rank of the job without the wait object of mpi/p2p: while it
+ * connects to this rank it makes no progress. */
+struct rt_wait_note *rt_activity_await(enum rt_wait_kind kind, uint32_t rank);
 /* The note will be written anew, because what the wait is for has changed. */
 void rt_activity_change(struct rt_wait_note *n);
 void rt_activity_end(struct rt_wait_note *n, uint64_t now_ns);

@@ -17,6 +17,7 @@
 #include "runtime/base/log.h"
 #include "runtime/boot/boot.h"
 #include "runtime/boot/dead.h"
+#include "runtime/mem/activity.h"
 #include "runtime/mem/segment_int.h"
 
 #include <linux/futex.h>
@@ -66,9 +67,9 @@ void rt_node_arrived(void)
         notify();
 }
 
-static void wait_for_news(uint32_t seen)
+static void wait_for_news(uint32_t seen, long ns)
 {
-    struct timespec t = { 0, LATE_NS };
+    struct timespec t = { 0, ns };
     syscall(SYS_futex, &node_head()->arrivals, FUTEX_WAIT, seen, &t, NULL, 0);
 }
 
@@ -197,21 +198,33 @@ static bool has_died(uint32_t rank)
     return rt_unlikely(rt_dead()) && rt_dead_has((struct rt_proc){ 0, rank });
 }
 
-int rt_node_find(uint32_t rank)
+/* The rank has not attached.  True: it has, false: it never will. */
+static bool await(uint32_t rank, int r)
 {
-    int r = rt_node.bells ? rt_boot_local(rank) : -1;
-    if (r < 0 || is_here(r))
-        return r;
+    struct rt_wait_note *note = NULL;
+    bool here, published = false;
     rt_fetch_add(&node_head()->awaited, 1u);
     for (;;) {
         uint32_t seen = rt_load_acquire(&node_head()->arrivals);
         rt_fence(); /* `awaited` before the read of `alive` */
         rt_node_seek();
-        bool here = is_here(r);
-        if (here || is_apart(r) || has_died(rank)) {
-            rt_fetch_add(&node_head()->awaited, UINT32_MAX);
-            return here ? r : -1;
+        here = is_here(r);
+        if (here || is_apart(r) || has_died(rank))
+            break;
+        wait_for_news(seen, published ? LATE_NS : RT_ACTIVITY_NS);
+        if (!published && rt_load_acquire(&node_head()->arrivals) == seen) {
+            note = rt_activity_await(RT_WAIT_ENTRY, rank);
+            published = true;
         }
-        wait_for_news(seen);
     }
+    rt_fetch_add(&node_head()->awaited, UINT32_MAX);
+    if (published)
+        rt_activity_end(note, rt_now_ns());
+    return here;
+}
+
+int rt_node_find(uint32_t rank)
+{
+    int r = rt_node.bells ? rt_boot_local(rank) : -1;
+    return r < 0 || is_here(r) || await(rank, r) ? r : -1;
 }

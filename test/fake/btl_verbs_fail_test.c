@@ -119,7 +119,7 @@ static int queue_pair_error(int rank, void *arg)
     CHECK_EQ(t.down_err, -RT_EPEER);
     CHECK_EQ(send_one(31, 8), -RT_EPEER);
     t.b->ops->mem_dereg(mem);
-    t.b->ops->close(t.b);
+    fake_btl_end(t.b);
     free(mine);
     return check_failed_case;
 }

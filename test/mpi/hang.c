@@ -4,6 +4,7 @@
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,6 +176,25 @@ static void threads(void)
         pthread_join(t[i], NULL);
 }
 
+/* Requests of two communicators, which lie on different lanes with MPI_THREAD_MULTIPLE. */
+static void lanes(void)
+{
+    MPI_Comm c[2];
+    MPI_Request r[2];
+    for (int i = 0; i < 2; i++) {
+        MPI_Comm_dup(WORLD, &c[i]);
+        MPI_Comm_set_name(c[i], i ? "second" : "first");
+    }
+    if (rank == 2)
+        MPI_Send(&one, 1, MPI_INT, 0, 8, c[1]);
+    if (rank)
+        MPI_Recv(&other, 1, MPI_INT, 0, 7, c[rank - 1], IGNORE); /* lanes others */
+    for (int i = 0; i < 2; i++)
+        MPI_Irecv(&other, 1, MPI_INT, i + 1, 5, c[i], &r[i]);
+    MPI_Waitall(2, r, MPI_STATUSES_IGNORE); /* lanes */
+    ended = 1;
+}
+
 static __attribute__((noinline)) void step_chemistry(volatile double *x)
 {
     for (;;)
@@ -187,6 +207,15 @@ static void computes(void)
     if (rank == 1)
         step_chemistry(&x);
     MPI_Barrier(WORLD); /* computes others */
+}
+
+/* Rank 1 computes before it calls MPI_Init. */
+static void before_init(void)
+{
+    if (rank == 0)
+        MPI_Send(big, 8, MPI_BYTE, 1, 0, WORLD); /* before_init */
+    MPI_Barrier(WORLD);                          /* before_init others */
+    ended = 1;
 }
 
 /* Until there is no room for them: in the ring, or in both sockets. */
@@ -551,7 +580,9 @@ static const struct mode {
               { "pscw", pscw },
               { "waitall", waitall },
               { "threads", threads },
+              { "lanes", lanes },
               { "computes", computes },
+              { "before_init", before_init },
               { "sends_to_busy", sends_to_busy },
               { "isends_to_busy", isends_to_busy },
               { "computes_beside_file", computes_beside_file },
@@ -566,9 +597,12 @@ static const struct mode {
 int main(int argc, char **argv)
 {
     int level;
-    const char *name = argc > 1 ? argv[1] : "";
-    MPI_Init_thread(&argc, &argv, strcmp(name, "threads") ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE,
-                    &level);
+    const char *name = argc > 1 ? argv[1] : "", *own = getenv("PMIX_RANK");
+    volatile double x = 0;
+    if (!strcmp(name, "before_init") && own && !strcmp(own, "1"))
+        step_chemistry(&x);
+    bool multiple = !strcmp(name, "threads") || !strcmp(name, "lanes");
+    MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
     MPI_Comm_rank(WORLD, &rank);
     MPI_Comm_size(WORLD, &size);
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)

@@ -15,7 +15,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from faultlib import main, mpirun
-from hanglib import EACH_OTHER, LIMIT, SCALE, explained, info, picture, program, start, stop, two_for
+from hanglib import EACH_OTHER, LIMIT, SCALE, expect, explained, info, picture, program, start, stop, two_for
 
 
 def receives_in_a_cycle():
@@ -94,6 +94,16 @@ def several_threads():
               "kind: cycle of waits: ranks 0 -> 1 -> 2 -> 0; all receive first; let one send first, or use MPI_Sendrecv")
 
 
+def several_lanes():
+    """Of the wait for requests of two lanes, all requests and the unexpected messages of both lanes are known."""
+    explained("lanes", two_for(2),
+              '  1  MPI_Recv from rank 0 tag 7, 4 B on "first" (3 ranks)@lanes others@, for #S#',
+              '  2  MPI_Recv from rank 0 tag 7, 4 B on "second" (3 ranks)@lanes others@, for #S#',
+              '  0  MPI_Waitall, first request: receive from rank 1 tag 5, 4 B on "first" (3 ranks)@lanes@, for #S#',
+              "kind: a message that matches nothing: tag 8 is here, tag 5 is asked; rank 0 is in MPI_Waitall, first request: "
+              "receive from rank 2 tag 5 on another communicator@lanes@", options=["--set", "lanes=4"])
+
+
 def one_is_stopped():
     explained("stopped", two_for(1),
               "  0,2  MPI_Barrier #0 on MPI_COMM_WORLD (3 ranks)@stopped others@, for #S#",
@@ -116,6 +126,19 @@ def outside(mode, what):
 def one_computes():
     outside("computes", "computing")
     outside("computes_beside_file", "computing")
+
+
+def one_has_not_called_init():
+    for btl in "self,shm", "self,tcp":
+        job = start("before_init", "--set", f"btl={btl}")
+        try:
+            lines = picture(job.stdout)
+        finally:
+            stop(job)
+        expect(lines[:3], "no progress for #S#: " + two_for(1),
+               "  2  MPI_Barrier until rank 1 has called MPI_Init@before_init others@, for #S#",
+               "  0  MPI_Send until rank 1 has called MPI_Init@before_init@, for #S#")
+        assert "kind: a late rank, no deadlock is proven" in lines[-1], lines
 
 
 def one_is_in_a_system_call():
@@ -180,4 +203,5 @@ def correct_programs():
 
 main([receives_in_a_cycle, sends_in_a_cycle, tag_that_matches_nothing, communicator_that_matches_nothing,
       collective_that_a_rank_misses, collectives_in_two_orders, lock_of_a_window, groups_of_a_window, several_requests,
-      several_threads, one_is_stopped, one_computes, one_is_in_a_system_call, asked_for, source_that_has_gone, no_job, correct_programs])
+      several_threads, several_lanes, one_is_stopped, one_computes, one_has_not_called_init, one_is_in_a_system_call, asked_for,
+      source_that_has_gone, no_job, correct_programs])

@@ -257,7 +257,7 @@ static void free_across(void)
 }
 
 /* Sends one message on each communicator to this process, the last one late, or receives one that
- * nobody else waits for: its progress completes what another thread waits for. */
+ * no other thread waits for: its progress completes what another thread waits for. */
 static void *complete_others(void *arg)
 {
     struct job *j = arg;
