@@ -383,8 +383,7 @@ void wm_check_before_abort(void)
         return;
     rt_lock(&d->lock);
     while (rt_now_ns() < end_ns)
-        if (!wm_progress(d))
-            wm_domain_idle(d, &wait);
+        wm_domain_step(d, &wait);
     wm_domain_left(d, &wait);
     rt_unlock(&d->lock);
 }

@@ -12,7 +12,6 @@
 #include "mpi/dynamic/port.h"
 #include "mpi/base/err.h"
 #include "mpi/dynamic/link.h"
-#include "mpi/p2p/progress.h"
 #include "mpi/p2p/wait.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/atomic.h"
@@ -100,10 +99,7 @@ static struct wm_wait wait_for(const struct pollfd *f, int n)
 static void step(struct wm_domain *d, struct wm_wait *w)
 {
     rt_lock(&d->lock);
-    if (wm_progress(d))
-        w->idle = (struct rt_idle){ 0 };
-    else
-        wm_domain_idle(d, w);
+    wm_domain_step(d, w);
     rt_unlock(&d->lock);
 }
 

@@ -124,10 +124,7 @@ static void wait_device(struct wm_preq *q)
     while (!rt_req_done(&q->r) && !stuck(&q->r)) {
         if (ends(q, peer, &wait.idle))
             break;
-        if (wm_progress(q->dom) > 0)
-            wait.idle = (struct rt_idle){ 0 };
-        else if (!rt_req_done(&q->r))
-            wm_domain_idle(q->dom, &wait);
+        wm_domain_step(q->dom, &wait);
     }
     wm_domain_left(q->dom, &wait);
 }

@@ -204,12 +204,8 @@ static bool may_leave(const struct wm_domain *d)
 static void see_off(struct wm_domain *d)
 {
     struct wm_wait wait = { .limit_us = SEE_OFF_US };
-    while (!may_leave(d)) {
-        if (wm_progress(d))
-            wait.idle = (struct rt_idle){ 0 };
-        else
-            wm_domain_idle(d, &wait);
-    }
+    while (!may_leave(d))
+        wm_domain_step(d, &wait);
     wm_domain_left(d, &wait);
 }
 

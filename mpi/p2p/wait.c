@@ -84,6 +84,16 @@ void wm_domain_idle(struct wm_domain *d, struct wm_wait *w)
     }
 }
 
+bool wm_domain_step(struct wm_domain *d, struct wm_wait *w)
+{
+    bool progress = wm_progress(d) > 0;
+    if (progress)
+        w->idle = (struct rt_idle){ 0 };
+    else if (!w->ready || !w->ready(w->arg))
+        wm_domain_idle(d, w);
+    return progress;
+}
+
 void wm_domain_leave(struct wm_domain *d, struct wm_wait *w)
 {
     resign(d, w);
@@ -108,10 +118,8 @@ bool wm_domain_until_or(struct wm_domain *d, bool (*ready)(void *arg), void *arg
     while (!over && !ready(arg)) {
         if (rt_unlikely(wm_wait_interrupted(&w)))
             over = must_end(d, &w);
-        else if (wm_progress(d) > 0)
-            w.idle = (struct rt_idle){ 0 };
-        else if (!ready(arg))
-            wm_domain_idle(d, &w);
+        else
+            wm_domain_step(d, &w);
     }
     wm_domain_left(d, &w);
     return !over;
@@ -122,16 +130,11 @@ void wm_domain_until(struct wm_domain *d, bool (*ready)(void *arg), void *arg, s
     wm_domain_until_or(d, ready, arg, what, (struct wm_interrupt){ 0 });
 }
 
-__attribute__((noinline)) void wm_domain_wait_as(struct wm_domain *d, const struct rt_req *r,
-                                                 struct wm_what what)
-{
-    wm_domain_until(d, wm_wait_done, WM_WAIT_DONE(r), what);
-}
-
 void wm_domain_wait(struct wm_domain *d, const struct rt_req *r)
 {
     if (!rt_req_done(r))
         wm_progress(d); /* most often one pass is enough */
     if (rt_unlikely(!rt_req_done(r)))
-        wm_domain_wait_as(d, r, (struct wm_what){ wm_describe_request, r });
+        wm_domain_until(d, wm_wait_done, WM_WAIT_DONE(r),
+                        (struct wm_what){ wm_describe_request, r });
 }

@@ -60,17 +60,17 @@ bool wm_wait_done(void *done); /* `ready` of a done word */
     }
 
 /* Progress until the request is done; yields the core and, when idle, sleeps.  Called and returns
- * under the lock.  The second one is for a request that is part of something else. */
+ * under the lock. */
 void wm_domain_wait(struct wm_domain *d, const struct rt_req *r);
-void wm_domain_wait_as(struct wm_domain *d, const struct rt_req *r, struct wm_what what);
 /* Progress until ready(arg), which any thread may call, under the lock. */
 void wm_domain_until(struct wm_domain *d, bool (*ready)(void *arg), void *arg, struct wm_what what);
 /* The same until by.hits().  False: ended so, after progress on what had arrived before. */
 bool wm_domain_until_or(struct wm_domain *d, bool (*ready)(void *arg), void *arg,
                         struct wm_what what, struct wm_interrupt by);
-/* One idle step between polls, for a caller's own loop, which ends with wm_domain_left().  Lock as
- * above. */
+/* For a caller's own loop, which ends with wm_domain_left(); lock as above.  One idle step between
+ * polls; progress, and an idle step if there is none.  True: there was progress. */
 void wm_domain_idle(struct wm_domain *d, struct wm_wait *w);
+bool wm_domain_step(struct wm_domain *d, struct wm_wait *w);
 void wm_domain_sleep(struct wm_domain *d, struct wm_wait *w); /* without polls: at once */
 void wm_domain_leave(struct wm_domain *d, struct wm_wait *w); /* after an idle step */
 static inline void wm_domain_left(struct wm_domain *d, struct wm_wait *w)

@@ -714,7 +714,7 @@ static bool done_or_failed(struct wm_xstream_comm *s, struct rt_req *r)
     uint32_t word = 0;
     struct wm_msg m = failure_message(s, &word, MPI_ANY_SOURCE);
     if (rt_req_done(r) || !is_async(s) || (!a.failure && wm_p2p_irecv(&m, &a.failure) < 0)) {
-        wm_domain_wait_as(d, r, (struct wm_what){ describe_awaited, &a });
+        wm_domain_until(d, wm_wait_done, WM_WAIT_DONE(r), (struct wm_what){ describe_awaited, &a });
         return true;
     }
     wm_domain_until(d, has_come, &a, (struct wm_what){ describe_awaited, &a });
