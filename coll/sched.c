@@ -418,8 +418,9 @@ static int sched_abandon(struct coll_task *k, int err)
     static struct coll_sched *abandoned;
     struct coll_sched *s = k->state;
     log_debug(COLL, "call %u abandoned after an error: %s", k->seq, rt_err_text(err));
-    s->abandoned = abandoned;
-    abandoned = s;
+    s->abandoned = rt_load_relaxed(&abandoned);
+    while (!rt_cas(&abandoned, &s->abandoned, s)) /* teams of other lanes abandon theirs, too */
+        continue;
     k->state = NULL;
     return err;
 }

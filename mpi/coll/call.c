@@ -36,7 +36,7 @@
 /* A nonblocking or persistent collective as a request. */
 struct coll_req {
     struct coll_task task; /* first member: its req is the request */
-    struct wm_comm *comm;
+    struct wm_comm *comm;  /* its part on its lane */
     struct wm_type *stype, *rtype, **types;
     struct wm_op *op;
     void *vectors;
@@ -61,7 +61,7 @@ static void count(struct wm_domain *d, const struct coll_task *k)
 
 static void hold(struct coll_req *q, const struct wm_call *call)
 {
-    q->comm = call->comm;
+    q->comm = wm_on_lane(call->comm);
     q->stype = call->stype;
     q->rtype = call->rtype;
     q->op = call->op;
@@ -222,7 +222,7 @@ static int start_task(struct wm_comm *c, struct coll_team *t, const struct coll_
     k->background = background;
     int err = coll_start(t, a, k);
     if (err >= 0)
-        count(c->dom, k);
+        count(wm_coll_domain(c), k);
     return err;
 }
 
@@ -234,8 +234,8 @@ static inline int begin(struct wm_comm *c, struct coll_team *t, const struct col
     int err = start_task(c, t, a, false, k);
     if (err < 0)
         return err;
-    if (!run_alone(c->dom, k))
-        wm_domain_add_task(c->dom, k);
+    if (!run_alone(wm_coll_domain(c), k))
+        wm_domain_add_task(wm_coll_domain(c), k);
     return 0;
 }
 
@@ -257,7 +257,7 @@ int wm_coll_run(struct wm_comm *c, const struct coll_args *a)
     if (err < 0)
         return err;
     if (!k.req.done)
-        wm_domain_wait(c->dom, &k.req);
+        wm_domain_wait(wm_coll_domain(c), &k.req);
     return k.req.err;
 }
 
@@ -286,8 +286,8 @@ static int start_request(struct wm_call *call)
         err = q->comm->ft.revoked ? -RT_EREVOKED
                                   : coll_start(&call->comm->team, &call->args, &q->task);
         if (err >= 0) {
-            count(call->comm->dom, &q->task);
-            run_task(call->comm->dom, &q->task);
+            count(q->comm->dom, &q->task);
+            run_task(q->comm->dom, &q->task);
         }
     }
     if (err < 0)
@@ -373,6 +373,7 @@ static __attribute__((noinline, cold)) int run_checked(struct wm_comm *c, const 
 int wm_call_run(struct wm_call *call)
 {
     struct wm_comm *c = call->comm;
+    struct wm_domain *d = wm_coll_domain(c);
     const char *name = coll_kind_names[call->args.kind];
     struct rt_gpu_ptr at[2];
     int err;
@@ -385,8 +386,8 @@ int wm_call_run(struct wm_call *call)
         check_bufs_look(call);
         wm_check_call(call);
     }
-    rt_lock(&c->dom->lock);
-    wm_flow_before_coll(c->dom);
+    rt_lock(&d->lock);
+    wm_flow_before_coll(d);
     if (rt_unlikely(rt_gpu_watch))
         err = wm_coll_look(call, at);
     if (call->form != WM_BLOCKING && err >= 0) {
@@ -398,8 +399,8 @@ int wm_call_run(struct wm_call *call)
         rt_reserve_free(call->vectors);
     }
     if (rt_unlikely(err < 0)) /* a program that calls again until a revocation must see it arrive */
-        wm_progress(c->dom);
-    rt_unlock(&c->dom->lock);
+        wm_progress(d);
+    rt_unlock(&d->lock);
     if (rt_unlikely(err < 0 && cfg.check))
         wm_check_failed(c);
     if (rt_likely(err >= 0))

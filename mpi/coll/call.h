@@ -6,6 +6,7 @@
 #include "mpi/base/comm.h"
 #include "mpi/datatype/type.h"
 #include "mpi/op/op.h"
+#include "mpi/p2p/lane.h"
 
 enum wm_form { WM_BLOCKING, WM_NONBLOCKING, WM_PERSISTENT };
 
@@ -57,11 +58,14 @@ static inline void wm_call_recv(struct wm_call *call, void *buf, int64_t count,
     call->rtype = type;
 }
 
+/* Under whose lock the collectives of `c` run: its tasks, the state of its team, its requests. */
+static inline struct wm_domain *wm_coll_domain(struct wm_comm *c) { return wm_on_lane(c)->dom; }
+
 /* Starts the call, and completes it if it is blocking.  Returns MPI_SUCCESS or what wm_err()
  * returned. */
 int wm_call_run(struct wm_call *call);
-/* Runs one blocking collective on the communicator's team; under the domain's lock.  Returns 0 or
- * -RT_E. */
+/* Runs one blocking collective on the communicator's team; under the lock of wm_coll_domain().
+ * Returns 0 or -RT_E. */
 int wm_coll_run(struct wm_comm *c, const struct coll_args *a);
 /* The first half of that, for callers that wait in their own way: 0, and the call has ended or `k`
  * is one of the domain's tasks until k->req.done; or -RT_E... */

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A communicator as collective algorithms see it: messages on its collective context, and shared
  * memory in the node segment, among all its processes or among those of each host.  Among processes
- * of several jobs on one host each allocates in its own job's segment.  Called under the domain's
- * lock, except wm_coll_team_share(), which takes it. */
+ * of several jobs on one host each allocates in its own job's segment.  Teams are made and ended
+ * under the lock of lane 0, which wm_coll_team_share() takes, and used under that of their
+ * communicator's lane. */
 #include <stdlib.h>
 #include "coll/start/team.h"
 #include "mpi/coll/exch.h"
 #include "mpi/coll/device.h"
 #include "mpi/coll/team.h"
 #include "mpi/base/comm.h"
+#include "mpi/p2p/lane.h"
 #include "mpi/p2p/malformed.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/p2p/recv.h"
@@ -37,9 +39,13 @@ static struct leaving *leaving; /* under the domain's lock */
 static struct wm_msg message(struct coll_team *t, const void *buf, int64_t n,
                              const struct rt_layout *l, int peer, int tag)
 {
-    return (struct wm_msg){
-        .buf = buf, .count = n, .layout = l, .comm = t->arg, .peer = peer, .tag = tag, .coll = true
-    };
+    return (struct wm_msg){ .buf = buf,
+                            .count = n,
+                            .layout = l,
+                            .comm = wm_on_lane(t->arg),
+                            .peer = peer,
+                            .tag = tag,
+                            .coll = true };
 }
 
 static int team_isend(struct coll_team *t, const void *buf, int64_t n, const struct rt_layout *l,

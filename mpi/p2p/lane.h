@@ -3,11 +3,12 @@
  * lock.  Lane 0 is wm_main_domain.  The others exist only with MPI_THREAD_MULTIPLE; each is made
  * with the first communicator that belongs to it (mpi/core/lanes.h).
  *
- * A lane carries the point-to-point messages of its communicators.  Everything else of a
- * communicator (collectives, windows, files, partitions, its creation and end) is of lane 0.  So a
+ * A lane carries the point-to-point messages and the collectives of its communicators.  Everything
+ * else of a communicator (windows, files, partitions, its creation and end) is of lane 0.  So a
  * communicator `c` of another lane has a part there, `c->lane`: an internal communicator of the
  * same group and context, with peers and references of its own, which change under that lane's
- * lock.  Bodies of point-to-point calls use wm_on_lane(c) in place of c.  The part keeps `c` alive.
+ * lock.  Bodies of point-to-point calls use wm_on_lane(c) in place of c; the team of collectives is
+ * that of `c`, used under the lock of the lane.  The part keeps `c` alive.
  *
  * A thread never waits for the lock of a lane while it holds that of another one. */
 #ifndef WM_P2P_LANE_H
@@ -30,7 +31,7 @@ static inline bool wm_lanes_on(void) { return rt_threaded && rt_load_acquire(&wm
 /* Lane i < wm_lanes.n, or NULL. */
 static inline struct wm_domain *wm_lane_at(int i) { return rt_load_acquire(&wm_lanes.at[i]); }
 
-/* The part of `c` that carries its point-to-point messages. */
+/* The part of `c` that carries its messages. */
 static inline struct wm_comm *wm_on_lane(struct wm_comm *c)
 {
     return rt_unlikely(c->lane != NULL) ? c->lane : c;

@@ -129,9 +129,10 @@ static int build(const struct records *r, int me, bool weighted, struct wm_topo 
 static int run(struct wm_comm *c, struct coll_args *a)
 {
     a->stype = a->rtype = &wm_type_get(MPI_INT)->layout;
-    rt_lock(&c->dom->lock);
+    struct wm_domain *d = wm_coll_domain(c);
+    rt_lock(&d->lock);
     int err = wm_coll_run(c, a);
-    rt_unlock(&c->dom->lock);
+    rt_unlock(&d->lock);
     if (err == -RT_ENOMEM)
         rt_boot_abort(1,
                       "out of memory to exchange the edges of a graph; the other processes would "

@@ -11,6 +11,7 @@
 enum { MOST = 16, OWN = 3, BURST = 4, LARGE = 150000, SHARED_TAGS = 1000 };
 
 static int rounds = 12;
+static bool apart; /* these processes have the lanes of their communicators */
 static MPI_Comm shared;
 
 struct job {
@@ -39,6 +40,15 @@ static int any_length(struct job *j)
 }
 
 static unsigned key_of(int from, int c, int k) { return (unsigned)(from * 100 + c * 10 + k); }
+
+static void on_lane(const char *lane, MPI_Comm *c)
+{
+    MPI_Info info;
+    OK(MPI_Info_create(&info));
+    OK(MPI_Info_set(info, "weft_lane", lane));
+    OK(MPI_Comm_dup_with_info(mt_comm, info, c));
+    OK(MPI_Info_free(&info));
+}
 
 /* ---- messages on several communicators, completed together ---- */
 
@@ -216,11 +226,86 @@ static void buffered(struct job *j)
     WANT(mt_differs(j->in[0], (size_t)len, key_of(left(), 2, 0)) == (size_t)len);
 }
 
+/* ---- collectives ---- */
+
+/* Of any length, so that some move through shared memory and others as messages. */
+static void broadcast(struct job *j)
+{
+    int len = any_length(j), root = (int)draw(j, (unsigned)mt_size);
+    unsigned char *at = mt_rank == root ? j->out : j->in[0];
+    mt_fill(at, (size_t)len, key_of(mt_rank, 4, 0));
+    DO(MPI_Bcast(at, len, MPI_BYTE, root, j->comm[draw(j, OWN)]));
+    WANT(mt_differs(at, (size_t)len, key_of(root, 4, 0)) == (size_t)len);
+}
+
+/* On all communicators at once, and completed in any way, beside a message. */
+static void collect(struct job *j)
+{
+    enum { N = 2 * OWN + 3 };
+    MPI_Request r[N];
+    int n = 0, mine = mt_rank + 1, sum[OWN] = { 0 }, first[OWN] = { 0 }, all[64], got = -1;
+    MPI_Comm c = j->comm[draw(j, OWN)];
+    for (int i = 0; i < OWN; i++) {
+        DO(MPI_Iallreduce(&mine, &sum[i], 1, MPI_INT, MPI_SUM, j->comm[i], &r[n++]));
+        DO(MPI_Iexscan(&mine, &first[i], 1, MPI_INT, MPI_SUM, j->comm[i], &r[n++]));
+    }
+    DO(MPI_Iallgather(&mine, 1, MPI_INT, all, 1, MPI_INT, c, &r[n++]));
+    DO(MPI_Irecv(&got, 1, MPI_INT, left(), 6, c, &r[n++]));
+    DO(MPI_Isend(&mine, 1, MPI_INT, right(), 6, c, &r[n++]));
+    complete(j, r, n);
+    for (int i = 0; i < OWN; i++) {
+        WANT(sum[i] == mt_size * (mt_size + 1) / 2);
+        WANT(!mt_rank || first[i] == mt_rank * (mt_rank + 1) / 2);
+    }
+    for (int i = 0; i < mt_size; i++)
+        WANT(all[i] == i + 1);
+    WANT(got == left() + 1);
+}
+
+/* Persistent collectives are messages, which ranks may start in different orders. */
+static void collect_again(struct job *j)
+{
+    MPI_Request r[OWN];
+    int mine[OWN], sum[OWN];
+    for (int c = 0; c < OWN; c++)
+        DO(MPI_Allreduce_init(&mine[c], &sum[c], 1, MPI_INT, MPI_SUM, j->comm[c], MPI_INFO_NULL,
+                              &r[c]));
+    for (int i = 0; i < 3; i++) {
+        for (int c = 0; c < OWN; c++)
+            mine[c] = i + c;
+        if (mt_rank % 2)
+            for (int c = OWN - 1; c >= 0; c--)
+                DO(MPI_Start(&r[c]));
+        else
+            DO(MPI_Startall(OWN, r));
+        DO(MPI_Waitall(OWN, r, MPI_STATUSES_IGNORE));
+        for (int c = 0; c < OWN; c++)
+            WANT(sum[c] == mt_size * (i + c));
+    }
+    for (int c = 0; c < OWN; c++)
+        DO(MPI_Request_free(&r[c]));
+}
+
+/* The edges of a graph are exchanged by collectives of the old communicator, of which one is in
+ * progress. */
+static void ring_of(struct job *j)
+{
+    MPI_Comm old = j->comm[0], ring;
+    MPI_Request r;
+    int me = mt_rank, degree = 1, to = right(), one = 1, sum = 0, from = -1;
+    DO(MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, old, &r));
+    DO(MPI_Dist_graph_create(old, 1, &me, &degree, &to, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &ring));
+    DO(MPI_Neighbor_allgather(&me, 1, MPI_INT, &from, 1, MPI_INT, ring));
+    WANT(from == left());
+    DO(MPI_Wait(&r, MPI_STATUS_IGNORE));
+    WANT(sum == mt_size);
+    DO(MPI_Comm_free(&ring));
+}
+
 static void collective(struct job *j)
 {
-    int sum = 0, mine = mt_rank + 1;
-    DO(MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, j->comm[draw(j, OWN)]));
-    WANT(sum == mt_size * (mt_size + 1) / 2);
+    static void (*const kinds[])(struct job *) = { broadcast, collect, collect_again, ring_of };
+    kinds[draw(j, 4)](j);
 }
 
 static void *work(void *arg)
@@ -269,6 +354,73 @@ static void one_thread(void) { run(1); }
 static void two_threads(void) { run(2); }
 static void five_threads(void) { run(5); }
 static void sixteen_threads(void) { run(MOST); }
+
+/* ---- a collective holds no other lane ---- */
+
+enum { TRIES = 100, LONG_MS = 50 };
+static MPI_Comm busy, other;
+static int inside, passed; /* of one try */
+static __thread bool adds;
+
+/* Called under the lock of the lane of `busy`; by another thread, too, which makes progress there
+ * before it sleeps, or waits for that lock then. */
+static void slow_sum(void *in, void *inout, int *n, MPI_Datatype *type)
+{
+    (void)type;
+    __atomic_store_n(&inside, 1, __ATOMIC_RELEASE);
+    for (int i = 0; i < LONG_MS && adds && !__atomic_load_n(&passed, __ATOMIC_ACQUIRE); i++)
+        mt_sleep_ms(1);
+    for (int i = 0; i < *n; i++)
+        ((int *)inout)[i] += ((int *)in)[i];
+    __atomic_store_n(&inside, 0, __ATOMIC_RELEASE);
+}
+
+static void *sum_slowly(void *arg)
+{
+    struct job *j = arg;
+    int one = 1, sum = 0;
+    MPI_Op op;
+    adds = true;
+    DO(MPI_Op_create(slow_sum, 1, &op));
+    DO(MPI_Allreduce(&one, &sum, 1, MPI_INT, op, busy));
+    WANT(sum == mt_size);
+    DO(MPI_Op_free(&op));
+    return NULL;
+}
+
+/* Whether a collective on another lane was over in the midst of a reduction, in some rank. */
+static bool pass_by(void)
+{
+    struct job j = { .id = 0 };
+    pthread_t t;
+    int in, any = 0, mine;
+    __atomic_store_n(&passed, 0, __ATOMIC_RELEASE);
+    CHECK_EQ(pthread_create(&t, NULL, sum_slowly, &j), 0);
+    for (int i = 0; i < LONG_MS && !__atomic_load_n(&inside, __ATOMIC_ACQUIRE); i++)
+        mt_sleep_ms(1);
+    in = __atomic_load_n(&inside, __ATOMIC_ACQUIRE);
+    OK(MPI_Barrier(other));
+    mine = in && __atomic_load_n(&inside, __ATOMIC_ACQUIRE);
+    __atomic_store_n(&passed, 1, __ATOMIC_RELEASE);
+    CHECK_EQ(pthread_join(t, NULL), 0);
+    CHECK_EQ(j.errors, 0);
+    OK(MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, other));
+    return any;
+}
+
+static void at_once(void)
+{
+    bool done = false;
+    if (!apart || mt_size == 1)
+        return;
+    on_lane("2", &busy);
+    on_lane("0", &other);
+    for (int i = 0; i < TRIES && !done; i++)
+        done = pass_by();
+    CHECK(done);
+    OK(MPI_Comm_free(&busy));
+    OK(MPI_Comm_free(&other));
+}
 
 /* ---- a lane without a thread ---- */
 
@@ -350,10 +502,7 @@ static void hint(void)
     MPI_Comm c;
     int flag, len = 8, x = mt_rank, y = -1;
     char lane[8];
-    OK(MPI_Info_create(&info));
-    OK(MPI_Info_set(info, "weft_lane", "3"));
-    OK(MPI_Comm_dup_with_info(mt_comm, info, &c));
-    OK(MPI_Info_free(&info));
+    on_lane("3", &c);
     OK(MPI_Sendrecv(&x, 1, MPI_INT, right(), 0, &y, 1, MPI_INT, left(), 0, c, MPI_STATUS_IGNORE));
     CHECK_EQ(y, left());
     OK(MPI_Comm_get_info(c, &info));
@@ -371,12 +520,14 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     mt_setup();
     CHECK_EQ(provided, MPI_THREAD_MULTIPLE);
+    apart = argc > 1 && !strcmp(argv[1], "apart");
     OK(MPI_Buffer_attach(buffer, sizeof buffer));
     MT_RUN(hint);
     MT_RUN(one_thread);
     MT_RUN(two_threads);
     MT_RUN(five_threads);
     MT_RUN(sixteen_threads);
+    MT_RUN(at_once);
     MT_RUN(served_by_others);
     OK(MPI_Buffer_detach(&at, &provided));
     MT_RUN(left_to_finalize);
