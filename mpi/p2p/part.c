@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Partitioned communication (MPI-5.0 chapter 4).  Called under the domain's lock.
+/* Partitioned communication (MPI-5.0 chapter 4).  Called under the lock of the communicator's lane,
+ * which several threads that mark partitions do not wait for (wm_part_send()).
  *
  * Matching.  MPI_Psend_init sends one control message, WM_PART_INIT, with the user's tag: how many
  * partitions of how many bytes, and which internal tags they will use.  The receiver matches it
@@ -52,7 +53,8 @@ static void arrive(struct wm_part *p, int64_t lo, int64_t hi)
         return;
     for (int64_t j = lo / p->own_units; j < p->partitions && j * p->own_units < hi; j++) {
         int64_t from = j * p->own_units, to = from + p->own_units;
-        p->missing[j] -= (to < hi ? to : hi) - (from > lo ? from : lo);
+        int64_t n = (to < hi ? to : hi) - (from > lo ? from : lo);
+        rt_store_release(&p->missing[j], p->missing[j] - n); /* after the data */
     }
 }
 
@@ -144,7 +146,8 @@ static void begin(struct wm_part *p)
     int64_t total = p->in_units * p->npieces;
     for (int64_t j = 0; j < p->partitions; j++) {
         int64_t from = j * p->own_units, to = from + p->own_units;
-        p->missing[j] = to <= total ? p->own_units : from < total ? total - from : -1;
+        int64_t n = to <= total ? p->own_units : from < total ? total - from : -1;
+        rt_store_relaxed(&p->missing[j], n);
     }
     int64_t len = p->in_nbytes * p->npieces, room = p->nbytes * p->partitions;
     p->r.status = (struct rt_status){ .src = p->peer_rank,
@@ -178,7 +181,6 @@ static void destroy(struct wm_part *p)
 static void match(struct wm_part *p, const struct wm_part_init *init)
 {
     rt_list_del(&p->link);
-    p->matched = true;
     if (!p->comm) { /* freed before: the sender belongs to this receive and to no other */
         destroy(p);
         return;
@@ -194,15 +196,20 @@ static void match(struct wm_part *p, const struct wm_part_init *init)
         p->r.err = -RT_ENOMEM;
         if (is_active(p))
             fail_unmatched(p, -RT_ENOMEM);
+        rt_store_release(&p->matched, true);
         return;
     }
     for (int i = 0; i < p->npieces; i++)
         p->pieces[i].part = p;
     if (is_active(p))
         begin(p);
+    rt_store_release(&p->matched, true); /* after `missing` */
 }
 
-bool wm_part_arrived(const struct wm_part *p, int i) { return p->matched && !p->missing[i]; }
+bool wm_part_arrived(const struct wm_part *p, int i)
+{
+    return rt_load_acquire(&p->matched) && !rt_load_acquire(&p->missing[i]);
+}
 
 void wm_on_part_init(struct wm_domain *d, const struct btl_peer *from, const struct wm_key *k,
                      const void *data)
@@ -229,7 +236,9 @@ void wm_on_part_init(struct wm_domain *d, const struct btl_peer *from, const str
 
 /* ---- sending ---- */
 
-void wm_part_send(struct wm_part *p, int i)
+static struct wm_piece sending; /* the end of a list that a thread is sending */
+
+static void send_one(struct wm_part *p, int i)
 {
     struct rt_req *r;
     int64_t step = p->count * p->layout->extent;
@@ -245,6 +254,55 @@ void wm_part_send(struct wm_part *p, int i)
         finish_one(p, err);
     else
         watch(r, &p->pieces[i]);
+}
+
+bool wm_part_mark(struct wm_part *p, int i)
+{
+    bool *ready = &p->pieces[i].ready, before = *ready;
+    if (!rt_threaded)
+        *ready = true;
+    else
+        before = rt_exchange(ready, true);
+    return !before;
+}
+
+/* Sends what is marked, in the order in which it was marked; false: nothing was, and the next
+ * thread that marks sends.  Under the lock, in which `p` stays even if it completes. */
+static bool send_marked(struct wm_part *p)
+{
+    struct wm_piece *first = NULL, *last = &sending, *next;
+    if (rt_cas(&p->marked, &last, NULL))
+        return false;
+    last = rt_exchange(&p->marked, &sending);
+    for (; last && last != &sending; last = next) {
+        next = last->next;
+        last->next = first;
+        first = last;
+    }
+    for (; first; first = next) {
+        next = first->next; /* a piece that has been sent may be marked again */
+        send_one(p, (int)(first - p->pieces));
+    }
+    return true;
+}
+
+void wm_part_send(struct wm_part *p, int i)
+{
+    struct wm_domain *d = p->comm->dom;
+    struct wm_piece *piece = &p->pieces[i], *last = rt_load_relaxed(&p->marked);
+    if (!rt_threaded) {
+        send_one(p, i);
+        return;
+    }
+    do
+        piece->next = last;
+    while (!rt_cas(&p->marked, &last, piece));
+    if (last)
+        return;
+    rt_lock(&d->lock);
+    while (send_marked(p))
+        continue;
+    rt_unlock(&d->lock);
 }
 
 /* ---- the requests ---- */
@@ -354,7 +412,7 @@ static int part_start(struct rt_req *r)
         r->status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG };
         p->left = p->npieces;
         for (int i = 0; i < p->npieces; i++)
-            p->pieces[i].ready = false;
+            rt_store_relaxed(&p->pieces[i].ready, false);
     } else if (nowhere) {
         r->status = (struct rt_status){ .src = MPI_PROC_NULL, .tag = MPI_ANY_TAG };
         rt_req_finish(r, 0);

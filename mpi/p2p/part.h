@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to mpi/p2p: partitioned communication (design: top of part.c).  All under the domain's
- * lock. */
+/* Private to mpi/p2p: partitioned communication (design: top of part.c).  Under the lock of the
+ * lane, unless a function says otherwise. */
 #ifndef WM_P2P_PART_H
 #define WM_P2P_PART_H
 
@@ -10,7 +10,8 @@
 struct wm_piece {
     struct wm_part *part;
     char *bounce; /* receive that divides elements of a non-contiguous type: owned until done */
-    bool ready;   /* send: MPI_Pready has been called for it */
+    bool ready;   /* send: MPI_Pready has been called for it; atomic */
+    struct wm_piece *next; /* in wm_part.marked */
 };
 
 struct wm_part {          /* request of MPI_Psend_init or MPI_Precv_init */
@@ -31,6 +32,10 @@ struct wm_part {          /* request of MPI_Psend_init or MPI_Precv_init */
     int npieces;
     struct wm_piece *pieces; /* owned */
     int tag;                 /* of the first piece on the collective context; the others follow */
+    /* Send, atomic: the pieces that threads have marked and that are not sent yet, the last one
+     * first.  The thread that finds NULL sends until nothing is left; meanwhile the list ends with
+     * `sending` of part.c. */
+    struct wm_piece *marked;
 
     /* Receive.  Both sides count in units: bytes, or for an empty message as many units as make the
      * partitions of both sides whole. */
@@ -58,9 +63,12 @@ extern const struct rt_req_ops wm_psend_ops, wm_precv_ops;
 /* Completes a new request: the sender publishes its partitions to the receiver; the receiver looks
  * for its sender. 0 or -RT_E... */
 int wm_part_open(struct wm_part *p);
-/* Sends partition i, which was marked ready; failures are reported when the request completes. */
+/* Marks partition i ready, without a lock; false: it was marked before in this operation. */
+bool wm_part_mark(struct wm_part *p, int i);
+/* Sends partition i, which this thread has marked, without a lock; failures are reported when the
+ * request completes.  Another thread may send it, which is in this function. */
 void wm_part_send(struct wm_part *p, int i);
-/* Whether partition i of an active receive is in the buffer. */
+/* Whether partition i of an active receive is in the buffer; without a lock. */
 bool wm_part_arrived(const struct wm_part *p, int i);
 
 /* `describe` of both kinds of requests. */

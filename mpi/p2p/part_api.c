@@ -66,7 +66,7 @@ int wm_api_psend_init(const void *buf, int partitions, MPI_Count count, struct w
                       MPI_Request *request)
 {
     (void)info; /* no hints are defined */
-    struct wm_part side = { .comm = comm,
+    struct wm_part side = { .comm = wm_on_lane(comm),
                             .buf = (char *)(uintptr_t)buf,
                             .partitions = partitions,
                             .count = count,
@@ -80,7 +80,7 @@ int wm_api_precv_init(void *buf, int partitions, MPI_Count count, struct wm_type
                       MPI_Request *request)
 {
     (void)info;
-    struct wm_part side = { .comm = comm,
+    struct wm_part side = { .comm = wm_on_lane(comm),
                             .buf = buf,
                             .partitions = partitions,
                             .count = count,
@@ -111,6 +111,15 @@ static int find(MPI_Request request, const struct rt_req_ops *ops, struct wm_par
     return MPI_SUCCESS;
 }
 
+/* The error handler of its communicator applies. */
+static void blame(struct wm_part *p)
+{
+    struct wm_domain *d = p->comm->dom;
+    rt_lock(&d->lock);
+    wm_err_attach(p->comm);
+    rt_unlock(&d->lock);
+}
+
 static int check_index(const struct wm_part *p, int i)
 {
     if (i >= 0 && i < p->partitions)
@@ -129,28 +138,24 @@ static int mark(struct wm_part *p, const struct which *w)
     for (; n < w->n && !err; n++) {
         int i = at(w, n);
         err = check_index(p, i);
-        if (!err && p->pieces[i].ready)
+        if (!err && !wm_part_mark(p, i))
             err = wm_err(MPI_ERR_ARG, "partition %d was marked ready before in this operation", i);
         if (err)
             break;
-        p->pieces[i].ready = true;
     }
     while (err && n > 0)
-        p->pieces[at(w, --n)].ready = false;
+        rt_store_relaxed(&p->pieces[at(w, --n)].ready, false);
     return err;
 }
 
 static int ready(MPI_Request request, const struct which *w)
 {
-    struct wm_domain *d = wm_main_domain;
     struct wm_part *p = NULL;
-    rt_lock(&d->lock);
     int err = find(request, &wm_psend_ops, &p);
     if (!err && (err = mark(p, w)))
-        wm_err_attach(p->comm);
+        blame(p);
     for (int n = 0; n < w->n && !err; n++)
         wm_part_send(p, at(w, n));
-    rt_unlock(&d->lock);
     return err;
 }
 
@@ -178,18 +183,18 @@ int wm_api_parrived(MPI_Request request, int partition, int *flag)
     *flag = 1;
     if (request == wm_caller.null)
         return MPI_SUCCESS;
-    struct wm_domain *d = wm_main_domain;
     struct wm_part *p = NULL;
-    rt_lock(&d->lock);
     int err = find(request, &wm_precv_ops, &p);
     if (!err && (err = check_index(p, partition)))
-        wm_err_attach(p->comm);
-    if (!err && (p->r.flags & RT_REQ_ACTIVE) && !rt_req_done(&p->r)) {
-        if (!wm_part_arrived(p, partition))
-            wm_progress(d);
+        blame(p);
+    if (!err && (p->r.flags & RT_REQ_ACTIVE) && !rt_req_done(&p->r) &&
+        !wm_part_arrived(p, partition)) {
+        struct wm_domain *d = p->comm->dom;
+        rt_lock(&d->lock);
+        wm_progress(d);
         *flag = wm_part_arrived(p, partition) || rt_req_done(&p->r);
+        rt_unlock(&d->lock);
     }
-    rt_unlock(&d->lock);
     wm_domain_polled(*flag);
     return err;
 }

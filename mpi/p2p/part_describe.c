@@ -11,7 +11,7 @@
  * arrived. */
 static bool is_missing(const struct wm_part *p, int i)
 {
-    return p->is_recv ? !wm_part_arrived(p, i) : !p->pieces[i].ready;
+    return p->is_recv ? !wm_part_arrived(p, i) : !rt_load_relaxed(&p->pieces[i].ready);
 }
 
 /* The first ranges: "1,3", "0-15", "0-1,4,7-8,...". */
