@@ -18,6 +18,7 @@
 #include "runtime/base/lock.h"
 
 #define WM_BTL_MAX 8
+#define WM_LANES_MAX 16
 
 struct wm_comm;
 struct wm_msg;
@@ -108,21 +109,26 @@ struct wm_domain {
     uint64_t nshown;           /* messages that wm_progress_show() has counted */
     struct btl *btl[WM_BTL_MAX];
     int nbtl;
-    int lane;        /* lane.h */
-    int32_t budget;  /* a whole one: flow.h */
-    bool has_fds;    /* some transports' events make descriptors readable */
-    uint8_t npasses; /* of progress, modulo 256 */
-    uint32_t napart; /* of rt_node, when transports to other hosts were last opened for it */
+    int lane;         /* lane.h */
+    int32_t budget;   /* a whole one: flow.h */
+    bool has_fds;     /* some transports' events make descriptors readable */
+    uint32_t npasses; /* of progress; other lanes read it */
+    uint32_t napart;  /* of rt_node, when transports to other hosts were last opened for it */
     struct {
         struct rt_list sleepers;    /* threads that are asleep in a wait: wait.c */
         struct rt_list guests;      /* the same, for requests of several lanes: wait_lanes.c */
         struct wm_sleeper *watcher; /* the waiting thread that sleeps on the bell; NULL: none */
         int nawake;                 /* threads in waits that are awake */
-        int nelsewhere;             /* the same of other lanes, when they were last visited */
+        int nelsewhere;             /* the same of other lanes: the sum of visits.nawake */
         struct wm_wait *poller;     /* one of these, which makes progress for them; NULL: none */
         bool among_lanes;           /* wait_lanes.c applies */
         unsigned nwaits;            /* waits of the program that were not over at once */
     } wait;
+    struct { /* of other lanes, by progress.c */
+        int next;
+        uint32_t npasses[WM_LANES_MAX]; /* when they were last visited */
+        int nawake[WM_LANES_MAX];
+    } visits;
     struct wm_choice choice;
     struct rt_list tasks;   /* collective tasks to advance (struct coll_task.link) */
     struct rt_list retry;   /* peers with pending messages */

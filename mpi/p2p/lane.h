@@ -17,12 +17,11 @@
 #include "mpi/base/comm.h"
 #include "mpi/p2p/domain.h"
 
-#define WM_LANES_MAX 16
-
 struct wm_lanes {
-    int n;              /* the highest lane that has been made, plus 1; 0: none but lane 0 */
-    uint32_t nsleeping; /* threads that sleep on the bell of the process, or are about to */
+    int n; /* the highest lane that has been made, plus 1; 0: none but lane 0 */
     struct wm_domain *at[WM_LANES_MAX]; /* NULL: not made yet */
+    /* Threads that sleep on the bell of the process, or are about to; every call reads the rest. */
+    _Alignas(RT_CACHE_LINE) uint32_t nsleeping;
 };
 extern struct wm_lanes wm_lanes;
 

@@ -58,30 +58,36 @@ bool wm_progress_look(struct wm_domain *d)
     return again;
 }
 
-/* Progress of the other lanes whose locks are free.  Their locks are never waited for under that of
- * `d`. */
-static void visit_lanes(struct wm_domain *d)
+/* Progress of another lane, of each in turn, where no thread has made progress since `d` was there
+ * last: its threads would wait for the lock, and then for all that this one has touched.  The locks
+ * of other lanes are never waited for under that of `d`. */
+static void visit_lane(struct wm_domain *d)
 {
-    int nawake = 0;
-    for (int i = 0; i < rt_load_acquire(&wm_lanes.n); i++) {
-        struct wm_domain *e = wm_lane_at(i);
-        if (!e || e == d)
-            continue;
-        nawake += rt_load_relaxed(&e->wait.nawake);
-        if (!rt_lock_try(&e->lock))
-            continue;
-        wm_progress_pass(e);
-        wm_progress_look(e);
-        rt_unlock(&e->lock);
+    int i = d->visits.next, n = rt_load_acquire(&wm_lanes.n);
+    d->visits.next = i + 1 < n ? i + 1 : 0;
+    struct wm_domain *e = wm_lane_at(i);
+    if (!e || e == d)
+        return;
+    int nawake = rt_load_relaxed(&e->wait.nawake);
+    uint32_t npasses = rt_load_relaxed(&e->npasses);
+    d->wait.nelsewhere += nawake - d->visits.nawake[i];
+    d->visits.nawake[i] = nawake;
+    if (npasses != d->visits.npasses[i]) {
+        d->visits.npasses[i] = npasses;
+        return;
     }
-    d->wait.nelsewhere = nawake;
+    if (!rt_lock_try(&e->lock))
+        return;
+    wm_progress_pass(e);
+    wm_progress_look(e);
+    rt_unlock(&e->lock);
 }
 
 static __attribute__((noinline)) void look_around(struct wm_domain *d)
 {
     wm_progress_look(d);
     if (wm_lanes_on())
-        visit_lanes(d);
+        visit_lane(d);
 }
 
 static inline int pass(struct wm_domain *d)
@@ -107,7 +113,9 @@ int wm_progress_pass(struct wm_domain *d) { return pass(d); }
 int wm_progress(struct wm_domain *d)
 {
     int n = pass(d);
-    if (rt_unlikely(!++d->npasses)) /* once in 256 */
+    uint32_t npasses = d->npasses + 1;
+    rt_store_relaxed(&d->npasses, npasses);
+    if (rt_unlikely(npasses % 256 == 0))
         look_around(d);
     return n;
 }
