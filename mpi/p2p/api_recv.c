@@ -193,13 +193,13 @@ int wm_api_recv(void *buf, MPI_Count count, struct wm_type *datatype, int source
     return rt_likely(!q.r.err) ? MPI_SUCCESS : hot_error(&q);
 }
 
-/* One thread, a known source, nothing unexpected: the request is filled from the arguments. */
+/* A known source, nothing unexpected: the request is filled from the arguments.  Under the lock. */
 static inline struct wm_preq *irecv_now(void *buf, MPI_Count count, struct wm_type *t, int source,
                                         int tag, struct wm_comm *c, struct wm_mem *room,
                                         const struct wm_mem **mem)
 {
     struct wm_domain *d = c->dom;
-    if (rt_unlikely(rt_threaded || source < 0 || d->match.nunex || !t->predefined ||
+    if (rt_unlikely(source < 0 || d->match.nunex || !t->predefined ||
                     (((uint64_t)count | (uint64_t)t->layout.size) >> 31) != 0))
         return NULL;
     struct wm_peer *p = c->peers[source];
@@ -225,11 +225,49 @@ static inline struct wm_preq *irecv_now(void *buf, MPI_Count count, struct wm_ty
     return q;
 }
 
+static int start_under_lock(const struct wm_msg *m, struct wm_type *t, MPI_Request *request)
+{
+    struct rt_req *r;
+    int err = start(m, t, false, &r);
+    if (rt_likely(!err)) {
+        wm_req_store(request, r);
+        wm_dev_advance(m->comm->dom, r);
+    }
+    return err;
+}
+
+/* With threads. */
+static __attribute__((noinline)) int irecv_locked(struct wm_msg *m, struct wm_type *t,
+                                                  MPI_Request *request)
+{
+    struct wm_domain *d = m->comm->dom;
+    struct wm_mem room;
+    int err = MPI_SUCCESS;
+    rt_lock(&d->lock);
+    struct wm_preq *q = irecv_now((void *)(uintptr_t)m->buf, m->count, t, m->peer, m->tag, m->comm,
+                                  &room, &m->mem);
+    if (rt_likely(q))
+        wm_req_store(request, &q->r);
+    else
+        err = start_under_lock(m, t, request);
+    rt_unlock(&d->lock);
+    return err;
+}
+
 int wm_api_irecv(void *buf, MPI_Count count, struct wm_type *datatype, int source, int tag,
                  struct wm_comm *comm, MPI_Request *request)
 {
     struct wm_mem room;
     const struct wm_mem *mem = NULL;
+    if (rt_unlikely(rt_threaded)) {
+        struct wm_msg m = { .buf = buf,
+                            .count = count,
+                            .layout = &datatype->layout,
+                            .comm = wm_on_lane(comm),
+                            .peer = source,
+                            .tag = tag };
+        return irecv_locked(&m, datatype, request);
+    }
     struct wm_preq *q = irecv_now(buf, count, datatype, source, tag, comm, &room, &mem);
     if (rt_likely(q)) {
         wm_req_store(request, &q->r);
@@ -238,18 +276,9 @@ int wm_api_irecv(void *buf, MPI_Count count, struct wm_type *datatype, int sourc
     struct wm_msg m = { .buf = buf,
                         .count = count,
                         .layout = &datatype->layout,
-                        .comm = wm_on_lane(comm),
+                        .comm = comm,
                         .peer = source,
                         .tag = tag,
                         .mem = mem };
-    struct wm_domain *d = m.comm->dom;
-    struct rt_req *r;
-    rt_lock(&d->lock);
-    int err = start(&m, datatype, false, &r);
-    if (rt_likely(!err)) {
-        wm_req_store(request, r);
-        wm_dev_advance(d, r);
-    }
-    rt_unlock(&d->lock);
-    return err;
+    return start_under_lock(&m, datatype, request);
 }

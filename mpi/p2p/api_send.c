@@ -101,12 +101,12 @@ static int send_start(const struct wm_msg *m, enum wm_mode mode, struct wm_type 
         .peer = (peer_), .tag = (tag_) \
     }
 
-/* One small contiguous message, one thread: straight into the transport. */
+/* One small contiguous message: straight into the transport.  Under the lock. */
 static inline bool send_now(const void *buf, MPI_Count count, const struct wm_type *t, int dest,
                             int tag, struct wm_comm *c, struct wm_mem *room,
                             const struct wm_mem **mem)
 {
-    if (rt_unlikely(dest < 0 || rt_threaded))
+    if (rt_unlikely(dest < 0))
         return false;
     struct wm_peer *p = c->peers[dest];
     if (rt_unlikely(!p || p->budget <= 0 || !t->layout.contig ||
@@ -123,11 +123,31 @@ static inline bool send_now(const void *buf, MPI_Count count, const struct wm_ty
     return true;
 }
 
+/* With threads.  `request`: NULL of a blocking call. */
+static __attribute__((noinline)) int send_locked(const void *buf, MPI_Count count,
+                                                 struct wm_type *t, int dest, int tag,
+                                                 struct wm_comm *comm, MPI_Request *request)
+{
+    struct wm_msg m = MSG(buf, count, t, dest, tag, comm);
+    struct wm_domain *d = m.comm->dom;
+    struct wm_mem room;
+    rt_lock(&d->lock);
+    bool sent = send_now(buf, count, t, dest, tag, m.comm, &room, &m.mem);
+    if (rt_likely(sent && request))
+        wm_req_store(request, wm_req_complete);
+    rt_unlock(&d->lock);
+    if (rt_likely(sent))
+        return MPI_SUCCESS;
+    return request ? send_start(&m, WM_STANDARD, t, request) : send_wait(&m, WM_STANDARD, t);
+}
+
 int wm_api_send(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
                 struct wm_comm *comm)
 {
     struct wm_mem room;
     const struct wm_mem *mem = NULL;
+    if (rt_unlikely(rt_threaded))
+        return send_locked(buf, count, datatype, dest, tag, comm, NULL);
     if (rt_likely(send_now(buf, count, datatype, dest, tag, comm, &room, &mem)))
         return MPI_SUCCESS;
     struct wm_msg m = MSG(buf, count, datatype, dest, tag, comm);
@@ -164,6 +184,8 @@ int wm_api_isend(const void *buf, MPI_Count count, struct wm_type *datatype, int
 {
     struct wm_mem room;
     const struct wm_mem *mem = NULL;
+    if (rt_unlikely(rt_threaded))
+        return send_locked(buf, count, datatype, dest, tag, comm, request);
     if (rt_likely(send_now(buf, count, datatype, dest, tag, comm, &room, &mem))) {
         wm_req_store(request, wm_req_complete);
         return MPI_SUCCESS;

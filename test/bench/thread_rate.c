@@ -2,7 +2,8 @@
 /* Messages a second that threads of even ranks send to threads of the next odd ranks, in windows of
  * nonblocking 8-byte messages, each answered by a short message.  Arguments: threads (1), windows
  * (2000), and how threads are kept apart: "own": a communicator for each; "tags": one communicator
- * for all, a tag for each; "hint": own communicators on lane 1 of Weft.  0 threads: one, with
+ * for all, a tag for each; "hint": own communicators on lane 1 of Weft; "sums": own communicators,
+ * on which all ranks do an allreduce in place of each message.  0 threads: one, with
  * MPI_THREAD_SINGLE.  Uses MPI alone, so it runs with other libraries, too. */
 #include <mpi.h>
 #include <pthread.h>
@@ -13,6 +14,7 @@
 enum { WINDOW = 64, MOST = 64, LEN = 8, ANSWER = 1000 };
 
 static int nwindows = 2000, rank;
+static int sums;
 static MPI_Comm comms[MOST];
 static pthread_barrier_t together;
 static double seconds[MOST];
@@ -22,6 +24,11 @@ static void run_window(int t)
     char data[WINDOW][LEN] = { { 0 } };
     MPI_Request r[WINDOW];
     int peer = rank ^ 1, x = 0;
+    double sum;
+    for (int i = 0; sums && i < WINDOW; i++)
+        MPI_Allreduce(&seconds[t], &sum, 1, MPI_DOUBLE, MPI_SUM, comms[t]);
+    if (sums)
+        return;
     for (int i = 0; i < WINDOW; i++)
         if (rank & 1)
             MPI_Irecv(data[i], LEN, MPI_BYTE, peer, t, comms[t], &r[i]);
@@ -69,6 +76,7 @@ int main(int argc, char **argv)
     const char *how = argc > 3 ? argv[3] : "own";
     pthread_t t[MOST];
     double longest = 0, rate, sum = 0;
+    sums = !strcmp(how, "sums");
     nwindows = argc > 2 ? atoi(argv[2]) : nwindows;
     MPI_Init_thread(&argc, &argv, n ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -88,10 +96,11 @@ int main(int argc, char **argv)
         pthread_join(t[i], NULL);
     for (int i = 0; i < n; i++)
         longest = seconds[i] > longest ? seconds[i] : longest;
-    rate = rank & 1 ? 0 : (double)n * nwindows * WINDOW / longest / 1e6;
+    rate = (sums ? rank > 0 : rank & 1) ? 0 : (double)n * nwindows * WINDOW / longest / 1e6;
     MPI_Reduce(&rate, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     if (!rank)
-        printf("%d ranks, %d threads, %s: %.2f M messages/s\n", size, n, how, sum);
+        printf("%d ranks, %d threads, %s: %.2f M %s/s\n", size, n, how, sum,
+               sums ? "calls" : "messages");
     for (int i = 0; i < (strcmp(how, "tags") ? n : 1); i++)
         MPI_Comm_free(&comms[i]);
     MPI_Finalize();
