@@ -3,12 +3,12 @@
  * lock.  Lane 0 is wm_main_domain.  The others exist only with MPI_THREAD_MULTIPLE; each is made
  * with the first communicator that belongs to it (mpi/core/lanes.h).
  *
- * A lane carries the point-to-point messages and the collectives of its communicators.  Everything
- * else of a communicator (windows, files, partitions, its creation and end) is of lane 0.  So a
- * communicator `c` of another lane has a part there, `c->lane`: an internal communicator of the
- * same group and context, with peers and references of its own, which change under that lane's
- * lock.  Bodies of point-to-point calls use wm_on_lane(c) in place of c; the team of collectives is
- * that of `c`, used under the lock of the lane.  The part keeps `c` alive.
+ * A lane carries the messages, partitions and collectives of its communicators.  Everything else of
+ * a communicator (windows, files, its creation and end) is of lane 0.  So a communicator `c` of
+ * another lane has a part there, `c->lane`: an internal communicator of the same group and context,
+ * with peers and references of its own, which change under that lane's lock.  Bodies of
+ * point-to-point calls use wm_on_lane(c) in place of c; the team of collectives is that of `c`, used
+ * under the lock of the lane.  The part keeps `c` alive.
  *
  * A thread never waits for the lock of a lane while it holds that of another one. */
 #ifndef WM_P2P_LANE_H

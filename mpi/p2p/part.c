@@ -290,8 +290,9 @@ void wm_part_send(struct wm_part *p, int i)
 {
     struct wm_domain *d = p->comm->dom;
     struct wm_piece *piece = &p->pieces[i], *last = rt_load_relaxed(&p->marked);
-    if (!rt_threaded) {
+    if (!rt_threaded || (!last && rt_lock_try(&d->lock))) {
         send_one(p, i);
+        rt_unlock(&d->lock);
         return;
     }
     do
