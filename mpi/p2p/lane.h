@@ -7,8 +7,8 @@
  * a communicator (windows, files, its creation and end) is of lane 0.  So a communicator `c` of
  * another lane has a part there, `c->lane`: an internal communicator of the same group and context,
  * with peers and references of its own, which change under that lane's lock.  Bodies of
- * point-to-point calls use wm_on_lane(c) in place of c; the team of collectives is that of `c`, used
- * under the lock of the lane.  The part keeps `c` alive.
+ * point-to-point calls use wm_on_lane(c) in place of c; the team of collectives is that of `c`,
+ * used under the lock of the lane.  The part keeps `c` alive.
  *
  * A thread never waits for the lock of a lane while it holds that of another one. */
 #ifndef WM_P2P_LANE_H

@@ -388,7 +388,7 @@ static void *sum_slowly(void *arg)
     return NULL;
 }
 
-/* Whether a collective on another lane was over in the midst of a reduction, in some rank. */
+/* Whether a collective on another lane was over during a reduction, in some rank. */
 static bool pass_by(void)
 {
     struct job j = { .id = 0 };
