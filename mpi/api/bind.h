@@ -20,6 +20,7 @@
 #include "mpi/datatype/type.h"
 #include "mpi/core/file.h"
 #include "mpi/io/op.h"
+#include "mpi/p2p/request.h"
 #include "mpi/rma/quick_calls.h"
 
 #define WM_EXPORT __attribute__((visibility("default")))

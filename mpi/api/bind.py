@@ -116,6 +116,20 @@ def makes_large_type(proc):
     return proc.name.endswith("_c") and any(p.name == "newtype" for p in proc.params)
 
 
+def postponed(proc, writer):
+    """The deaths and revocations that a nonblocking call meets are errors of its request."""
+    subject, names = writer.subject, [p.name for p in proc.params if p.direction != "inout"]
+    if "request" not in names or "_init" in proc.name or not subject:
+        return ""
+    if subject.base not in ("MPI_Comm", "MPI_Win", "MPI_File"):
+        return ""
+    comm = subject.name + ("_obj" if subject.base == "MPI_Comm" else "_obj->comm")
+    tag = next((t for t in ("recvtag", "tag") if t in names and "source" in names), "MPI_ANY_TAG")
+    source = "source" if "source" in names else "MPI_ANY_SOURCE"
+    abi = "wm_caller.abi" if DIRECT.fullmatch(proc.name) else "WM_STANDARD_ABI"
+    return "wm_req_postpone(%s, err, %s, %s, request, %s) ? MPI_SUCCESS : " % (comm, source, tag, abi)
+
+
 def checked(table, proc, owner):
     """A binding in full: phase, checks, call, results, error."""
     lines = ['static const char call[] = "%s";' % proc.name]
@@ -145,7 +159,7 @@ def checked(table, proc, owner):
     lines += ["wm_type_large = true;"] if large else []
     lines.append("int err = wm_api_%s(%s);" % (owner.short, ", ".join(call.args)))
     lines += ["wm_type_large = false;"] if large else []
-    lines += ["if (rt_unlikely(err))", "    return %s;" % writer.raise_("err")]
+    lines += ["if (rt_unlikely(err))", "    return %s%s;" % (postponed(proc, writer), writer.raise_("err"))]
     return lines + call.after + ["return MPI_SUCCESS;"]
 
 

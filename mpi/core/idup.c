@@ -194,6 +194,8 @@ static int idup_step(struct coll_task *k)
     struct idup *q = (struct idup *)k;
     struct idup_state *st = k->state;
     struct step s;
+    if (rt_unlikely(q->parent->ft.revoked && !st->out && !st->rx))
+        return -RT_EREVOKED;
     for (;;) {
         int rc = finish_step(st);
         if (rc <= 0)

@@ -34,8 +34,6 @@ static int start_plain(const struct wm_msg *m, struct wm_type *t, struct rt_req 
 {
     int err = wm_p2p_irecv(m, out);
     if (rt_unlikely(err < 0))
-        err = wm_req_postpone(m, WM_PREQ_RECV, err, out);
-    if (rt_unlikely(err < 0))
         return recv_failed(err, m);
     if (!((*out)->flags & RT_REQ_STATIC) && !t->predefined && !rt_req_done(*out)) {
         ((struct wm_preq *)*out)->type = t;

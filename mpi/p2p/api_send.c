@@ -42,8 +42,6 @@ static int start_plain(const struct wm_msg *m, enum wm_mode mode, struct wm_type
 {
     int err = wm_p2p_isend(m, mode, out);
     if (rt_unlikely(err < 0))
-        err = wm_req_postpone(m, WM_PREQ_SEND, err, out);
-    if (rt_unlikely(err < 0))
         return send_failed(err, m);
     hold_type(*out, t);
     return MPI_SUCCESS;

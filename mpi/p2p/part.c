@@ -399,6 +399,8 @@ static int part_start(struct rt_req *r)
     bool nowhere = p->peer_rank == MPI_PROC_NULL;
     if (p->matched && !p->pieces)
         return -RT_ENOMEM;
+    for (int i = 0; !p->is_recv && i < p->npieces; i++)
+        rt_store_relaxed(&p->pieces[i].ready, false);
     if (!nowhere) {
         const struct wm_peer *peer = p->comm->peers[p->peer_rank];
         int err = peer ? peer->err : -RT_EREVOKED;
@@ -412,8 +414,6 @@ static int part_start(struct rt_req *r)
     if (!p->is_recv) {
         r->status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG };
         p->left = p->npieces;
-        for (int i = 0; i < p->npieces; i++)
-            rt_store_relaxed(&p->pieces[i].ready, false);
     } else if (nowhere) {
         r->status = (struct rt_status){ .src = MPI_PROC_NULL, .tag = MPI_ANY_TAG };
         rt_req_finish(r, 0);

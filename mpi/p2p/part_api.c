@@ -154,7 +154,8 @@ static int ready(MPI_Request request, const struct which *w)
     int err = find(request, &wm_psend_ops, &p);
     if (!err && (err = mark(p, w)))
         blame(p);
-    for (int n = 0; n < w->n && !err; n++)
+    /* Done already: its start has met a death or a revocation. */
+    for (int n = 0; n < w->n && !err && !rt_req_done(&p->r); n++)
         wm_part_send(p, at(w, n));
     return err;
 }

@@ -10,6 +10,7 @@
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"
+#include "runtime/base/cfg.h"
 
 struct persistent {
     struct rt_req r; /* first member */
@@ -175,6 +176,11 @@ static int start_one(struct rt_req *r)
     int err = r->ops->start(r);
     if (err >= 0)
         return MPI_SUCCESS;
+    if ((cfg.ft && err == -RT_EPEER) || err == -RT_EREVOKED) { /* as wm_req_postpone() */
+        r->flags |= RT_REQ_ACTIVE;
+        rt_req_finish(r, err);
+        return MPI_SUCCESS;
+    }
     if (r->ops->owner)
         wm_err_attach(r->ops->owner(r));
     if (err == -RT_EADDR)

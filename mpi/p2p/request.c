@@ -2,7 +2,9 @@
 /* Requests as objects: the slab of handles, the spare list of point-to-point requests, completion
  * and release. Called under the domain's lock. */
 #include "mpi/p2p/request.h"
+#include <stdio.h>
 #include <stdlib.h>
+#include "mpi/base/err.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/checks.h"
 #include "mpi/p2p/describe.h"
@@ -28,24 +30,59 @@ void *wm_req_alloc(const struct rt_req_ops *ops)
     return r;
 }
 
-int wm_req_postpone(const struct wm_msg *m, enum wm_preq_kind kind, int err, struct rt_req **out)
+struct postponed {
+    struct rt_req r; /* first member */
+    struct wm_comm *comm;
+    int errclass;
+    char detail[256];
+};
+_Static_assert(sizeof(struct postponed) <= WM_REQ_MAX, "a failed call fits a slab slot");
+
+static void postponed_release(struct rt_req *r)
 {
-    if (!cfg.ft || err != -RT_EPEER)
-        return err;
-    struct wm_preq *q = wm_preq_new(m->comm->dom, kind);
-    if (!q)
-        return -RT_ENOMEM;
-    q->coll = m->coll;
-    q->peer_rank = m->peer;
-    q->tag = m->tag;
-    q->comm = m->comm;
-    wm_comm_ref(m->comm);
-    q->layout = m->layout;
-    q->r.status = (struct rt_status){ .src = m->peer, .tag = m->tag };
-    rt_list_init(&q->link);
-    rt_req_finish(&q->r, err);
-    *out = &q->r;
+    wm_comm_unref(((struct postponed *)r)->comm);
+    rt_slab_free(&wm_request_slab, r);
+}
+
+static void *postponed_owner(const struct rt_req *r) { return ((const struct postponed *)r)->comm; }
+
+static int postponed_error(const struct rt_req *r)
+{
+    const struct postponed *q = (const struct postponed *)r;
+    return wm_err(q->errclass, "%s", q->detail);
+}
+
+static int postponed_cancel(struct rt_req *r)
+{
+    (void)r;
     return 0;
+}
+
+static const struct rt_req_ops postponed_ops = { .name = "call with a failed process",
+                                                 .cancel = postponed_cancel,
+                                                 .release = postponed_release,
+                                                 .owner = postponed_owner,
+                                                 .error = postponed_error };
+
+bool wm_req_postpone(struct wm_comm *c, int errclass, int source, int tag, MPI_Request *request,
+                     enum wm_abi abi)
+{
+    if (errclass != MPIX_ERR_PROC_FAILED && errclass != MPIX_ERR_REVOKED)
+        return false;
+    struct postponed *q = wm_req_alloc(&postponed_ops);
+    if (!q)
+        return false;
+    q->errclass = errclass;
+    snprintf(q->detail, sizeof q->detail, "%s", wm_err_detail());
+    wm_err_clear();
+    q->r.status = (struct rt_status){ .src = source, .tag = tag };
+    rt_lock(&c->dom->lock);
+    q->comm = c;
+    wm_comm_ref(c);
+    rt_unlock(&c->dom->lock);
+    rt_req_finish(&q->r, errclass == MPIX_ERR_REVOKED ? -RT_EREVOKED : -RT_EPEER);
+    wm_caller_store(request, 0, abi, wm_req_handle(&q->r));
+    return true;
 }
 
 void wm_req_forgive(struct wm_preq *q, const struct wm_peer *peer)

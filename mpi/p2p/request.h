@@ -82,9 +82,13 @@ static inline struct wm_preq *wm_preq_new(struct wm_domain *d, enum wm_preq_kind
     return q;
 }
 void wm_preq_release(struct rt_req *r);
-/* A nonblocking call that meets a dead process succeeds with the setting `ft`; its request fails.
- * Returns 0 with this request, else `err`. */
-int wm_req_postpone(const struct wm_msg *m, enum wm_preq_kind kind, int err, struct rt_req **out);
+/* A nonblocking call on `c` that fails because a process has died, or `c` is revoked, succeeds and
+ * returns a request that has failed: whether the death or the revocation is known when the call
+ * begins is chance, so a program gets the error from the same call each time.  `source`, `tag`: of
+ * the request's status; `abi`: in which `request` is stored.  Takes the text of wm_err().  False:
+ * another error, or no memory. */
+bool wm_req_postpone(struct wm_comm *c, int errclass, int source, int tag, MPI_Request *request,
+                     enum wm_abi abi) __attribute__((cold));
 /* A request that has failed because its peer has gone counts as cancelled, if the peer had
  * published before that it sends and receives no more.  peer may be NULL. */
 void wm_req_forgive(struct wm_preq *q, const struct wm_peer *peer);
