@@ -79,8 +79,8 @@ static struct revocation *make(int n)
 static void apply(struct wm_comm *c)
 {
     wm_revoke_messages(c);
-    if (c->local) /* its collectives are those of the intercommunicator */
-        c->local->ft.revoked = true;
+    if (c->local) /* messages of the intercommunicator's collectives */
+        wm_revoke_messages(c->local);
     coll_revocations++;
     rt_interrupt();
 }
