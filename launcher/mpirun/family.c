@@ -360,9 +360,10 @@ bool family_exited(struct launch_job *job, pid_t pid, int status)
     } else {
         if (!m->met) /* otherwise no rank waits; PMIx keeps 2.5 KB of each notice */
             notice(job, &m->asker, m->nspace, code);
-        if (code && !m->ending)
+        bool failed = code && !m->ending && !m->left;
+        if (failed)
             fall(job, m->number, code);
-        if (code && !m->ending && !job->exit_code)
+        if (failed && !job->exit_code)
             job->exit_code = code;
     }
     forget(f, m);
@@ -535,6 +536,16 @@ void family_up(struct launch_job *job)
     free(cpus);
     hwloc_bitmap_free(all);
     launch_list_fini(&uses);
+}
+
+void family_left(struct launch_job *job)
+{
+    struct family *f = job->family;
+    struct frame_out o = { 0 };
+    if (!f->has_up)
+        return;
+    frame_begin(&o, FRAME_DONE, 0);
+    send_on(&f->up, &o);
 }
 
 /* ---- called by the loop ---- */

@@ -11,7 +11,8 @@
  * process is its first member, adopted with its job, and sends the same frames.
  *
  * The first mpirun keeps the names, the slots in use, and which jobs are connected.  If a job
- * fails, the jobs connected to it, directly or through others, end too.  Main thread. */
+ * fails, the jobs connected to it, directly or through others, end too; with --ft the death of
+ * ranks, even of all, is no failure of their job.  Main thread. */
 #ifndef LAUNCHER_MPIRUN_FAMILY_H
 #define LAUNCHER_MPIRUN_FAMILY_H
 
@@ -31,6 +32,9 @@ void family_up(struct launch_job *job);
 void family_ask(struct launch_job *job, struct launch_call *call, int rank);
 void family_ask_from(struct launch_job *job, uint32_t node, uint32_t number, int rank,
                      const struct launch_list *words);
+/* With --ft: the ranks have ended, and their deaths are no failure of the job: the jobs connected
+ * to it continue. */
+void family_left(struct launch_job *job);
 /* Whether the process was the mpirun of a member, which has now ended. */
 bool family_exited(struct launch_job *job, pid_t pid, int status);
 /* For poll(): the number of descriptors, and the descriptors. */

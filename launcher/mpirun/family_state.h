@@ -26,11 +26,12 @@ struct member {
     int number; /* of the job; 1 is the first job */
     pid_t pid;
     struct frame_chan chan;
-    bool up;             /* its ranks run */
-    bool met;            /* it has been connected to another job */
-    bool ending;         /* FRAME_QUIT has been sent */
-    bool adopted;        /* `pid` is the process that has started this mpirun */
-    bool left;           /* the adopted process has called MPI_Finalize */
+    bool up;      /* its ranks run */
+    bool met;     /* it has been connected to another job */
+    bool ending;  /* FRAME_QUIT has been sent */
+    bool adopted; /* `pid` is the process that has started this mpirun */
+    bool left;    /* the adopted process has called MPI_Finalize; with --ft: the job has ended,
+                     but neither failed nor been ended */
     uint64_t kill_at_ns; /* when it is killed, after SIGTERM; 0: it is not */
     char nspace[200];
     struct asker asker;

@@ -255,6 +255,8 @@ int launch_loop(struct launch_job *job, int signal_fd)
     }
     free(l.fds);
     launch_end_other(job);
+    if (job->opts->ft && !job->ending)
+        family_left(job);
     if (job->opts->ft)
         job->exit_code = launch_deaths_end(job);
     return job->exit_code || !launch_io_lost() ? job->exit_code : LAUNCH_EXIT_FAIL;
