@@ -153,6 +153,8 @@ def checked(table, proc, owner):
             "if (rt_unlikely(cfg.check))",
             "    wm_check_named(%s_obj, call);" % collective,
         ]
+        if proc.group not in ("coll", "neighbor-coll"):  # which number their calls themselves
+            lines.append("%s_obj->ncalls++;" % collective)
     call = Call(table, proc, owner)
     lines += call.before
     large = makes_large_type(proc)

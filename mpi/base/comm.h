@@ -58,7 +58,7 @@ struct wm_comm {
     struct wm_errh *errh;   /* referenced */
     struct wm_attrs *attrs;
     struct wm_info *info;
-    uint32_t idups;       /* nonblocking duplications started so far, the same on all ranks */
+    uint32_t ncalls;      /* calls so far that create objects from it, the same on all ranks */
     struct wm_bbuf *bbuf; /* for buffered sends, mpi/p2p/buffered.c; NULL: the process's buffer */
     struct coll_team team;
     size_t team_off;       /* offset of the team's block in the node segment: mpi/coll/team.c */
@@ -147,9 +147,15 @@ static inline void wm_comm_unref(struct wm_comm *c)
 /* Exchanges between the leaders of two groups over a third communicator; the range ends before
  * WM_TAG_CHECK. */
 #define WM_TAG_INTER COLL_TAG_CALLS
-/* MPI_Comm_idup, which may run at the same time as blocking creation. */
-#define WM_TAG_IDUP 0x78000000
+/* The collective calls that create objects, each with a tag of its own: MPI_Comm_idup may run at
+ * the same time as others, and a call that has failed may leave messages. */
+#define WM_TAG_CALL 0x78000000
 /* Two tags of WEFT_CHECK: mpi/coll/check.c. */
 #define WM_TAG_CHECK 0x3ffffff0
+/* The tag of the call in progress, which the binding has counted. */
+static inline int wm_comm_call_tag(const struct wm_comm *c)
+{
+    return WM_TAG_CALL + (int)(c->ncalls % (0x7fffffff - WM_TAG_CALL));
+}
 
 #endif

@@ -86,8 +86,9 @@ static int sendrecv(const struct wm_exch *x, const void *out, int64_t out_nbytes
     return rerr ? rerr : err;
 }
 
-struct wm_exch wm_exch_all(struct wm_comm *c, int tag)
+struct wm_exch wm_exch_all(struct wm_comm *c)
 {
+    int tag = wm_comm_call_tag(c);
     if (!c->inter)
         return (struct wm_exch){ .comm = c, .n = c->size, .me = c->rank, .tag = tag };
     return (struct wm_exch){ .comm = c->local,

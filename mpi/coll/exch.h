@@ -29,8 +29,10 @@ struct wm_exch {
     void *arg;
 };
 
-/* All processes of `c`; of an intercommunicator, those of both groups. */
-struct wm_exch wm_exch_all(struct wm_comm *c, int tag);
+/* All processes of `c`; of an intercommunicator, those of both groups.  The tag is that of the
+ * collective call on `c` in progress: messages that a failed call has left do not reach the next
+ * one. */
+struct wm_exch wm_exch_all(struct wm_comm *c);
 
 #define WM_EXCH_MAX 256 /* most bytes that can be combined */
 

@@ -299,7 +299,7 @@ static int agree_near(struct wm_comm *c, bool *near)
         const struct rt_other *o = rt_others_find(p);
         far |= p.ns == 0 ? rt_node_local(p.rank) < 0 : !o || o->ended;
     }
-    struct wm_exch x = wm_exch_all(c, WM_TAG_COMM);
+    struct wm_exch x = wm_exch_all(c);
     int err = wm_exch_combine(&x, &far, sizeof far, merge_far);
     *near = !far;
     return err;

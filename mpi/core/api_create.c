@@ -85,7 +85,7 @@ int wm_api_comm_create_group(struct wm_comm *comm, struct wm_group *group, int t
     }
     /* The user's tag distinguishes calls of several threads; WM_TAG_COMM itself is for calls over
      * all ranks. */
-    const int ntags = WM_TAG_IDUP - WM_TAG_COMM - 1;
+    const int ntags = WM_TAG_CALL - WM_TAG_COMM - 1;
     struct wm_exch x = { .comm = comm,
                          .members = group,
                          .n = group->size,

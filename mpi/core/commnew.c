@@ -122,7 +122,7 @@ int wm_comm_agree(const struct wm_exch *x, struct wm_ctx_search *s, struct wm_co
 int wm_comm_agree_all(struct wm_comm *parent, struct wm_ctx_search *s, struct wm_comm *c,
                       bool whole, struct wm_comm **out)
 {
-    struct wm_exch x = wm_exch_all(parent, WM_TAG_COMM);
+    struct wm_exch x = wm_exch_all(parent);
     s->order = (uint64_t)parent->ctx << 32;
     return wm_comm_agree(&x, s, c, whole, out);
 }

@@ -22,10 +22,7 @@
 #include "mpi/p2p/send.h"
 #include "mpi/p2p/wait.h"
 #include "runtime/base/err.h"
-#include <limits.h>
 #include <stdlib.h>
-
-#define TAG_COUNT (INT_MAX - WM_TAG_IDUP)
 
 struct idup_state {
     struct wm_ctx_search search;
@@ -274,9 +271,8 @@ static MPI_Request idup_start(struct wm_comm *parent, struct wm_comm *fresh, uin
     if (!q || !st)
         rt_boot_abort(1, "out of memory to start MPI_Comm_idup, in which other processes would "
                          "wait for this one");
-    uint32_t number = parent->idups++;
-    int nth = (int)(number % TAG_COUNT);
-    st->tag = WM_TAG_IDUP + nth;
+    st->tag = wm_comm_call_tag(parent);
+    int nth = st->tag - WM_TAG_CALL;
     /* Above the orders of MPI_Comm_create_group, which end at 0x80000000. */
     st->search.order = (uint64_t)parent->ctx << 32 | (0x80000001u + (uint32_t)nth);
     st->search.want = parent->inter ? 2 : 1;

@@ -261,7 +261,7 @@ static int local_first(struct wm_comm *c, int high, bool *first)
 {
     bool lower = local_is_lower(c);
     uint32_t bits = 1u << ((high ? 1 : 0) + (lower ? 0 : 2));
-    struct wm_exch x = wm_exch_all(c, WM_TAG_COMM);
+    struct wm_exch x = wm_exch_all(c);
     rt_lock(&c->dom->lock);
     int err = wm_exch_combine(&x, &bits, sizeof bits, merge_flags);
     rt_unlock(&c->dom->lock);

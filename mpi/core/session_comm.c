@@ -158,7 +158,7 @@ static int agree(struct wm_comm *base, const struct wm_group *group, const char 
 {
     uint64_t members = hash_members(group);
     uint64_t h = hash(extra ^ members, stringtag, strlen(stringtag));
-    const int ntags = WM_TAG_IDUP - WM_TAG_COMM;
+    const int ntags = WM_TAG_CALL - WM_TAG_COMM;
     struct wm_exch x = { .comm = base,
                          .members = group,
                          .n = group->size,
@@ -248,7 +248,7 @@ static int leaders_meet(struct wm_comm *base, const struct wm_group *local,
                          .ranks = me < other ? (int[]){ me, other } : (int[]){ other, me },
                          .n = 2,
                          .me = me > other,
-                         .tag = WM_TAG_COMM + (int)(h % (uint64_t)(WM_TAG_IDUP - WM_TAG_COMM)) };
+                         .tag = WM_TAG_COMM + (int)(h % (uint64_t)(WM_TAG_CALL - WM_TAG_COMM)) };
     rt_lock(&base->dom->lock);
     int err = meet(&x, stringtag, both, failed);
     rt_unlock(&base->dom->lock);

@@ -64,7 +64,7 @@ static int color_group(const struct wm_group *from, struct member *all, int64_t 
 /* Collects the contributions of all processes, the local group first. */
 static int exchange(struct wm_comm *comm, const struct member *mine, struct member *all)
 {
-    struct wm_exch x = wm_exch_all(comm, WM_TAG_COMM);
+    struct wm_exch x = wm_exch_all(comm);
     struct member *far = all + comm->size;
     const int64_t len = sizeof *all, far_n = comm->inter ? comm->remote->size : 0;
     rt_lock(&comm->dom->lock);
@@ -117,7 +117,7 @@ static int prepare(struct wm_comm *comm, struct member *all, const struct wm_spl
  * each has it. */
 static int get_room(struct wm_comm *comm, int n, struct member *few, struct member **all)
 {
-    struct wm_exch x = wm_exch_all(comm, WM_TAG_COMM);
+    struct wm_exch x = wm_exch_all(comm);
     *all = n <= FEW ? few : malloc((size_t)n * sizeof **all);
     if (n <= FEW)
         return MPI_SUCCESS;
@@ -252,7 +252,7 @@ static void widen(void *inout, const void *in)
  * if there is no such level. */
 static int compare(struct wm_comm *comm, int type, int *level, int64_t *color)
 {
-    struct wm_exch x = wm_exch_all(comm, WM_TAG_COMM);
+    struct wm_exch x = wm_exch_all(comm);
     bool out = type == MPI_UNDEFINED;
     struct spread mine = { .min_type = out ? INT32_MAX : type, .max_type = out ? INT32_MIN : type };
     rt_lock(&comm->dom->lock);

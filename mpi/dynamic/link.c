@@ -380,9 +380,7 @@ static void meeting_free(struct meeting *m)
 
 int wm_link(struct wm_comm *comm, int root, const struct wm_dial *how, struct wm_comm **out)
 {
-    struct meeting m = {
-        .comm = comm, .x = wm_exch_all(comm, WM_TAG_COMM), .fd = -1, .accepts = how->accepts
-    };
+    struct meeting m = { .comm = comm, .x = wm_exch_all(comm), .fd = -1, .accepts = how->accepts };
     m.x.leader = root;
     int err = meet(&m, how);
     if (!err)

@@ -280,7 +280,7 @@ static void fill_codes(const struct request *r, int total, int *codes)
 
 static int bcast(struct wm_comm *comm, int root, void *buf, int64_t len)
 {
-    struct wm_exch x = wm_exch_all(comm, WM_TAG_COMM);
+    struct wm_exch x = wm_exch_all(comm);
     x.leader = root;
     rt_lock(&comm->dom->lock);
     int err = wm_exch_bcast(&x, buf, len);

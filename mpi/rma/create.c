@@ -260,7 +260,7 @@ static int agree(struct wm_rma *r, int failed)
                       .min_unit = r->memory.unit,
                       .max_unit = r->memory.unit,
                       .min_nnotes = r->shared.nnotes };
-    struct wm_exch x = wm_exch_all(r->comm, WM_TAG_COMM);
+    struct wm_exch x = wm_exch_all(r->comm);
     int err = wm_exch_combine(&x, &v, sizeof v, merge);
     if (err < 0)
         return failed ? failed : wm_err_rt(err, "creating a window");

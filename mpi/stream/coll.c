@@ -110,7 +110,8 @@ static int await_host(void *s, struct rt_req *r) { return wm_xstream_await(s, r)
 static int exchange(struct enqueue *e, bool *all_can, bool *any_captures)
 {
     struct wm_xstream_comm *s = e->k.s;
-    struct wm_exch x = wm_exch_all(s->ctl, TAG_CALLS);
+    struct wm_exch x = wm_exch_all(s->ctl);
+    x.tag = TAG_CALLS;
     struct note *mine = note_of(e, s->comm->rank);
     int err = 0, n = s->comm->size;
     x.await = await_host;

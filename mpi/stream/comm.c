@@ -402,7 +402,7 @@ static int connect(struct wm_xstream_comm *s, struct note *notes, int err)
 {
     int n = s->comm->size;
     struct note mine = { .err = err, .cuda = s->g != NULL, .threads = has_threads(s->comm) };
-    struct wm_exch x = wm_exch_all(s->ctl, WM_TAG_COMM);
+    struct wm_exch x = wm_exch_all(s->ctl);
     const char *why = err ? "" : prepare(s, &mine);
     int rc = wm_exch_allgather(&x, &mine, sizeof mine, notes);
     bool can = rc >= 0;

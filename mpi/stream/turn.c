@@ -67,7 +67,8 @@ static int await_host(void *s, struct rt_req *r) { return wm_xstream_await(s, r)
 
 static int combine(struct wm_xstream_comm *s, struct note *n)
 {
-    struct wm_exch x = wm_exch_all(s->ctl, TAG_TURN);
+    struct wm_exch x = wm_exch_all(s->ctl);
+    x.tag = TAG_TURN;
     x.await = await_host;
     x.arg = s;
     int rc = wm_exch_combine(&x, n, sizeof *n, merge);

@@ -55,7 +55,7 @@ int wm_topo_agree(struct wm_comm *comm, int err, struct wm_topo_vote *vote)
                         .total = vote->total,
                         .bad_rank = err ? comm->rank : INT32_MAX,
                         .bad_class = err };
-    struct wm_exch x = { .comm = comm, .n = comm->size, .me = comm->rank, .tag = WM_TAG_COMM };
+    struct wm_exch x = wm_exch_all(comm);
     rt_lock(&comm->dom->lock);
     int rc = wm_exch_combine(&x, &b, sizeof b, merge);
     rt_unlock(&comm->dom->lock);

@@ -269,7 +269,7 @@ int wm_topo_order(struct wm_comm *comm, const struct wm_adj *g, int **order)
 {
     *order = NULL;
     struct wm_place *places = malloc((size_t)comm->size * sizeof *places);
-    struct wm_exch x = { .comm = comm, .n = comm->size, .me = comm->rank, .tag = WM_TAG_COMM };
+    struct wm_exch x = wm_exch_all(comm);
     int32_t missing = !places || !g;
     rt_lock(&comm->dom->lock);
     struct wm_place mine = my_place();
