@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whether a process of a communicator has died: one of this host as runtime/mem/deaths.h knows, one
- * of another host by its connection, or by a message from a process that has found the death. */
+ * of another host by its connection, by a message from a process that has found the death, or by
+ * the list of deaths. */
 #include "mpi/coll/alive.h"
 #include "mpi/coll/call.h"
 #include "mpi/p2p/describe.h"
@@ -12,6 +13,7 @@
 #include "mpi/p2p/wait.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/boot/dead.h"
 #include "runtime/boot/jobs.h"
 #include "runtime/mem/deaths.h"
 #include "runtime/mem/others.h"
@@ -26,6 +28,8 @@ static bool has_died(const struct wm_comm *c, int i)
 {
     struct rt_proc p = wm_group_proc(c->remote, i);
     const struct rt_other *o = rt_others_find(p);
+    if (rt_unlikely(rt_dead()) && rt_dead_has(p)) /* with --ft; also without a connection to it */
+        return true;
     if (o)
         return o->ended && !rt_others_is_leaving(o);
     int local = p.ns == 0 ? rt_node_attached(p.rank) : -1;

@@ -14,6 +14,7 @@
 #include "mpi/core/comm.h"
 #include "mpi/core/lanes.h"
 #include "mpi/ft/revoke.h"
+#include "mpi/p2p/failed.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/progress.h"
@@ -186,6 +187,21 @@ static void share(struct idup *q, struct idup_state *st)
         st->search.offer.block = st->block;
 }
 
+/* A member has died.  Living ones that know of it may have given up, and send nothing more. */
+static bool give_up(struct idup_state *st)
+{
+    if (st->rx && !rt_req_done(st->rx))
+        st->rx->ops->cancel(st->rx);
+    if ((st->rx && !rt_req_done(st->rx)) || (st->out && !rt_req_done(st->out)))
+        return false;
+    if (st->rx)
+        wm_req_release(st->rx);
+    if (st->out)
+        wm_req_release(st->out);
+    st->rx = st->out = NULL;
+    return true;
+}
+
 static int idup_step(struct coll_task *k)
 {
     struct idup *q = (struct idup *)k;
@@ -193,6 +209,8 @@ static int idup_step(struct coll_task *k)
     struct step s;
     if (rt_unlikely(q->parent->ft.revoked && !st->out && !st->rx))
         return -RT_EREVOKED;
+    if (rt_unlikely(rt_dead()) && wm_failed_taints(q->parent) && give_up(st))
+        return -RT_EPEER;
     for (;;) {
         int rc = finish_step(st);
         if (rc <= 0)

@@ -11,6 +11,7 @@
 #include "mpi/rma/quick.h"
 #include "mpi/rma/target.h"
 #include "runtime/base/err.h"
+#include "runtime/boot/dead.h"
 #include "runtime/mem/deaths.h"
 
 /* Polls of a word in a control block before the general wait, whose polls also make progress and
@@ -39,6 +40,9 @@ static bool has_lost(void *window)
     for (int i = 0; i < r->shared.nmembers && !r->dead; i++)
         if (rt_node_gone(r->shared.members[i]) && !wm_rma_has_left(r, r->shared.members[i]))
             r->dead = (int)rt_boot.local_procs[r->shared.members[i]] + 1;
+    for (uint32_t i = 0; i < rt_dead() && !r->dead; i++) /* also without a connection to it */
+        if (wm_group_find(r->comm->group, rt_dead_at(i)) >= 0)
+            r->dead = (int)rt_dead_at(i).rank + 1;
     return r->dead;
 }
 
