@@ -125,9 +125,7 @@ struct coll_limits {
 struct coll_override {
     int64_t chain_trip; /* bytes: TRIP of algo/bcast.c */
     int64_t device_min; /* bytes: DEVICE_MIN of hier/on_device.c */
-    /* Of node/tree.c: ranks on an L3 cache, or -1 times the number of caches, to which the ranks
-     * belong in turn; and the caches of a package. */
-    int l3_ranks, package_l3s;
+    int l3_ranks;       /* ranks on an L3 cache: node/grid.c */
     int node_way; /* 1 + COLL_NODE_STAGED or COLL_NODE_DIRECT, for all long calls: node/pace.c */
 };
 

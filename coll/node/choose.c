@@ -25,14 +25,13 @@
 #define NARROW COLL_NODE_IF_NARROW
 #define FITS COLL_NODE_IF_FITS
 #define NEAR COLL_NODE_IF_NEAR
-#define LEVELS COLL_NODE_IF_LEVELS
 
 static const struct {
     int (*step)(struct coll_task *k);
     const char *file;
 } algs[COLL_NODE_ALGS] = {
     { coll_node_flat_step, "flat" },     { coll_node_grid_step, "grid" },
-    { coll_node_tree_step, "tree" },     { coll_node_ring_step, "ring" },
+    { coll_node_tree_step, "grid" },     { coll_node_ring_step, "ring" },
     { coll_node_slice_step, "block" },   { coll_node_direct_step, "direct" },
     { coll_node_own_step, "direct" },    { coll_node_cut_step, "cut" },
     { coll_node_linear_step, "linear" }, { coll_node_move_step, "move" },
@@ -40,7 +39,7 @@ static const struct {
 
 #define HELP_FLAT "one pass over cache lines in shared memory"
 #define HELP_GRID "two rounds over cache lines in shared memory"
-#define HELP_TREE "cache lines in shared memory, along the tree of the machine"
+#define HELP_TREE HELP_GRID
 #define HELP_RING "pieces through rings in shared memory"
 #define HELP_SLICE "every rank reduces a slice in shared memory"
 #define HELP_DIRECT "every rank reduces a slice out of the ranks' own buffers"
@@ -126,7 +125,7 @@ static unsigned team_facts(int size, bool crowded)
     return (size < 2 ? 0u : size == 2 ? TWO : MANY) | (crowded ? CROWDED : ROOMY);
 }
 
-/* All but BLIND, NEAR and LEVELS. */
+/* All but BLIND and NEAR. */
 static inline unsigned add_facts(unsigned facts, const struct coll_team *t,
                                  const struct coll_args *a, int64_t bytes, enum coll_node_alg asked)
 {
@@ -168,12 +167,8 @@ static int first_step(struct coll_task *k)
     unsigned facts = add_facts(n->facts, k->team, a, k->bytes, asked);
     if (reads == COLL_NODE_READS_NONE)
         facts |= BLIND;
-    if (asked == COLL_NODE_ALG_TREE) {
-        const int levels = coll_node_levels(n);
-        if (levels == COLL_NODE_LEVELS_UNKNOWN)
-            return 0;
-        facts |= levels == COLL_NODE_LEVELS_SOME ? LEVELS : NEAR;
-    }
+    if (!n->levels)
+        facts |= NEAR;
     const enum coll_node_alg alg = coll_node_choose(asked, a->kind, facts, k->bytes);
     if (rt_unlikely(!n->blocks) && alg > COLL_NODE_ALG_TREE) {
         int rc = coll_node_blocks(n);
@@ -213,7 +208,7 @@ const char *coll_node_runs(const struct coll_alg *alg, const struct coll_team *t
             return NULL;
     const enum coll_node_alg asked = (enum coll_node_alg)asked_by[i];
     unsigned facts = add_facts(team_facts(t->size, crowded), t, a, bytes, asked) |
-                     (levels ? LEVELS : NEAR);
+                     (levels ? 0 : NEAR);
     enum coll_node_alg run = apply(asked, a->kind, facts, bytes, why);
     return algs[run].file;
 }

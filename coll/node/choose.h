@@ -31,7 +31,6 @@ enum {
     COLL_NODE_IF_NARROW = 64,
     COLL_NODE_IF_FITS = 128,
     COLL_NODE_IF_NEAR = 256,
-    COLL_NODE_IF_LEVELS = 512,
 };
 
 /* The algorithm that runs the call; a pure function of facts that all ranks know. */
@@ -58,13 +57,6 @@ extern const struct coll_alg coll_node_algs[];
  * bytes: coll_args_bytes(). */
 int coll_node_flat_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k);
 bool coll_node_cell_fits(const struct coll_team *t, const struct coll_args *a, int64_t bytes);
-/* Of tree.c.  coll_node_tree_place: where this rank runs, to be published; crowded: ranks outnumber
- * cores.  coll_node_levels: COLL_NODE_LEVELS_...; once known, the same on all ranks.
- * coll_node_tree_make: fills `tops` (COLL_NODE_TREE_LEVELS + 2 times `size`) from the ranks'
- * places; returns the number of levels. */
-uint64_t coll_node_tree_place(const struct coll_team *t, bool crowded);
-int coll_node_levels(struct coll_node *n);
-int coll_node_tree_make(int size, const uint64_t *place, int *tops);
 /* Of linear.c: whether all ranks know that no block needs a copy between processes. */
 bool coll_node_linear_is_short(const struct coll_node *n, const struct coll_task *k);
 

@@ -11,6 +11,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/idle.h"
 #include "runtime/base/log.h"
+#include "runtime/boot/boot.h"
 #include "runtime/mem/segment.h"
 
 #define REFUSED UINT64_MAX
@@ -31,12 +32,11 @@ static int apart_of(int size) { return size >= COLL_NODE_APART_MIN; }
 
 static size_t nlines(int size) { return COLL_NODE_SLOTS * (size_t)size << apart_of(size); }
 
-/* Whole cache lines: the lines of the device boards follow. */
 size_t coll_node_nbytes(int size)
 {
     size_t nbytes = sizeof(struct coll_node_head) + nlines(size) * sizeof(struct coll_node_line) +
-                    (size_t)size * (sizeof(struct coll_node_prog) + sizeof(uint64_t));
-    return (nbytes + RT_CACHE_LINE - 1) & ~(size_t)(RT_CACHE_LINE - 1);
+                    (size_t)size * sizeof(struct coll_node_prog);
+    return nbytes;
 }
 
 /* A rank that has left MPI has stored its last progress word. */
@@ -93,23 +93,34 @@ int coll_node_create(struct coll_team *t)
     struct coll_node *n = calloc(1, sizeof *n);
     if (!n)
         return -RT_ENOMEM;
-    n->direct = calloc((size_t)t->size, sizeof *n->direct);
-    if (!n->direct) {
-        free(n);
-        return -RT_ENOMEM;
-    }
     n->team = t;
     n->hub = -1;
     rt_list_init(&n->waiting);
     n->half_len = coll_node_half_len(t->size);
     n->apart = apart_of(t->size);
+    n->top = -1;
     while (n->rows * n->rows < t->size)
         n->rows++;
+    n->direct = calloc((size_t)t->size, sizeof *n->direct);
+    n->below = calloc(2 * (size_t)n->rows, sizeof *n->below);
     int readers = t->size > 1 ? t->size - 1 : 1;
     n->line_part = COLL_NODE_LINE / readers;
     n->cell_part = COLL_NODE_CELL / readers & ~(RT_CACHE_LINE - 1);
     t->node = n;
-    return 0;
+    if (n->direct && n->below)
+        return 0;
+    coll_node_fini(t);
+    return -RT_ENOMEM;
+}
+
+static uint64_t room_of(const struct coll_team *t)
+{
+    if (rt_idle_oversubscribed())
+        return COLL_NODE_ROOM_CROWDED;
+    const int l3 = t->override.l3_ranks            ? t->override.l3_ranks
+                   : t->size >= COLL_NODE_TREE_MIN ? rt_boot_l3_cpus()
+                                                   : 0;
+    return l3 > 0 && t->size > l3 ? COLL_NODE_ROOM_LEVELS : COLL_NODE_ROOM_ENOUGH;
 }
 
 void coll_node_attach(struct coll_team *t, char *p)
@@ -118,12 +129,9 @@ void coll_node_attach(struct coll_team *t, char *p)
     n->head = (struct coll_node_head *)p;
     n->lines = (struct coll_node_line *)(p + sizeof *n->head);
     n->prog = (struct coll_node_prog *)(n->lines + nlines(t->size));
-    n->places = (uint64_t *)(n->prog + t->size);
     t->limits = &coll_node_limits;
-    const bool crowded = rt_idle_oversubscribed();
     if (t->rank == 0)
-        rt_store_release(&n->head->room, crowded ? COLL_NODE_ROOM_CROWDED : COLL_NODE_ROOM_ENOUGH);
-    rt_store_release(&n->places[t->rank], coll_node_tree_place(t, crowded));
+        rt_store_release(&n->head->room, room_of(t));
     rt_store_release(&n->prog[t->rank].probe, (uint64_t)(uintptr_t)&coll_node_magic);
 }
 
@@ -138,7 +146,7 @@ void coll_node_fini(struct coll_team *t)
         t->ops->shm_free(t, n->head->cells - 1, cells_nbytes(t->size));
     if (t->rank == 0 && n->blocks)
         t->ops->shm_free(t, n->head->blocks - 1, blocks_nbytes(t->size));
-    free(n->tree.tops);
+    free(n->below);
     free(n->scratch);
     free(n->packed);
     free(n->result);
@@ -284,6 +292,7 @@ bool coll_node_crowded_known(struct coll_node *n)
     uint64_t room = rt_load_acquire(&n->head->room);
     n->crowded_known = room != COLL_NODE_ROOM_UNKNOWN;
     n->crowded = room == COLL_NODE_ROOM_CROWDED;
+    n->levels = room == COLL_NODE_ROOM_LEVELS;
     if (n->crowded_known && n->team->rank == 0)
         coll_node_wake(n); /* when this rank stored it, others had perhaps no bell yet */
     return n->crowded_known;

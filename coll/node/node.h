@@ -104,23 +104,18 @@ _Static_assert(sizeof(struct coll_node_prog) == RT_CACHE_LINE, "one line");
 enum { COLL_NODE_READS_UNKNOWN, COLL_NODE_READS_NONE, COLL_NODE_READS_ALL };
 extern const uint64_t coll_node_magic;
 
-/* Whether the ranks run on several L3 caches. */
-enum { COLL_NODE_LEVELS_UNKNOWN, COLL_NODE_LEVELS_NONE, COLL_NODE_LEVELS_SOME };
-/* L3 caches, packages and the host, each of them split. */
-#define COLL_NODE_TREE_LEVELS 6
-struct coll_node_tree { /* of tree.c */
-    int *tops; /* [nlevels][size]: the first rank of each rank's group; owned by the team */
-    int nlevels;
-    int root, parent, nchildren; /* of the last call; -1: none */
-    int *children;
+/* Whether ranks outnumber cores; LEVELS: enough cores, on several L3 caches. */
+enum {
+    COLL_NODE_ROOM_UNKNOWN,
+    COLL_NODE_ROOM_ENOUGH,
+    COLL_NODE_ROOM_LEVELS,
+    COLL_NODE_ROOM_CROWDED
 };
-
-enum { COLL_NODE_ROOM_UNKNOWN, COLL_NODE_ROOM_ENOUGH, COLL_NODE_ROOM_CROWDED };
 
 /* Offset + 1 of memory that rank 0 allocates later; 0: not yet, UINT64_MAX: out of memory. */
 struct coll_node_head {
     _Alignas(2 * RT_CACHE_LINE) uint64_t cells, blocks;
-    uint64_t room; /* COLL_NODE_ROOM_...: whether ranks outnumber cores, as rank 0 sees it */
+    uint64_t room; /* COLL_NODE_ROOM_..., as rank 0 sees it */
     /* Of linear.c: the last rank of the queue, and its call, << COLL_NODE_STEP_BITS. */
     _Alignas(RT_CACHE_LINE) uint64_t queue;
 };
@@ -179,7 +174,6 @@ struct coll_node { /* this rank's view; private memory */
     struct coll_node_head *head;
     struct coll_node_prog *prog;  /* [size] */
     struct coll_node_line *lines; /* [COLL_NODE_SLOTS][size], each 1 << apart of them */
-    uint64_t *places;             /* [size], of tree.c */
     int apart;
     char *cells, *blocks; /* NULL until needed */
     size_t half_len;
@@ -189,20 +183,19 @@ struct coll_node { /* this rank's view; private memory */
     uint64_t wrote[COLL_NODE_SLOTS], filled[COLL_NODE_SLOTS];
     uint64_t busy[2]; /* see above */
     int half;
-    bool crowded, crowded_known; /* coll_node_crowded_known() */
-    bool two_numbers;            /* the call at `turn` + 1 has the next number, too */
-    unsigned facts;              /* of choose.c; 0: not known yet */
-    int rows;                    /* of the grid, see grid.c */
-    int levels;                  /* COLL_NODE_LEVELS_... */
-    struct coll_node_tree tree;
-    int reads;     /* coll_node_reads() when it was last asked */
-    char *scratch; /* of coll_node_scratch(); NULL until needed */
-    char *packed;  /* of direct.c and linear.c: this rank's input in the call */
-    char *result;  /* of direct.c: this rank's block, until it may be stored */
-    bool queued;   /* of linear.c: this rank is in the queue, */
-    int behind;    /* behind this rank; -1: it is the first */
-    bool *direct;  /* [size]: the rank's blocks hold addresses in this call, as read with its
-                    * first piece */
+    bool crowded, levels, crowded_known; /* coll_node_crowded_known() */
+    bool two_numbers;                    /* the call at `turn` + 1 has the next number, too */
+    unsigned facts;                      /* of choose.c; 0: not known yet */
+    int rows;                            /* of the grid, see grid.c */
+    int top, parent, *below, nbelow;     /* of the last rooted call there; -1: none */
+    int reads;                           /* coll_node_reads() when it was last asked */
+    char *scratch;                       /* of coll_node_scratch(); NULL until needed */
+    char *packed; /* of direct.c and linear.c: this rank's input in the call */
+    char *result; /* of direct.c: this rank's block, until it may be stored */
+    bool queued;  /* of linear.c: this rank is in the queue, */
+    int behind;   /* behind this rank; -1: it is the first */
+    bool *direct; /* [size]: the rank's blocks hold addresses in this call, as read with its
+                   * first piece */
     struct coll_node_plan plan; /* of the call at `turn` + 1 */
     bool poisoned;              /* in that call in pieces this rank's blocks are poisoned, */
     int lost;                   /* or data that it has read: -RT_EREMOTE */
@@ -271,7 +264,8 @@ static inline bool coll_node_all_read(struct coll_node *n)
 {
     return coll_node_reads(n) == COLL_NODE_READS_ALL;
 }
-/* Whether n->crowded, ranks outnumber cores, is known; the same on all ranks. */
+/* Whether n->crowded, ranks outnumber cores, and n->levels, they run on several L3 caches, are
+ * known; the same on all ranks. */
 bool coll_node_crowded_known(struct coll_node *n);
 size_t coll_node_half_len(int size);
 /* Private memory of the length of a half; NULL: out of memory. */

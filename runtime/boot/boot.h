@@ -42,9 +42,9 @@ extern struct rt_boot rt_boot; /* read-only after rt_boot_init() */
  * whole job on this host except the caller's own.  False: there are no others, or they are unknown;
  * the thread keeps the binding that it inherits (cpus.c). */
 bool rt_boot_cpus(cpu_set_t *out);
-/* The package and the L3 cache to which the calling thread is bound, as numbers of their first
- * hardware threads.  False: it is bound to none, or the kernel does not show them. */
-bool rt_boot_place(int *package, int *l3);
+/* The number of hardware threads of the L3 cache to which the calling thread is bound.  0: it is
+ * bound to none, or the kernel does not show it. */
+int rt_boot_l3_cpus(void);
 
 /* The number of a job rank's host, equal in all processes: hosts are numbered by their lowest
  * ranks, which may differ from rt_boot.node.  The first call reads the numbers of all ranks

@@ -30,37 +30,27 @@ static bool parse(const char *text, cpu_set_t *out)
     return CPU_COUNT(out) > 0;
 }
 
-/* The first hardware thread of a set that the kernel shows for thread `cpu`; -1: none, or `own` is
- * not within the set. */
-static int first_of(int cpu, const char *set, const cpu_set_t *own)
+/* Read here and not by hwloc, which takes 10 ms and more to load. */
+int rt_boot_l3_cpus(void)
 {
+    cpu_set_t own, all, both;
+    int cpu = 0;
     char path[128], text[1024] = "";
-    cpu_set_t all, both;
-    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/%s", cpu, set);
+    if (pthread_getaffinity_np(pthread_self(), sizeof own, &own))
+        return 0;
+    while (cpu < CPU_SETSIZE - 1 && !CPU_ISSET(cpu, &own))
+        cpu++;
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index3/shared_cpu_list", cpu);
     FILE *f = fopen(path, "re");
     if (!f)
-        return -1;
+        return 0;
     bool good = fgets(text, sizeof text, f) != NULL;
     fclose(f);
     text[strcspn(text, "\n")] = '\0';
     if (!good || !parse(text, &all))
-        return -1;
-    CPU_AND(&both, &all, own);
-    return CPU_EQUAL(&both, own) ? (int)strtol(text, NULL, 10) : -1;
-}
-
-/* Read here and not by hwloc, which takes 10 ms and more to load. */
-bool rt_boot_place(int *package, int *l3)
-{
-    cpu_set_t own;
-    int cpu = 0;
-    if (pthread_getaffinity_np(pthread_self(), sizeof own, &own))
-        return false;
-    while (cpu < CPU_SETSIZE - 1 && !CPU_ISSET(cpu, &own))
-        cpu++;
-    *l3 = first_of(cpu, "cache/index3/shared_cpu_list", &own);
-    *package = first_of(cpu, "topology/core_siblings_list", &own);
-    return *l3 >= 0 && *package >= 0;
+        return 0;
+    CPU_AND(&both, &all, &own);
+    return CPU_EQUAL(&both, &own) ? CPU_COUNT(&all) : 0;
 }
 
 /* A launcher that publishes nothing: the set of the parent process, which such a launcher has

@@ -180,21 +180,18 @@ static void slices_of_buffers(void)
     rt_idle_configure(1, 1);
 }
 
-/* Short broadcasts and reduces along the tree of the machine (coll/node/tree.c): ranks that share
- * caches with their neighbours, or in turn; by lines, by cells, and longer than a cell; where ranks
- * outnumber cores, and where all share one cache, there is no tree. */
-static void along_the_tree(void)
+/* Short broadcasts and reduces in two rounds (coll/node/grid.c): ranks on caches of several sizes;
+ * by lines, by cells, and longer than a cell; where ranks outnumber cores, and where all share one
+ * cache, there is one round. */
+static void in_two_rounds(void)
 {
-    static const int caches[][2] = {
-        { 2, 2 }, { 9, 1 }, { -2, 1 }, { -5, 2 }, { 1, 12 }, { 64, 1 }
-    };
+    static const int caches[] = { 1, 4, 64 };
     static const int sizes[] = { 2, 3, 5, 8, 17, 33 };
     const struct coll_alg *algs[] = { coll_alg_find(COLL_BCAST, "node_tree"),
                                       coll_alg_find(COLL_REDUCE, "node_tree") };
-    for (int c = 0; c < 7; c++) {
-        fake_override.l3_ranks = caches[c % 6][0];
-        fake_override.package_l3s = caches[c % 6][1];
-        rt_idle_configure(1 + c / 6, 1);
+    for (int c = 0; c < 4; c++) {
+        fake_override.l3_ranks = caches[c % 3];
+        rt_idle_configure(1 + c / 3, 1);
         for (int s = 0; s < 6; s++)
             for (int i = 0; i < 2; i++) {
                 force(algs[i]);
@@ -234,7 +231,7 @@ int main(int argc, char **argv)
     RUN(ways_of_calls);
     RUN(scans_by_slices);
     RUN(slices_of_buffers);
-    RUN(along_the_tree);
+    RUN(in_two_rounds);
     RUN(refused_memory_falls_back);
     return check_end();
 }

@@ -195,7 +195,6 @@ static bool begin(const struct cost_machine *m, int n, int node_way)
     fake_override = (struct coll_override){
         .node_way = node_way,
         .l3_ranks = m->level[0].cores,
-        .package_l3s = m->level[1].cores ? m->level[1].cores / m->level[0].cores : 1,
     };
     run.f = fake_create(n, 1, true, ROOM);
     const char *shm = (const char *)fake_team(run.f, 0)->node->head;

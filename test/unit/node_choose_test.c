@@ -15,7 +15,6 @@
 #define NARROW COLL_NODE_IF_NARROW
 #define FITS COLL_NODE_IF_FITS
 #define NEAR COLL_NODE_IF_NEAR
-#define LEVELS COLL_NODE_IF_LEVELS
 #define LONG (16 << 20)
 
 /* The algorithms of direct.c have two values, of which one serves reduce_scatters. */
@@ -53,7 +52,7 @@ static bool can_run(enum coll_node_alg alg, enum coll_kind kind, unsigned facts,
     case COLL_NODE_ALG_GRID:
         return facts & ROOMY && facts & NARROW;
     case COLL_NODE_ALG_TREE:
-        return facts & ROOMY && facts & NARROW && facts & LEVELS && bytes <= COLL_NODE_CELL;
+        return facts & ROOMY && facts & NARROW && !(facts & NEAR) && bytes <= COLL_NODE_CELL;
     case COLL_NODE_ALG_RING:
         return facts & ROOMY && (facts & (TWO | NARROW)) && (kind != COLL_ALLREDUCE || facts & TWO);
     case COLL_NODE_ALG_DIRECT:
@@ -71,10 +70,9 @@ static bool can_run(enum coll_node_alg alg, enum coll_kind kind, unsigned facts,
 static void each_choice_can_run(void)
 {
     int nchoices = 0;
-    for (unsigned facts = 0; facts < 1024; facts++) {
+    for (unsigned facts = 0; facts < 512; facts++) {
         bool two = facts & TWO, crowded = facts & CROWDED, wide = facts & WIDE;
-        if (two == !!(facts & MANY) || crowded == !!(facts & ROOMY) || wide == !!(facts & NARROW) ||
-            !(facts & NEAR) == !(facts & LEVELS))
+        if (two == !!(facts & MANY) || crowded == !!(facts & ROOMY) || wide == !!(facts & NARROW))
             continue;
         for (int i = 0; i < COLL_NODE_ALGS * COLL_NEIGHBOR_ALLGATHER * 2; i++) {
             enum coll_node_alg asked = i / 2 % COLL_NODE_ALGS;
@@ -153,9 +151,9 @@ static void on_caches(void)
 {
     for (int i = 0; i < 2; i++) {
         apart = i;
-        CHECK_RUNS(i ? "tree" : "flat", COLL_BCAST, "node_tree", 48, false, 8);
-        CHECK_RUNS(i ? "tree" : "flat", COLL_REDUCE, "node_tree", 48, false, 64);
-        CHECK_RUNS(i ? "tree" : "ring", COLL_REDUCE, "node_tree", 48, false, 4096);
+        CHECK_RUNS(i ? "grid" : "flat", COLL_BCAST, "node_tree", 48, false, 8);
+        CHECK_RUNS(i ? "grid" : "flat", COLL_REDUCE, "node_tree", 48, false, 64);
+        CHECK_RUNS(i ? "grid" : "ring", COLL_REDUCE, "node_tree", 48, false, 4096);
         CHECK_RUNS("ring", COLL_REDUCE, "node_tree", 48, false, 4097);
         CHECK_RUNS("flat", COLL_REDUCE, "node_tree", 48, true, 8);
         CHECK_RUNS("move", COLL_REDUCE, "node_tree", 48, true, 4096);
@@ -164,46 +162,9 @@ static void on_caches(void)
     apart = false;
 }
 
-/* The levels of a tree nest, the last one is the whole host, and no group is larger than the radix
- * permits. */
-static void tree_of(int size, const uint64_t *place)
-{
-    static int tops[(COLL_NODE_TREE_LEVELS + 2) * 200];
-    const int n = coll_node_tree_make(size, place, tops);
-    CHECK(n > 0 && n <= COLL_NODE_TREE_LEVELS);
-    for (int level = 0; level < n; level++) {
-        const int *top = tops + level * size, *below = level ? top - size : NULL;
-        for (int r = 0; r < size; r++) {
-            int members = 0;
-            CHECK(top[r] <= r && top[top[r]] == top[r] && (level + 1 < n || top[r] == 0));
-            CHECK(!below || top[below[r]] == top[r]);
-            for (int i = 0; i < size; i++)
-                members += top[i] == r && (!below || below[i] == i);
-            CHECK_MSG(members <= 14, "%d ranks, level %d: %d members", size, level, members);
-        }
-    }
-}
-
-static void trees_nest(void)
-{
-    uint64_t place[192];
-    for (int size = 2; size <= 192; size += size < 20 ? 1 : 43)
-        for (int caches = 2; caches <= 24; caches++)
-            for (int way = 0; way < 3; way++) {
-                for (int r = 0; r < size; r++) {
-                    int at = way == 0   ? r * caches / size
-                             : way == 1 ? r % caches
-                                        : r * r * 7 % caches;
-                    place[r] = (uint64_t)(1 + at / 12) << 32 | (uint64_t)(1 + at);
-                }
-                tree_of(size, place);
-            }
-}
-
 int main(void)
 {
     RUN(on_caches);
-    RUN(trees_nest);
     RUN(each_choice_can_run);
     RUN(as_measured);
     return check_end();
