@@ -3,8 +3,8 @@ core_sources += coll/args.h coll/args.c coll/kinds.def coll/coll.h coll/begin.h 
 	coll/algo/algo.h coll/algo/barrier.h coll/algo/bcast.h coll/algo/reduce.h coll/algo/allreduce.h coll/algo/alltoall.h coll/algo/scan.h coll/algo/barrier.c coll/algo/bcast.c coll/algo/reduce.c coll/algo/allreduce.c coll/algo/gather.c \
 	coll/algo/allgather.c coll/algo/alltoall.c coll/algo/reduce_scatter.c coll/algo/scan.c coll/algo/inter.c coll/algo/neighbor.c \
 	coll/node/node.h coll/node/node.def coll/node/choose.h coll/node/choose.c coll/node/node.c coll/node/line.h coll/node/flat.c coll/node/grid.c coll/node/direct.c coll/node/linear.c coll/node/block.h coll/node/block.c coll/node/cut.c coll/node/move.c \
-	coll/node/move_small.h coll/node/move_small.c coll/node/move_plan.h coll/node/move_plan.c \
-	coll/node/pair.h coll/node/pair.c coll/node/pace.h coll/node/pace.c coll/node/ring.c \
+	coll/node/move.h coll/node/move_small.c coll/node/move_plan.c \
+	coll/node/pace.c coll/node/ring.c \
 	coll/gpu/plan.h coll/gpu/plan_int.h coll/gpu/plan.c coll/gpu/plan_own.c coll/gpu/plan_fold.c coll/gpu/plan_move.c coll/gpu/plan_engine.c coll/gpu/plan_turns.c coll/gpu/turns.c
 core_sources += coll/gpu/plan_names.c
 core_sources += coll/gpu/gate.h coll/gpu/gate.c coll/gpu/vote.c coll/gpu/persistent.c coll/gpu/ranges.h coll/gpu/ranges.c coll/gpu/mappings.c coll/gpu/run.c

@@ -8,7 +8,7 @@
 #include "coll/algo/reduce.h"
 #include "coll/algo/scan.h"
 #include "coll/hier/team.h"
-#include "coll/node/move_plan.h"
+#include "coll/node/move.h"
 #include "coll/node/node.h"
 #include "coll/sched.h"
 #include "runtime/base/err.h"

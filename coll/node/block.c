@@ -98,38 +98,28 @@ static void reduce_slice(const struct coll_node *n, const struct coll_args *a, s
     coll_node_fold(a, source_of, &s, n->team->size, result_row(n, i) + own.at, own.len);
 }
 
-/* Puts each rank's result of a scan in place of its input.  The result of rank 0 is its input. */
+/* Puts each rank's result of a scan or exscan in place of its input.  In an exscan, where a rank's
+ * input is needed after its result, a part at a time; rank 0 has no result. */
 static void scan_slice(const struct coll_node *n, const struct coll_args *a, struct coll_piece p,
                        int64_t i, struct coll_piece own)
 {
-    rt_reduce_fn *fn = rt_reduce_find(a->op->code, a->rtype->elem);
-    const char *acc = slice_input(n, a, p, i, 0, own.at);
-    char *first = input_row(n, 0, i) + own.at;
-    if (acc != first)
-        memcpy(first, acc, (size_t)own.len);
-    for (int r = 1; r < n->team->size; r++) {
-        char *out = input_row(n, r, i) + own.at;
-        fn(acc, slice_input(n, a, p, i, r, own.at), out, own.len / rt_elem_nbytes(a->rtype->elem));
-        acc = out;
-    }
-}
-
-/* The same for an exscan, a part at a time: a rank's input is needed after its result.  Rank 0 has
- * no result. */
-static void exscan_slice(const struct coll_node *n, const struct coll_args *a, struct coll_piece p,
-                         int64_t i, struct coll_piece own)
-{
     _Alignas(RT_CACHE_LINE) char sums[2][EXSCAN_PART];
+    const int size = n->team->size;
+    const bool before = coll_is(a->kind, COLL_IS_EXCLUSIVE);
+    const int64_t part = before ? EXSCAN_PART : own.len, elem = rt_elem_nbytes(a->rtype->elem);
     rt_reduce_fn *fn = rt_reduce_find(a->op->code, a->rtype->elem);
-    for (int64_t done = 0; done < own.len; done += EXSCAN_PART) {
-        int64_t at = own.at + done, left = own.len - done;
-        int64_t len = left < EXSCAN_PART ? left : EXSCAN_PART;
+    for (int64_t at = own.at, end = own.at + own.len; at < end; at += part) {
+        const int64_t len = end - at < part ? end - at : part;
         const char *acc = slice_input(n, a, p, i, 0, at);
-        for (int r = 1; r < n->team->size; r++) {
-            char *sum = sums[r % 2];
-            if (r + 1 < n->team->size)
-                fn(acc, slice_input(n, a, p, i, r, at), sum, len / rt_elem_nbytes(a->rtype->elem));
-            memcpy(input_row(n, r, i) + at, acc, (size_t)len);
+        char *first = input_row(n, 0, i) + at;
+        if (!before && acc != first)
+            memcpy(first, acc, (size_t)len);
+        for (int r = 1; r < size; r++) {
+            char *out = input_row(n, r, i) + at, *sum = before ? sums[r % 2] : out;
+            if (!before || r + 1 < size)
+                fn(acc, slice_input(n, a, p, i, r, at), sum, len / elem);
+            if (before)
+                memcpy(out, acc, (size_t)len);
             acc = sum;
         }
     }
@@ -139,10 +129,8 @@ static void reduce_piece(const struct coll_node *n, const struct coll_args *a, s
                          int64_t i)
 {
     struct coll_piece own = coll_node_slice(n, p);
-    if (a->kind == COLL_SCAN)
+    if (coll_is(a->kind, COLL_IS_PREFIX))
         scan_slice(n, a, p, i, own);
-    else if (a->kind == COLL_EXSCAN)
-        exscan_slice(n, a, p, i, own);
     else if (own.len > 0)
         reduce_slice(n, a, p, i, own);
 }

@@ -47,23 +47,13 @@ static const struct {
 #define HELP_CUT "every rank reduces its own block in shared memory"
 #define HELP_LINEAR "the root and each other rank pass one block in shared memory"
 #define HELP_MOVE "pieces through shared memory"
-#define START_FLAT coll_node_flat_start
-#define START_GRID start_two
-#define START_TREE start
-#define START_RING start
-#define START_SLICE start
-#define START_DIRECT start
-#define START_OWN start
-#define START_CUT start
-#define START_LINEAR start_two
-#define START_MOVE start
+#define START(alg) (COLL_NODE_ALG_##alg == COLL_NODE_ALG_FLAT ? coll_node_flat_start : start)
 static int start(struct coll_team *t, const struct coll_args *a, struct coll_task *k);
-static int start_two(struct coll_team *t, const struct coll_args *a, struct coll_task *k);
 
 #define LIMIT(name, unit, value, what, measured)
 #define RULE(from, kinds, facts, bytes, to, why)
 #define ALG(kind, name, alg, needs) \
-    { name, HELP_##alg, COLL_##kind, COLL_NEED_ONE_NODE | (needs), START_##alg },
+    { name, HELP_##alg, COLL_##kind, COLL_NEED_ONE_NODE | (needs), START(alg) },
 const struct coll_alg coll_node_algs[] = {
 #include "coll/node/node.def"
     { 0 }
@@ -147,6 +137,12 @@ static int reads_of(struct coll_node *n, const struct coll_task *k, enum coll_no
     return coll_node_reads(n);
 }
 
+/* Algorithms whose lines take two rounds; or flat.c instead. */
+static bool takes_two(uint8_t alg)
+{
+    return alg == COLL_NODE_ALG_GRID || alg == COLL_NODE_ALG_LINEAR;
+}
+
 /* Until the facts are known. */
 static int first_step(struct coll_task *k)
 {
@@ -155,7 +151,7 @@ static int first_step(struct coll_task *k)
     if (!coll_node_my_turn(n, k))
         return 0;
     const enum coll_node_alg asked = (enum coll_node_alg)asked_by[k->alg - coll_node_algs];
-    n->two_numbers = k->alg->start == start_two;
+    n->two_numbers = takes_two(asked);
     if (rt_unlikely(!n->facts)) {
         if (!coll_node_crowded_known(n))
             return 0;
@@ -181,17 +177,9 @@ static int first_step(struct coll_task *k)
 
 static int start(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {
-    (void)a;
-    coll_node_begin(t->node, k);
-    k->step = first_step;
-    return 0;
-}
-
-/* For an algorithm whose lines take two rounds, or flat.c instead. */
-static int start_two(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
-{
+    const uint8_t asked = asked_by[k->alg - coll_node_algs];
     coll_node_flat_start(t, a, k);
-    t->node->started++;
+    t->node->started += takes_two(asked);
     k->step = first_step;
     return 0;
 }

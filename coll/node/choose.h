@@ -60,6 +60,16 @@ bool coll_node_cell_fits(const struct coll_team *t, const struct coll_args *a, i
 /* Of linear.c: whether all ranks know that no block needs a copy between processes. */
 bool coll_node_linear_is_short(const struct coll_node *n, const struct coll_task *k);
 
+/* Of pace.c. */
+/* At a writer, when a call with a block of `bytes` bytes for another rank begins: sets n->way to
+ * the way that is faster or that the reader wants, and measures the call unless the reader does.
+ * Whether the block shall move directly. */
+bool coll_node_pace_begin(struct coll_node *n, enum coll_kind kind, int64_t bytes);
+/* At the only reader of such a call: measures it, if readers decide about it. */
+void coll_node_pace_read(struct coll_node *n, enum coll_kind kind, int64_t bytes);
+/* When that call ends; n->paced is set until then.  n->way: how the block has moved. */
+void coll_node_pace_end(struct coll_node *n);
+
 /* The algorithms; each is coll_task.step from the call's first step on. */
 int coll_node_flat_step(struct coll_task *k);
 int coll_node_grid_step(struct coll_task *k);

@@ -54,9 +54,7 @@
  * cannot be built in the user's buffer.  Only that reader accesses such a row, and only in a step
  * in which the blocks that it adds lie in the same half. */
 #include "coll/node/choose.h"
-#include "coll/node/move_plan.h"
-#include "coll/node/move_small.h"
-#include "coll/node/pace.h"
+#include "coll/node/move.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How a call of move.c divides its blocks, and which blocks move directly. */
 
-#include "coll/node/move_plan.h"
-#include "coll/node/move_small.h"
-#include "coll/node/pace.h"
+#include "coll/node/move.h"
+#include "coll/node/choose.h"
 
 #define NEVER (INT64_MAX / 2)
 struct shape {

@@ -2,7 +2,7 @@
 /* Small blocks of kinds whose ranks have blocks of different lengths, through lines and cells: see
  * move.c. */
 
-#include "coll/node/move_small.h"
+#include "coll/node/move.h"
 #include "coll/node/line.h"
 #include "runtime/base/copy.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "coll/begin.h"
 #include "coll/node/choose.h"
-#include "coll/node/move_plan.h"
+#include "coll/node/move.h"
 #include "runtime/base/err.h"
 #include "runtime/base/idle.h"
 #include "runtime/base/log.h"

@@ -5,7 +5,7 @@
  * machine change between the two cases within seconds, so no topology can decide.  A writer
  * measures the pace of both ways in its long calls, uses the faster one and sometimes tries the
  * other.  There is a pace for each kind of call and each doubling of the length. */
-#include "coll/node/pace.h"
+#include "coll/node/choose.h"
 #include "runtime/base/clock.h"
 
 /* Calls in a row that try the other way.  One would not do, because the first are slower: system

@@ -24,8 +24,6 @@
  */
 #include "coll/node/choose.h"
 #include "coll/sched.h"
-#include "coll/node/pace.h"
-#include "coll/node/pair.h"
 #include "runtime/base/err.h"
 
 /* ---- which mode ---- */
@@ -171,6 +169,102 @@ static void take_piece(struct coll_node *n, const struct coll_args *a, const str
         combine(n, a, f, i);
 }
 
+/* ---- a reduction that two ranks share ---- */
+
+/* A large reduction of two ranks, with the result at one or both, where each rank can read the
+ * other's memory.  The ranks take chunks of the vector by a counter in shared memory.  The rank
+ * that takes a chunk reads the peer's operand, combines, and writes the result into the buffers of
+ * the ranks that get it.  One rank takes chunks from the front and the other from the back, so in
+ * every call a rank works on the same part of a buffer.  The root takes more chunks, because a
+ * chunk costs it less.  Once a chunk is taken, the other rank does not access its operands, so
+ * results may replace operands.
+ *
+ * Cost: about m (b + c) (x + 2) / (2 x + 2), where a chunk takes the root x times as long as its
+ * peer; against m (b + c) if the root works alone. */
+
+/* What each of the two ranks publishes at the beginning of the half. */
+struct here {
+    _Alignas(RT_CACHE_LINE) uint64_t in, out; /* addresses */
+    int64_t nbytes;                           /* there; both alike but in erroneous programs */
+    uint64_t next;                            /* of rank 0: chunks taken */
+};
+
+static struct here *here_of(const struct coll_node *n, int rank)
+{
+    return (struct here *)(void *)coll_node_half(n, 0) + rank;
+}
+
+/* Does step 1 of the call: publishes where this rank's operand and result are.  The rank may write
+ * into the half. */
+static void pair_give(struct coll_node *n, const struct coll_args *a, uint64_t e)
+{
+    *here_of(n, n->team->rank) = (struct here){ (uint64_t)(uintptr_t)coll_input(a),
+                                                (uint64_t)(uintptr_t)a->rbuf,
+                                                coll_args_bytes(n->team, a), 0 };
+    coll_node_publish(n, e, 1);
+}
+
+struct work {
+    struct coll_team *team;
+    int64_t elem_nbytes;
+    const char *in;    /* own operand */
+    char *out;         /* place of the result; NULL: only the peer gets it */
+    char *scratch;     /* memory for a chunk; NULL: the peer's operand may be read into `out` */
+    uint64_t peer_in;  /* the peer's operand, in the peer's memory */
+    uint64_t peer_out; /* place of the result in the peer's memory; 0: the peer does not get it */
+    rt_reduce_fn *fn;
+};
+
+static int do_chunk(const struct work *w, int64_t at, int64_t len)
+{
+    struct coll_team *t = w->team;
+    const int peer = !t->rank;
+    char *got = w->scratch ? w->scratch : w->out + at;
+    int err = t->ops->peer_read(t, peer, got, w->peer_in + (uint64_t)at, (size_t)len);
+    if (err < 0)
+        return err;
+    const char *own = w->in + at;
+    char *out = w->out ? w->out + at : got;
+    w->fn(t->rank == 0 ? own : got, t->rank == 0 ? got : own, out, len / w->elem_nbytes);
+    return w->peer_out ? t->ops->peer_write(t, peer, w->peer_out + (uint64_t)at, out, (size_t)len)
+                       : 0;
+}
+
+/* When the other rank has done the same.  Returns when all chunks have been taken and this rank's
+ * are done: 0 or -RT_E... */
+static int pair_work(struct coll_node *n, const struct coll_args *a)
+{
+    struct coll_team *t = n->team;
+    const bool both = a->kind == COLL_ALLREDUCE;
+    const bool gets = both || t->rank == a->root, peer_gets = both || t->rank != a->root;
+    const bool from_back = both ? t->rank == 1 : !gets; /* takes the last chunks first */
+    const struct here *peer = here_of(n, !t->rank);
+    struct work w = {
+        .team = t,
+        .elem_nbytes = rt_elem_nbytes(a->rtype->elem),
+        .in = coll_input(a),
+        .out = gets ? a->rbuf : NULL,
+        .peer_in = peer->in,
+        .peer_out = peer_gets ? peer->out : 0,
+        .fn = rt_reduce_find(a->op->code, a->rtype->elem),
+    };
+    if ((!gets || w.in == w.out) && !(w.scratch = coll_node_scratch(n)))
+        return -RT_ENOMEM;
+    int64_t nbytes = coll_args_bytes(t, a);
+    nbytes = nbytes < peer->nbytes ? nbytes : peer->nbytes;
+    int64_t half = (nbytes / 2 + 4095) & ~(int64_t)4095,
+            chunk = half < COLL_NODE_PAIR_CHUNK ? half : COLL_NODE_PAIR_CHUNK;
+    int64_t nchunks = coll_pieces(nbytes, chunk);
+    for (int64_t mine = 0;; mine++) {
+        if ((int64_t)__atomic_fetch_add(&here_of(n, 0)->next, 1, __ATOMIC_RELAXED) >= nchunks)
+            return 0;
+        struct coll_piece c = coll_piece_of(nbytes, chunk, from_back ? nchunks - 1 - mine : mine);
+        int err = do_chunk(&w, c.at, c.len);
+        if (err < 0)
+            return err;
+    }
+}
+
 /* ---- steps ---- */
 
 /* Step 1 of a rank that takes part in a direct reduction, or, in an allreduce, says that it cannot.
@@ -180,7 +274,7 @@ static void give_mode(struct coll_node *n, const struct coll_args *a, uint64_t e
     n->prog[n->team->rank].direct[n->half] = direct;
     if (rt_unlikely(n->poisoned))
         coll_node_poison(n, e);
-    coll_node_pair_give(n, a, e);
+    pair_give(n, a, e);
 }
 
 /* An allreduce of two ranks uses direct transfer if rank 0 wants that and both ranks can.  Step 1
@@ -294,7 +388,7 @@ static int pair_step(struct coll_task *k)
         const bool gets = a->kind == COLL_ALLREDUCE || a->root != peer;
         if (rt_unlikely(gets && coll_node_is_poisoned(n, peer, e)))
             n->lost = -RT_EREMOTE;
-        n->plan.err = coll_node_pair_work(n, a);
+        n->plan.err = pair_work(n, a);
         n->step = 2;
         coll_node_publish(n, e, 2);
     }

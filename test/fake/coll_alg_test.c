@@ -7,7 +7,7 @@
 #include "coll/algo/algo.h"
 #include "coll/algo/bcast.h"
 #include "coll/node/node.h"
-#include "coll/node/pace.h"
+#include "coll/node/choose.h"
 #include "coll/sched.h"
 #include "coll/select.h"
 #include "runtime/base/idle.h"

@@ -11,7 +11,7 @@
 #include "runtime/base/log.h"
 #include "coll/hier/team.h"
 #include "coll/node/node.h"
-#include "coll/node/pace.h"
+#include "coll/node/choose.h"
 #include "coll/sched.h"
 #include "coll/select.h"
 #include "test/check.h"

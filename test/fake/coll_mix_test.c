@@ -6,7 +6,7 @@
 #include <string.h>
 #include "coll/begin.h"
 #include "coll/node/node.h"
-#include "coll/node/pace.h"
+#include "coll/node/choose.h"
 #include "coll/sched.h"
 #include "coll/select.h"
 #include "coll/start/start.h"

@@ -33,7 +33,7 @@ test_unit_reduce_test_LDADD = $(unit_ldadd)
 EXTRA_LTLIBRARIES = test/fake/libnode_costs.la
 test_fake_libnode_costs_la_SOURCES = coll/node/node.c coll/node/choose.c coll/node/flat.c coll/node/grid.c \
 	coll/node/direct.c coll/node/linear.c coll/node/block.c coll/node/cut.c coll/node/move.c \
-	coll/node/move_plan.c coll/node/move_small.c coll/node/pace.c coll/node/pair.c coll/node/ring.c
+	coll/node/move_plan.c coll/node/move_small.c coll/node/pace.c coll/node/ring.c
 test_fake_libnode_costs_la_CPPFLAGS = $(AM_CPPFLAGS) -DNODE_COSTS -include $(srcdir)/test/fake/node_costs.h
 check_PROGRAMS += test/fake/node_model_test
 test_fake_node_model_test_SOURCES = test/fake/node_model_test.c test/fake/node_costs.c test/fake/node_costs.h \
