@@ -49,14 +49,6 @@ static int at(const struct coll_node *n, int row, int column)
     return rank < end ? rank : end - 1;
 }
 
-static void wake(const struct coll_node *n, int from, int to)
-{
-    struct coll_team *t = n->team;
-    for (int i = from; i < to; i++)
-        if (i != t->rank)
-            t->ops->shm_wake(t, i);
-}
-
 /* Wakes the ranks that this rank serves in the second round. */
 static void wake_readers(const struct coll_node *n)
 {
@@ -64,29 +56,24 @@ static void wake_readers(const struct coll_node *n)
     const bool last = rank + 1 == begin_of(n, row_of(n, rank) + 1);
     for (int row = 0; row < n->rows; row++) {
         int from = begin_of(n, row) + column, end = begin_of(n, row + 1);
-        wake(n, from, last || from >= end ? end : from + 1);
+        coll_node_wake_some(n, from, last || from >= end ? end : from + 1);
     }
 }
 
 /* ---- the rounds ---- */
 
-struct source { /* the payloads that a rank combines: those of a row, or of a column */
+struct source { /* the payloads that a rank combines: those of a row; or if `column`, of a column */
     const struct coll_node *n;
     uint64_t e;
     int64_t payload;
-    int first;
+    int first; /* of the row, or the column's number */
+    bool column;
 };
 
-static const void *of_row(const void *arg, int i)
+static const void *source_of(const void *arg, int i)
 {
     const struct source *s = arg;
-    return coll_node_data(s->n, s->e, s->first + i, s->payload);
-}
-
-static const void *of_column(const void *arg, int row)
-{
-    const struct source *s = arg;
-    return coll_node_data(s->n, s->e, at(s->n, row, s->first), s->payload);
+    return coll_node_data(s->n, s->e, s->column ? at(s->n, i, s->first) : s->first + i, s->payload);
 }
 
 /* Writes this rank's own line.  1: done; 0: not yet; -RT_ENOSPC: no memory for cells. */
@@ -104,7 +91,7 @@ static int first_line(struct coll_node *n, const struct coll_task *k, uint64_t e
                        a->rtype);
     coll_node_store_line(n, e, k->lost);
     const int row = row_of(n, n->team->rank);
-    wake(n, begin_of(n, row), begin_of(n, row + 1));
+    coll_node_wake_some(n, begin_of(n, row), begin_of(n, row + 1));
     return 1;
 }
 
@@ -119,10 +106,10 @@ static bool second_line(struct coll_node *n, struct coll_task *k, uint64_t e)
             return false;
     if (!coll_node_may_write(n, e + 1, payload <= COLL_NODE_LINE ? 0 : payload))
         return false;
-    const struct source s = { n, e, payload, first };
+    const struct source s = { n, e, payload, first, false };
     if (payload)
-        coll_node_fold(&k->args, of_row, &s, end - first, coll_node_data(n, e + 1, rank, payload),
-                       payload);
+        coll_node_fold(&k->args, source_of, &s, end - first,
+                       coll_node_data(n, e + 1, rank, payload), payload);
     coll_node_store_line(n, e + 1, k->lost);
     wake_readers(n);
     return true;
@@ -142,9 +129,9 @@ static bool read_column(struct coll_node *n, struct coll_task *k, uint64_t e)
     coll_node_all_started(n, e);
     if (!k->bytes)
         return true;
-    const struct source s = { n, e + 1, k->bytes, column };
+    const struct source s = { n, e + 1, k->bytes, column, true };
     char *acc = a->rtype->contig ? a->rbuf : tmp;
-    coll_node_fold(a, of_column, &s, n->rows, acc, k->bytes);
+    coll_node_fold(a, source_of, &s, n->rows, acc, k->bytes);
     if (acc == tmp)
         coll_node_unpack(tmp, a->rbuf, a->rcount, a->rtype);
     return true;

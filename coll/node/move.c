@@ -64,8 +64,6 @@
 
 /* ---- the parts of a step ---- */
 
-static bool is_sum(enum coll_kind k) { return coll_is(k, COLL_IS_REDUCTION); }
-
 static void stage_in(const struct coll_node *n, struct coll_block d, int to, int64_t i)
 {
     struct coll_piece pc = coll_piece_of(coll_move_nbytes(d), n->plan.piece, i);
@@ -75,7 +73,7 @@ static void stage_in(const struct coll_node *n, struct coll_block d, int to, int
 
 static bool has_own(const struct coll_task *k)
 {
-    return !is_sum(k->args.kind) &&
+    return !coll_move_adds(k->args.kind) &&
            coll_move_nbytes(coll_move_out(k->team, &k->args, k->team->rank)) > 0;
 }
 
@@ -89,8 +87,8 @@ static void copy_part(struct coll_node *n, const struct coll_args *a, int64_t mo
     struct coll_block from = coll_args_sent(n->team, a, rank),
                       to = coll_args_received(n->team, a, rank);
     int64_t left = coll_move_nbytes(from) - p->own_copied;
-    p->own_done = is_sum(a->kind) || !from.l || !to.l || left <= most;
-    if (is_sum(a->kind) || !from.l || !to.l || left <= 0)
+    p->own_done = coll_move_adds(a->kind) || !from.l || !to.l || left <= most;
+    if (coll_move_adds(a->kind) || !from.l || !to.l || left <= 0)
         return;
     if (!from.l->contig || !to.l->contig) { /* in one piece; large data not before the first step */
         p->own_done = p->own_done || p->piece;
@@ -304,7 +302,7 @@ static bool push(struct coll_node *n, const struct coll_args *a, uint64_t e)
  * not change. */
 static bool all_have_read(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
-    bool adds = is_sum(a->kind);
+    bool adds = coll_move_adds(a->kind);
     if (n->plan.share == 0 && n->plan.pushed)
         return true;
     for (; n->next < n->team->size; n->next++) {
@@ -420,7 +418,7 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
 {
     struct coll_node_plan *p = &n->plan;
     int rank = n->team->rank, size = n->team->size;
-    bool adds = is_sum(a->kind);
+    bool adds = coll_move_adds(a->kind);
     for (; n->next < size; n->next++) {
         int from = adds ? n->next : (rank + 1 + n->next) % size;
         if (from == rank && !adds)

@@ -29,6 +29,7 @@ static inline bool coll_move_collects(enum coll_kind k)
 {
     return coll_is(k, COLL_IS_TO_ROOT) && !coll_is(k, COLL_IS_REDUCTION);
 }
+static inline bool coll_move_adds(enum coll_kind k) { return coll_is(k, COLL_IS_REDUCTION); }
 static inline int64_t coll_move_most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* The block for rank `to`, and the place for the block of rank `from`; no block if it goes through

@@ -9,14 +9,12 @@ struct shape {
     int rows, cols, spare; /* spare: rows for results */
 };
 
-static bool is_sum(enum coll_kind k) { return coll_is(k, COLL_IS_REDUCTION); }
-
 /* Rows: one for each writer; columns: one for each reader if blocks differ by reader. */
 static struct shape shape_of(enum coll_kind k, int size)
 {
     return (struct shape){ .rows = coll_is(k, COLL_IS_FROM_ROOT) ? 1 : size,
                            .cols = coll_shape(k, COLL_SEND) > COLL_SIDE_ONE ? size : 1,
-                           .spare = coll_is(k, COLL_IS_PREFIX) ? size : is_sum(k) };
+                           .spare = coll_is(k, COLL_IS_PREFIX) ? size : coll_move_adds(k) };
 }
 
 /* Pieces of equal length that share a half. */
@@ -93,7 +91,8 @@ static int64_t least_each(int64_t piece)
 static int64_t direct_min(const struct coll_node *n, enum coll_kind k)
 {
     struct shape sh = shape_of(k, n->team->size);
-    if (n->crowded && coll_is(k, COLL_IS_ROOTED) && (sh.rows > 1 || sh.cols > 1) && !is_sum(k))
+    if (n->crowded && coll_is(k, COLL_IS_ROOTED) && (sh.rows > 1 || sh.cols > 1) &&
+        !coll_move_adds(k))
         return (sh.rows > 1 ? COLL_NODE_GATHER_CROWDED_MIN : COLL_NODE_SCATTER_CROWDED_MIN) /
                n->team->size;
     if (n->crowded)
@@ -113,7 +112,7 @@ static bool gives_addresses(struct coll_node *n, const struct coll_args *a)
     struct shape sh = shape_of(a->kind, t->size);
     int64_t least = direct_min(n, a->kind);
     /* With more than two ranks a reduction would lose the cores that copy in at the same time. */
-    if (is_sum(a->kind) && t->size > 2)
+    if (coll_move_adds(a->kind) && t->size > 2)
         return false;
     if (sh.rows > 1 && sh.cols > 1 && a->sbuf == COLL_IN_PLACE)
         return false; /* incoming data would overwrite data not yet read */
@@ -135,7 +134,7 @@ static int reader_share(const struct coll_node *n, enum coll_kind k, int64_t mos
 {
     int size = n->team->size;
     bool room = n->plan.piece >= size * (int64_t)sizeof(struct coll_move_place);
-    if (coll_is(k, COLL_IS_ROOTED) && !is_sum(k) && size == 2 && !n->crowded)
+    if (coll_is(k, COLL_IS_ROOTED) && !coll_move_adds(k) && size == 2 && !n->crowded)
         return most < COLL_NODE_SHARED_MIN ? 2 : 1;
     return coll_move_collects(k) && room ? 0 : 2;
 }
@@ -222,7 +221,7 @@ void coll_move_plan(struct coll_node *n, const struct coll_args *a)
         int64_t out = coll_pieces(coll_move_nbytes(coll_move_out(t, a, i)), p->piece),
                 in = coll_pieces(coll_move_nbytes(coll_move_in(t, a, i)), p->piece);
         if (i == t->rank) {
-            own = is_sum(a->kind) ? in : 0;
+            own = coll_move_adds(a->kind) ? in : 0;
             continue;
         }
         if (out)

@@ -4,7 +4,6 @@
 
 #include "coll/node/move.h"
 #include "coll/node/line.h"
-#include "runtime/base/copy.h"
 
 /* One block for all readers, or one for each reader. */
 static bool one_block(enum coll_kind k) { return coll_shape(k, COLL_SEND) == COLL_SIDE_ONE; }
@@ -45,32 +44,13 @@ static char *small_place(const struct coll_node *n, enum coll_kind k, uint64_t e
 
 static bool may_write(const struct coll_args *a, int rank)
 {
-    return coll_is(a->kind, COLL_IS_TO_ROOT)     ? rank != a->root
-           : coll_is(a->kind, COLL_IS_FROM_ROOT) ? rank == a->root
-                                                 : true;
+    return !coll_is(a->kind, COLL_IS_ROOTED) ||
+           (rank == a->root) == coll_is(a->kind, COLL_IS_FROM_ROOT);
 }
 
 static bool may_read(const struct coll_args *a, int rank)
 {
-    return coll_is(a->kind, COLL_IS_TO_ROOT)     ? rank == a->root
-           : coll_is(a->kind, COLL_IS_FROM_ROOT) ? rank != a->root
-                                                 : true;
-}
-
-static void small_in(struct coll_block d, int64_t len, char *to)
-{
-    if (d.l->contig && len <= 64)
-        rt_copy_small(to, d.at, (size_t)len);
-    else
-        coll_piece_in(d.at, d.n, d.l, (struct coll_piece){ 0, len }, to);
-}
-
-static void small_out(struct coll_block d, int64_t len, const char *from)
-{
-    if (d.l->contig && len <= 64)
-        rt_copy_small(d.at, from, (size_t)len);
-    else
-        coll_piece_out(d.at, d.n, d.l, (struct coll_piece){ 0, len }, from);
+    return !coll_is(a->kind, COLL_IS_ROOTED) || !may_write(a, rank);
 }
 
 static void write_small(struct coll_node *n, const struct coll_args *a, uint64_t e, int to,
@@ -78,44 +58,32 @@ static void write_small(struct coll_node *n, const struct coll_args *a, uint64_t
 {
     int64_t len = coll_move_nbytes(d);
     if (len > 0 && is_small(n, a->kind, len))
-        small_in(d, len, small_place(n, a->kind, e, n->team->rank, to, len));
+        coll_node_pack(small_place(n, a->kind, e, n->team->rank, to, len), d.at, d.n, d.l);
     else if (len > 0)
         n->plan.large = true;
 }
 
-/* Writes one block for all readers.  False: not yet. */
-static bool write_one(struct coll_node *n, const struct coll_args *a, uint64_t e)
-{
-    const struct coll_team *t = n->team;
-    int to = coll_is(a->kind, COLL_IS_TO_ROOT) ? a->root : t->rank == 0;
-    struct coll_block d = coll_args_sent(t, a, to);
-    if (!coll_node_may_write(n, e, coll_move_nbytes(d) <= COLL_NODE_LINE ? 0 : COLL_NODE_CELL))
-        return false;
-    write_small(n, a, e, to, d);
-    return true;
-}
-
-/* The same for a block for each reader. */
-static bool write_each(struct coll_node *n, const struct coll_args *a, uint64_t e)
-{
-    const struct coll_team *t = n->team;
-    if (!coll_node_may_write(n, e, COLL_NODE_CELL))
-        return false;
-    for (int to = 0; to < t->size; to++)
-        if (to != t->rank)
-            write_small(n, a, e, to, coll_args_sent(t, a, to));
-    return true;
-}
-
-/* Writes this rank's small blocks.  False: not yet.  Stores the epoch even without blocks, so that
- * a reader that wrongly expects a block does not wait forever. */
+/* Writes this rank's small blocks: one for all readers, or one for each.  False: not yet.  Stores
+ * the epoch even without blocks, so that a reader that wrongly expects a block does not wait
+ * forever. */
 static bool write_own(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
     const struct coll_team *t = n->team;
     if (!may_write(a, t->rank))
         return true;
-    if (!(one_block(a->kind) ? write_one(n, a, e) : write_each(n, a, e)))
-        return false;
+    if (one_block(a->kind)) {
+        int to = coll_is(a->kind, COLL_IS_TO_ROOT) ? a->root : t->rank == 0;
+        struct coll_block d = coll_args_sent(t, a, to);
+        if (!coll_node_may_write(n, e, coll_move_nbytes(d) <= COLL_NODE_LINE ? 0 : COLL_NODE_CELL))
+            return false;
+        write_small(n, a, e, to, d);
+    } else {
+        if (!coll_node_may_write(n, e, COLL_NODE_CELL))
+            return false;
+        for (int to = 0; to < t->size; to++)
+            if (to != t->rank)
+                write_small(n, a, e, to, coll_args_sent(t, a, to));
+    }
     coll_node_store_line(n, e, n->poisoned);
     coll_node_wake(n);
     return true;
@@ -144,7 +112,7 @@ static bool read_small(struct coll_node *n, const struct coll_args *a, uint64_t 
             return false;
         }
         n->plan.nread++;
-        small_out(d, len, small_place(n, a->kind, e, from, t->rank, len));
+        coll_node_unpack(small_place(n, a->kind, e, from, t->rank, len), d.at, d.n, d.l);
     }
     return true;
 }

@@ -218,13 +218,15 @@ bool coll_node_left(const struct coll_node *n)
     return true;
 }
 
-void coll_node_wake(struct coll_node *n)
+void coll_node_wake_some(const struct coll_node *n, int from, int to)
 {
     struct coll_team *t = n->team;
-    for (int i = 0; i < t->size; i++)
+    for (int i = from; i < to; i++)
         if (i != t->rank)
             t->ops->shm_wake(t, i);
 }
+
+void coll_node_wake(const struct coll_node *n) { coll_node_wake_some(n, 0, n->team->size); }
 
 void coll_node_publish(struct coll_node *n, uint64_t epoch, int64_t steps)
 {

@@ -246,7 +246,8 @@ static inline void coll_node_all_started(struct coll_node *n, uint64_t e)
     if (n->seen < e - 1)
         n->seen = e - 1;
 }
-void coll_node_wake(struct coll_node *n);
+void coll_node_wake(const struct coll_node *n);
+void coll_node_wake_some(const struct coll_node *n, int from, int to); /* ranks [from, to) */
 void coll_node_publish(struct coll_node *n, uint64_t epoch, int64_t steps);
 int coll_node_end(struct coll_node *n); /* this rank has finished the call; returns 1 */
 /* Whether this rank may write its line of call e and a cell for `len` bytes, or no cell (0).  Notes
