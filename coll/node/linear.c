@@ -111,10 +111,11 @@ static const struct letter *wait_letter(const struct coll_node *n, struct coll_t
                                         int leaf, int writer)
 {
     static const struct letter none = { .what = NONE };
-    bool left = coll_node_at(n, writer, n->turn + 1, 1);
     if (coll_node_line_there(n, e, leaf, &k->lost))
         return letter_of(n, e, leaf);
-    return left ? &none : NULL;
+    if (!coll_node_at(n, writer, n->turn + 1, 1)) /* a further cache line */
+        return NULL;
+    return coll_node_line_there(n, e, leaf, &k->lost) ? letter_of(n, e, leaf) : &none;
 }
 
 /* ---- copies ---- */
@@ -253,6 +254,18 @@ static char *room_to_pack(const struct coll_team *t, const struct coll_args *a)
     return nbytes > 0 ? malloc((size_t)nbytes) : NULL;
 }
 
+/* Whether a root writes into the half.  Its own block is not a measure: in place, it has none. */
+static bool stages(const struct coll_node *n, const struct coll_args *a)
+{
+    const int rank = n->team->rank;
+    bool found = false;
+    for (int leaf = 0; leaf < n->team->size && scatters(a) && !found; leaf++) {
+        struct coll_block d = block_of(n->team, a, leaf);
+        found = leaf != rank && way_of(n, a, leaf, coll_block_nbytes(&d)) == AS_PIECE;
+    }
+    return found;
+}
+
 /* The root's letters: of a scatter each leaf's block, or where it is; of a gather where the blocks
  * go that the leaves copy. */
 static void send_letters(struct coll_node *n, struct coll_task *k, uint64_t e)
@@ -337,7 +350,7 @@ static bool serve(struct coll_node *n, struct coll_task *k)
 static bool root_step(struct coll_node *n, struct coll_task *k, uint64_t e)
 {
     if (n->step == 0) {
-        if (!may_write_lines(n, e + 1) || (scatters(&k->args) && !coll_node_half_free(n, 0)))
+        if (!may_write_lines(n, e + 1) || (stages(n, &k->args) && !coll_node_half_free(n, 0)))
             return false;
         send_letters(n, k, e + 1);
         copy_own(n->team, &k->args);
@@ -397,7 +410,7 @@ static bool gather_leaf(struct coll_node *n, struct coll_task *k, uint64_t e)
     if (len <= 0)
         return true;
     if (n->step == 0) {
-        if (!coll_node_half_free(n, 0) || !coll_node_may_write(n, e, 0))
+        if ((way == AS_PIECE && !coll_node_half_free(n, 0)) || !coll_node_may_write(n, e, 0))
             return false;
         struct letter *l = letter_of(n, e, rank);
         if (way <= AS_PIECE) {
