@@ -2,11 +2,14 @@
 # The back end of PyTorch, and its tests.
 EXTRA_DIST += python/torch/README.md python/torch/pyproject.toml python/torch/weft_torch/__init__.py \
 	python/torch/weft_torch/_build.py python/torch/weft_torch/csrc/backend.cpp python/torch/weft_torch/csrc/backend.hpp \
-	python/torch/weft_torch/csrc/device.cpp python/torch/weft_torch/csrc/device.hpp \
-	python/torch/weft_torch/csrc/module.cpp python/torch/weft_torch/csrc/types.cpp python/torch/weft_torch/csrc/types.hpp \
+	python/torch/weft_torch/csrc/collectives.cpp python/torch/weft_torch/csrc/device.cpp \
+	python/torch/weft_torch/csrc/device.hpp python/torch/weft_torch/csrc/messages.cpp \
+	python/torch/weft_torch/csrc/module.cpp python/torch/weft_torch/csrc/tensors.cpp python/torch/weft_torch/csrc/tensors.hpp \
+	python/torch/weft_torch/csrc/types.cpp python/torch/weft_torch/csrc/types.hpp \
 	python/torch/weft_torch/csrc/work.cpp python/torch/weft_torch/csrc/work.hpp python/torch/weft_torch/csrc/world.cpp \
 	python/torch/weft_torch/csrc/world.hpp
-EXTRA_DIST += test/torch/backend.py test/torch/ops.py test/torch/torch_own.py test/torch/device.py test/torch/fake_device.cpp docs/examples/torch_ddp.py test/rig/torch \
+EXTRA_DIST += test/torch/backend.py test/torch/ops.py test/torch/torch_own.py \
+	test/torch/device.py test/torch/fake_device.cpp docs/examples/torch_ddp.py test/rig/torch \
 	python/torch/bench/compare.py
 
 # Installs torch into a virtual environment and runs the tests and the examples.

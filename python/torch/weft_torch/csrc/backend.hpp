@@ -5,8 +5,10 @@
 #pragma once
 
 #include "device.hpp"
+#include "tensors.hpp"
 #include "types.hpp"
 #include "work.hpp"
+#include "world.hpp"
 
 #include <map>
 
@@ -14,8 +16,6 @@
 
 namespace weft {
 
-using Tensors = std::vector<at::Tensor>;
-using TensorLists = std::vector<std::vector<at::Tensor>>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
 // An operation that is being started: the task, and the stream that is current meanwhile.
@@ -123,6 +123,7 @@ class WeftBackend : public c10d::Backend {
   WorkPtr message(Message m, const char* call, c10d::OpType type);
   std::vector<Part> exchange(std::vector<Message> messages, const std::shared_ptr<Task>& task);
   WorkPtr complete(c10d::OpType type, const std::shared_ptr<Task>& like);
+  void check_open(const char* call) const;
   void check_rank(int64_t rank, const char* what) const;
   int check_tag(int tag) const;
   WorkPtr receive(Tensors& tensors, int from, int tag, const char* call);
@@ -133,8 +134,26 @@ class WeftBackend : public c10d::Backend {
   void start_allgather_list(const Start& s, Tensors& outs, const at::Tensor& in);
   void start_alltoall(const Start& s, const at::Tensor& in, const at::Tensor& out);
   void start_alltoallv(const Start& s, const at::Tensor& in, const at::Tensor& out,
-                       struct Blocks to_ranks, struct Blocks from_ranks);
+                       Blocks to_ranks, Blocks from_ranks);
   void start_gather(const Start& s, const at::Tensor& in, void* out, int root);
 };
+
+template <class Host>
+void WeftBackend::post_host(const Start& s, Host host) {
+  MPI_Request r;
+  int err = host(comm_, &r);
+  if (err)
+    check(err, s->what().c_str());
+  s->requests.push_back(r);
+}
+
+template <class Host, class Device>
+void WeftBackend::post(const Start& s, Host host, Device device) {
+  if (!s.lane)
+    return post_host(s, host);
+  int err = device(s.lane->comm);
+  if (err)
+    check(err, s->what().c_str());
+}
 
 }  // namespace weft
