@@ -19,7 +19,7 @@ PYTHON = os.environ.get("TEST_TORCH_PYTHON") or sys.executable
 MPIRUN = os.environ.get("TEST_MPIRUN") or os.path.join(BUILD, "mpirun")
 TORCHRUN = [PYTHON, "-m", "torch.distributed.run", "--standalone"]
 OPS = [PYTHON, os.path.join(HERE, "ops.py")]
-CASES = "allreduce coalesced broadcast_and_reduce gathers reduce_scatters alltoalls messages works groups named splits sparse threads wrong".split()
+CASES = "allreduce coalesced modes broadcast_and_reduce gathers reduce_scatters alltoalls messages works groups named splits sparse threads wrong".split()
 LATE = "missing late explained aborted absent".split()  # after these, MPI cannot be finalized, which mpirun reports
 
 FILE_STORE = """if 1:

@@ -80,12 +80,27 @@ def coalesced():
     manager.wait()
     for t, n in zip(many, (1, 7, 3)):
         same(t, torch.full((n,), float(SIZE * (SIZE - 1) // 2 + n * SIZE)))
+    t = torch.tensor([RANK, 1])
+    dist.all_reduce_coalesced([t, t, torch.zeros(3, dtype=t.dtype)])  # one sum, although it is there twice
+    same(t, torch.tensor([SIZE * (SIZE - 1) // 2, SIZE]))
     outs, ins = [torch.empty(2 * SIZE) for _ in range(2)], [torch.full((2,), float(RANK + i)) for i in range(2)]
     with dist._coalescing_manager():
         for o, i in zip(outs, ins):
             dist.all_gather_into_tensor(o, i)
     for i in range(2):
         same(outs[i], torch.arange(SIZE).repeat_interleave(2).float() + i)
+
+
+def modes():
+    """Outputs that may be written in inference mode only, or that need gradients; all_gather copies into them at its end."""
+    with torch.inference_mode():
+        inferred = [torch.zeros(2) for _ in range(SIZE)]
+        work = dist.all_gather(inferred, torch.full((2,), float(RANK)), async_op=True)
+    work.wait()
+    leaves = [torch.zeros(2, requires_grad=True) for _ in range(SIZE)]
+    dist.all_gather(leaves, torch.full((2,), float(RANK)))
+    for outs in (inferred, leaves):
+        same(torch.stack([t.detach() for t in outs]), torch.arange(SIZE).float().repeat_interleave(2).reshape(SIZE, 2))
 
 
 def broadcast_and_reduce():
@@ -387,7 +402,7 @@ def aborted():
     fails(lambda: dist.all_reduce(torch.ones(2), group=group), text="was aborted")
 
 
-CASES = (allreduce, coalesced, broadcast_and_reduce, gathers, reduce_scatters, alltoalls, messages, works, groups, named, splits,
+CASES = (allreduce, coalesced, modes, broadcast_and_reduce, gathers, reduce_scatters, alltoalls, messages, works, groups, named, splits,
          sparse, threads, wrong, missing, late, explained, aborted, absent)  # the last ones leave operations in progress
 
 

@@ -121,8 +121,7 @@ WorkPtr WeftBackend::end(OpType type, Start& s, bool async) {
 
 // All that follows the communication goes to the lane now.
 WorkPtr WeftBackend::finish(OpType type, Start& s) {
-  for (auto& step : s->after)
-    step();
+  s->complete_data();
   Part part{s.lane, s->outputs};
   part.tensors.insert(part.tensors.end(), s->keep.begin(), s->keep.end());
   s->after.clear();

@@ -56,7 +56,7 @@ void WeftBackend::start_allreduce(const Start& s, at::Tensor t, const c10d::Redu
   };
   post(s, [&](auto... at) { return call(MPI_Iallreduce_c, at...); },
        [&](auto... at) { return call(MPIX_Allreduce_enqueue_c, at...); });
-  s->outputs.push_back(t);
+  s->keep.push_back(t);
   finish_reduction(s, red, t, size_);
 }
 
@@ -99,15 +99,29 @@ WorkPtr WeftBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& o
   const at::Tensor& t = only(tensors, "allreduce");
   Start s = begin("allreduce", t, opts.timeout);
   start_allreduce(s, t, opts.reduceOp);
+  s->outputs.push_back(t);
   return end(OpType::ALLREDUCE, s, opts.asyncOp);
 }
 
+// On the CPU as one flat tensor, as Gloo has it: one call, and a tensor may be there twice.  On a
+// device each by itself, as NCCL has it, without the memory for a copy.
 WorkPtr WeftBackend::allreduce_coalesced(Tensors& tensors,
                                          const c10d::AllreduceCoalescedOptions& opts) {
   TORCH_CHECK(!tensors.empty(), "weft: allreduce_coalesced of no tensor");
+  for (auto& t : tensors) {
+    check_tensor(t);
+    check_alike(t, tensors[0]);
+  }
   Start s = begin("allreduce_coalesced", tensors[0], opts.timeout);
-  for (auto& t : tensors)
-    start_allreduce(s, t, opts.reduceOp);
+  if (s.lane) {
+    for (auto& t : tensors)
+      start_allreduce(s, t, opts.reduceOp);
+  } else {
+    at::Tensor flat = flatten(tensors);
+    start_allreduce(s, flat, opts.reduceOp);
+    s->after.push_back([flat, list = tensors] { unflatten(flat, list); });
+  }
+  s->outputs.insert(s->outputs.end(), tensors.begin(), tensors.end());
   return end(OpType::ALLREDUCE_COALESCED, s, opts.asyncOp);
 }
 

@@ -11,7 +11,7 @@ void check_tensor(const at::Tensor& t) {
               "weft: moves CPU and CUDA tensors, and this one is on ", t.device());
   TORCH_CHECK(t.layout() == at::kStrided,
               "weft: tensors must be dense here; all_reduce alone takes sparse ones");
-  TORCH_CHECK(t.is_contiguous(), "weft: tensors must be contiguous");
+  TORCH_CHECK_VALUE(t.is_contiguous(), "weft: Tensors must be contiguous");  // as NCCL has it
 }
 
 const at::Tensor& only(const Tensors& tensors, const char* call) {

@@ -6,6 +6,7 @@
 #include "world.hpp"
 
 #include <algorithm>
+#include <c10/core/InferenceMode.h>
 #include <condition_variable>
 #include <thread>
 
@@ -263,13 +264,20 @@ void Task::mark(const c10::intrusive_ptr<c10::ivalue::Future>& f) const {
     f->markCompleted(c10::IValue(outputs));
 }
 
+// In inference mode: any thread may be here, and the tensors may be inference tensors, or leaves that
+// need gradients.
+void Task::complete_data() {
+  c10::InferenceMode mode;
+  for (auto& step : after)
+    step();
+}
+
 void Task::finish(int err) {
   c10::intrusive_ptr<c10::ivalue::Future> f;
   try {
     if (err)
       check(err, what().c_str());
-    for (auto& step : after)
-      step();
+    complete_data();
   } catch (...) {
     error = std::current_exception();
     if (err)

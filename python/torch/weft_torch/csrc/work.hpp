@@ -62,6 +62,8 @@ struct Task : std::enable_shared_from_this<Task> {
   c10::intrusive_ptr<c10::ivalue::Future> get_future();
   // Gives the requests to the progress thread, unless the task is done.
   void hand_over();
+  // What `after` has.
+  void complete_data();
   // The progress thread has seen the end of requests[i].
   void request_ended(size_t i, int err, int from);
 
