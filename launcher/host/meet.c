@@ -50,7 +50,7 @@ static bool is_set(const struct launch_list *vars, const char *name)
 int launch_meet_vars(const struct launch_job *job, const struct launch_rank *r,
                      struct launch_list *env)
 {
-    char rank[16], size[16], local[16], local_size[16], port[16];
+    char rank[16], size[16], local[16], local_size[16], port[16], jax[sizeof job->meet_addr + 16];
     const struct {
         const char *name, *value;
     } vars[] = {
@@ -60,6 +60,8 @@ int launch_meet_vars(const struct launch_job *job, const struct launch_rank *r,
         { "LOCAL_WORLD_SIZE", local_size },
         { "MASTER_ADDR", job->meet_addr },
         { "MASTER_PORT", port },
+        { "JAX_COORDINATOR_ADDRESS", jax },
+        { "OMPI_MCA_orte_hnp_uri", "0.0;tcp://" }, /* JAX asks only whether it is set */
     };
     const struct launch_app *app = &job->opts->apps[r->app];
     int err = 0;
@@ -69,6 +71,7 @@ int launch_meet_vars(const struct launch_job *job, const struct launch_rank *r,
     snprintf(local, sizeof local, "%d", (int)(r - job->ranks));
     snprintf(local_size, sizeof local_size, "%d", job->n);
     snprintf(port, sizeof port, "%d", job->meet_port);
+    snprintf(jax, sizeof jax, "%s:%d", job->meet_addr, job->meet_port);
     for (size_t i = 0; i < sizeof vars / sizeof vars[0] && !err; i++)
         if (!is_set(&app->env.set, vars[i].name) && !is_set(&job->opts->env.set, vars[i].name))
             err = launch_list_setenv(env, vars[i].name, vars[i].value);
