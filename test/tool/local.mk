@@ -23,6 +23,8 @@ check-all: all
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-pmix5 RUNTESTS=--all
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-fresh
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-wheel
+	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-torch
+	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-jax
 
 check-layers:
 	@cd $(srcdir) && $(run_python) test/tool/check-layers

@@ -8,11 +8,14 @@ EXTRA_DIST += python/torch/README.md python/torch/pyproject.toml python/torch/we
 	python/torch/weft_torch/csrc/types.cpp python/torch/weft_torch/csrc/types.hpp \
 	python/torch/weft_torch/csrc/work.cpp python/torch/weft_torch/csrc/work.hpp python/torch/weft_torch/csrc/world.cpp \
 	python/torch/weft_torch/csrc/world.hpp
-EXTRA_DIST += test/torch/backend.py test/torch/ops.py test/torch/torch_own.py \
-	test/torch/device.py test/torch/fake_device.cpp docs/examples/torch_ddp.py test/rig/torch \
+EXTRA_DIST += test/torch/backend.py test/torch/ops.py test/torch/own_run.py test/torch/torch_own.py test/torch/torch_files.py \
+	test/rig/torch.known test/rig/jax test/torch/device.py test/torch/fake_device.cpp docs/examples/torch_ddp.py test/rig/torch \
 	python/torch/bench/compare.py
 
 # Installs torch into a virtual environment and runs the tests and the examples.
 check-torch: all $(fake_cuda)
 	@TEST_BUILDDIR=$(abs_top_builddir) $(run_python) $(abs_top_srcdir)/test/rig/torch $(TORCH) || test $$? = 77
-.PHONY: check-torch
+# The same for JAX.
+check-jax: all
+	@TEST_BUILDDIR=$(abs_top_builddir) $(run_python) $(abs_top_srcdir)/test/rig/jax $(JAX) || test $$? = 77
+.PHONY: check-torch check-jax
