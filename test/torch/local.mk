@@ -10,6 +10,8 @@ EXTRA_DIST += python/torch/README.md python/torch/pyproject.toml python/torch/we
 	python/torch/weft_torch/csrc/world.hpp
 EXTRA_DIST += test/torch/backend.py test/torch/ops.py test/torch/own_run.py test/torch/torch_own.py test/torch/torch_files.py \
 	test/rig/torch.known test/rig/jax test/torch/device.py test/torch/fake_device.cpp docs/examples/torch_ddp.py test/rig/torch \
+	docs/examples/torch_fsdp2.py docs/examples/torch_mixed.py docs/examples/torch_pipeline.py \
+	docs/examples/torch_tensor_parallel.py \
 	python/torch/bench/compare.py
 
 # Installs torch into a virtual environment and runs the tests and the examples.
