@@ -43,6 +43,12 @@ man_examples = docs/examples/calls/ring.c docs/examples/calls/any_length.c docs/
 	docs/examples/calls/file.c docs/examples/calls/session.c
 EXTRA_DIST += mpi/api/man.py mpi/api/sentences.py $(man_texts) $(man_examples)
 dist_man_MANS += mpi/api/man/weft.7
+# Messages with cause and remedy: weft_errors(7).  The test says which message of the sources has no entry.
+EXTRA_DIST += mpi/api/messages.py mpi/api/messages.txt
+nodist_man_MANS += mpi/api/man/weft_errors.7
+CLEANFILES += mpi/api/man/weft_errors.7
+mpi/api/man/weft_errors.7: mpi/api/messages.py mpi/api/messages.txt
+	$(AM_V_GEN)$(MKDIR_P) mpi/api/man && $(PYTHON) $(top_srcdir)/mpi/api/messages.py $@
 mpi/api/man3/stamp: mpi/api/man.py mpi/api/sentences.py $(man_texts) $(man_examples) $(api_inputs)
 	$(AM_V_GEN)rm -rf mpi/api/man3 && $(PYTHON) $(top_srcdir)/mpi/api/man.py mpi/api/man3 && touch $@
 all-local: mpi/api/man3/stamp mpi/api/catalogue.json

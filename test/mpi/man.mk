@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The manual pages, and the programs that are examples in them.
-EXTRA_DIST += test/mpi/man_pages.py test/mpi/man_examples.py
+EXTRA_DIST += test/mpi/man_pages.py test/mpi/man_examples.py test/mpi/man_errors.py
 check_PROGRAMS += test/mpi/man_ring test/mpi/man_any_length test/mpi/man_persistent test/mpi/man_sums test/mpi/man_column \
 	test/mpi/man_grid test/mpi/man_hosts test/mpi/man_window test/mpi/man_file test/mpi/man_session
 test_mpi_man_ring_SOURCES = docs/examples/calls/ring.c

@@ -86,7 +86,7 @@ def purposes(folder):
 
 
 def references(folder):
-    have = {f[:-2] for f in os.listdir(folder)}
+    have = {f[:-2] for f in os.listdir(folder)} | {"weft_errors"}
     for top in ("mpi", "launcher", "test"):
         for _, _, files in os.walk(os.path.join(SRC, top)):
             have |= {f[:-2] for f in files if re.search(r"\.[1378]$", f)}
