@@ -1,8 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Packages, each made from the release archive.  CONFIGURE='...': options of its configure.
-EXTRA_DIST += packaging/pip/README.md packaging/pip/wheel.py test/rig/wheel
+EXTRA_DIST += packaging/README.md packaging/pip/README.md packaging/pip/wheel.py packaging/debian test/rig/wheel test/rig/packages
 
 packages: wheel
+	@! command -v dpkg-buildpackage >/dev/null || $(MAKE) $(AM_MAKEFLAGS) deb
+
+# debs/*.deb, with what packaging/debian/control says is needed.
+deb: dist
+	rm -rf deb debs && mkdir deb debs && tar -C deb -xf $(distdir).tar.xz
+	cp $(distdir).tar.xz deb/weft-mpi_$(PACKAGE_VERSION).orig.tar.xz
+	cp -R deb/$(distdir)/packaging/debian deb/$(distdir)/debian
+	cd deb/$(distdir) && dpkg-buildpackage -us -uc >../build.log 2>&1 || { tail -n 30 ../build.log; exit 1; }
+	mv deb/weft-mpi_* deb/*.deb debs/ && rm -rf deb
 
 # wheels/*.whl
 wheel: dist
@@ -12,8 +21,12 @@ wheel: dist
 	$(run_python) $(abs_srcdir)/packaging/pip/wheel.py wheel/tree/usr/local wheel/$(distdir) wheels $(PACKAGE_VERSION)
 	rm -rf wheel
 
+# Built and tried in bare systems, as root.  PACKAGES='--debs debs bookworm' as the script's head says.  77 as above.
+check-packages:
+	@TEST_BUILDDIR=$(abs_top_builddir) $(run_python) $(abs_srcdir)/test/rig/packages $(PACKAGES) || test $$? = 77
+
 # In a fresh virtual environment with mpi4py of PyPI.
 check-wheel:
 	@command -v patchelf >/dev/null || { echo "wheel: skipped: patchelf is missing (apt-get install patchelf)"; exit 0; }; \
 	$(MAKE) $(AM_MAKEFLAGS) wheel && { $(run_python) $(abs_srcdir)/test/rig/wheel wheels || test $$? = 77; }
-.PHONY: packages wheel check-wheel
+.PHONY: packages wheel deb check-wheel check-packages

@@ -25,6 +25,7 @@ check-all: all
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-wheel
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-torch
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-jax
+	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-packages
 
 check-layers:
 	@cd $(srcdir) && $(run_python) test/tool/check-layers
