@@ -14,7 +14,7 @@ mpirun_LDADD = libweft_rt.la
 
 # The agent on each host of a job over several hosts.  It lies beside mpirun.
 bin_PROGRAMS += weftd
-weftd_SOURCES = $(both_sources) $(merge_sources) launcher/agent/agent.h launcher/agent/agent.c launcher/agent/orders.c launcher/agent/alive.c launcher/agent/asks.c \
+weftd_SOURCES = $(both_sources) $(merge_sources) launcher/agent/agent.h launcher/agent/agent.c launcher/agent/await.h launcher/agent/await.c launcher/agent/orders.c launcher/agent/alive.c launcher/agent/asks.c \
 	launcher/agent/look.c \
 	launcher/agent/forward.h launcher/agent/forward.c
 weftd_LDADD = libweft_rt.la

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Packages, each made from the release archive.  CONFIGURE='...': options of its configure.
-EXTRA_DIST += packaging/README.md packaging/pip/README.md packaging/pip/wheel.py packaging/debian test/rig/wheel test/rig/packages
+EXTRA_DIST += packaging/README.md packaging/pip/README.md packaging/pip/wheel.py packaging/debian packaging/container/Containerfile \
+	packaging/container/mpijob.yaml test/rig/wheel test/rig/packages
 
 packages: wheel
 	@! command -v dpkg-buildpackage >/dev/null || $(MAKE) $(AM_MAKEFLAGS) deb

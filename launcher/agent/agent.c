@@ -8,6 +8,7 @@
  * Everything runs on the main thread, except that PMIx's thread writes events into a pipe, and that
  * a heartbeat thread runs while an order takes long (alive.c). */
 #include "launcher/agent/agent.h"
+#include "launcher/agent/await.h"
 #include "launcher/host/guard.h"
 #include "launcher/host/loaded.h"
 #include "launcher/host/server.h"
@@ -426,6 +427,8 @@ int main(int argc, char **argv)
         printf("weftd (Weft MPI) %s\n", PACKAGE_VERSION);
         return 0;
     }
+    if (argc > 1 && (!strcmp(argv[1], "--wait") || !strcmp(argv[1], "--call")))
+        return agent_await(argc, argv);
     if (argc > 1 || isatty(0)) {
         fprintf(stderr, "weftd: the agent of mpirun on other hosts; mpirun starts it, with its "
                         "standard input and output connected\n");

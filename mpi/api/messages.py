@@ -16,7 +16,7 @@ SRC = os.path.dirname(os.path.dirname(HERE))
 DATE = "2026-12-01"
 FOLDERS = ("runtime", "btl", "coll", "mpi", "launcher")
 # What prints, and what makes a text that is printed.
-CALL = re.compile(r"\b(log_error|log_warn|launch_usage|launch_report|launch_say|verbs_peer_fail|wm_malformed|check_fail|fprintf|"
+CALL = re.compile(r"\b(log_error|log_warn|launch_usage|launch_report|launch_say|verbs_peer_fail|wm_malformed|check_fail|agent_refuse|fprintf|"
                   r"dprintf)\s*\(")
 STRING = re.compile(r'((?:"(?:[^"\\]|\\.)*"\s*)+)')
 CLASS = re.compile(r"\b(?:wm_err\s*\(|RT_ERR\(\s*\w+,)\s*(MPIX?_ERR_\w+)")
