@@ -178,6 +178,7 @@ struct launch_opts {
     bool ft;         /* --ft: the job continues when ranks die */
     bool dry_run;    /* places the ranks, and starts none */
     bool ping;       /* measure the hosts instead of starting a program */
+    bool self_test;  /* check the transports instead */
     bool mca_warned; /* the warning about --mca has been printed */
     /* -1: continue; otherwise --help or --version has been printed: exit with this code. */
     int exit_now;

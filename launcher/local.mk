@@ -110,12 +110,19 @@ uninstall-launcher-links:
 bin_PROGRAMS += weft_info
 weft_info_SOURCES = $(abi_sources) $(collect_sources) launcher/info/running.c launcher/info/started.c launcher/info/abi.c launcher/info/info.h launcher/info/job.h launcher/info/main.c launcher/info/job.c launcher/info/paths.c \
 	launcher/info/coll.c launcher/info/coll_gpu.c launcher/info/doctor.c launcher/info/tool.c launcher/info/gpus.h launcher/info/gpus.c launcher/info/predictions.c \
-	launcher/info/nvml.c launcher/info/ipc_trial.c launcher/info/doctor_gpu.c launcher/info/net.c launcher/info/io.c launcher/info/rma.c
+	launcher/info/nvml.c launcher/info/ipc_trial.c launcher/info/doctor_gpu.c launcher/info/doctor_host.c launcher/info/net.c launcher/info/io.c launcher/info/rma.c
 weft_info_LDADD = libweft_core.la libweft_rt.la
 
 # What mpirun --ping starts.  It names the transport of each pair, so it links the archive as well.
 bench_PROGRAMS += weft_ping
 weft_ping_SOURCES = launcher/ping/ping.h launcher/ping/main.c launcher/ping/measure.c launcher/ping/report.c
 weft_ping_LDADD = libweft_core.la libweft_rt.la
+
+# What mpirun --self-test becomes.
+bench_SCRIPTS += weft_selftest
+EXTRA_DIST += launcher/weft_selftest.sh
+CLEANFILES += weft_selftest
+weft_selftest: launcher/weft_selftest.sh
+	$(AM_V_GEN)cp $(srcdir)/launcher/weft_selftest.sh $@ && chmod 755 $@
 
 dist_man_MANS += launcher/weftd.8 launcher/weft-exec.1 launcher/mpirun.1 launcher/mpicc.1 launcher/mpifort.1 launcher/weft_info.1

@@ -146,6 +146,7 @@ int info_doctor(void)
     check_membarrier();
     check_pmix();
     check_files();
+    info_doctor_host();
     info_doctor_gpu();
     info_doctor_net();
     if (nbad)

@@ -24,8 +24,9 @@ int info_doctor(void);                    /* doctor.c: what limits the speed */
 
 /* Prints a line of the doctor; `advice` is printed if the finding is not good. */
 void info_say(bool good, const char *what, const char *found, const char *advice);
-void info_doctor_gpu(void); /* doctor_gpu.c: its lines about GPUs */
-void info_doctor_net(void); /* net.c: its lines about networks */
+void info_doctor_gpu(void);  /* doctor_gpu.c: its lines about GPUs */
+void info_doctor_host(void); /* doctor_host.c: containers, launchers, the PCI bus */
+void info_doctor_net(void);  /* net.c: its lines about networks */
 
 /* Whether the setting btl lets this transport be used. */
 bool info_listed(const char *name);

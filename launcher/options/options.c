@@ -403,6 +403,12 @@ SETTER(set_ping)
     o->ping = true;
     return 0;
 }
+SETTER(set_self_test)
+{
+    UNUSED_ARGS;
+    o->self_test = true;
+    return 0;
+}
 SETTER(set_quiet)
 {
     UNUSED_ARGS;
@@ -714,6 +720,10 @@ const struct launch_option launch_options[] = {
       "Start no program: measure latency and bandwidth between all pairs of hosts and name the "
       "slow ones.  Exit code 1 if two hosts do not reach each other.",
       set_ping },
+    { "self-test", NULL, 0,
+      "Start no program: check messages, collectives and windows over each transport of this "
+      "machine, or of the hosts given, for about a minute.  Exit code 1 if something failed.",
+      set_self_test },
     { "timeout", "SECONDS", 1, "End the job after this time, exit code 124.", set_timeout },
     { "ft enable-recovery disable-auto-cleanup", NULL, 0,
       "Fault tolerance: the job continues when ranks die; docs/FAULTS.md.  Exit code: that of the "

@@ -41,5 +41,8 @@ int launch_parse_bind(struct launch_placement *p, const char *option, const char
  * hosts.  Both return 0 or an exit code after a message. */
 int launch_ping_app(struct launch_opts *o, struct launch_app *app);
 int launch_ping_check(const struct launch_opts *o);
+/* For --self-test: becomes the script, with the other options.  Returns the exit code of a failure.
+ */
+int launch_self_test(int argc, char **argv);
 
 #endif

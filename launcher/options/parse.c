@@ -175,6 +175,11 @@ static int parse_app(struct launch_opts *o, int argc, char **argv, int *at)
             return launch_usage("out of memory");
     if (o->ping)
         return launch_ping_app(o, app);
+    if (o->self_test && (app->argv.n || *at < argc))
+        return launch_usage("--self-test has its own programs; omit '%s'",
+                            app->argv.n ? app->argv.v[0] : argv[*at]);
+    if (o->self_test)
+        return launch_self_test(argc, argv);
     if (app->argv.n == 0 && !o->spawned.serve)
         return launch_usage("no program to start%s; example: mpirun -n 2 ./a.out",
                             o->napps > 1 ? " after \":\"" : "");
