@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Packages, each made from the release archive.  CONFIGURE='...': options of its configure.
 EXTRA_DIST += packaging/README.md packaging/pip/README.md packaging/pip/wheel.py packaging/debian packaging/container/Containerfile \
-	packaging/container/mpijob.yaml test/rig/wheel test/rig/packages
+	packaging/container/mpijob.yaml packaging/rpm/weft-mpi.spec packaging/spack/package.py packaging/conda/meta.yaml \
+	packaging/easybuild/weft-mpi-0.1.0-GCC-13.3.0.eb test/rig/wheel test/rig/packages
 
 packages: wheel
 	@! command -v dpkg-buildpackage >/dev/null || $(MAKE) $(AM_MAKEFLAGS) deb

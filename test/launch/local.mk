@@ -7,4 +7,4 @@ check_PROGRAMS += test/launch/grow
 test_launch_grow_SOURCES = test/launch/grow.c
 test_launch_grow_LDADD = libweft_rt.la
 EXTRA_DIST += test/launch/rsh_here test/launch/mpi1.c test/launch/fake_agent test/launch/harness.py test/launch/ends test/launch/io \
-	test/launch/options test/launch/hosts test/launch/tools test/launch/gpu test/launch/gpu_real test/launch/foreign test/launch/pmi test/launch/spawn test/launch/abi test/launch/install test/launch/containers test/launch/doctor test/launch/waiter.py
+	test/launch/options test/launch/hosts test/launch/tools test/launch/gpu test/launch/gpu_real test/launch/foreign test/launch/pmi test/launch/spawn test/launch/abi test/launch/install test/launch/containers test/launch/doctor test/launch/packaging test/launch/waiter.py
