@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Packages, each made from the release archive.  CONFIGURE='...': options of its configure.
-EXTRA_DIST += packaging/README.md packaging/pip/README.md packaging/pip/wheel.py packaging/debian packaging/container/Containerfile \
+EXTRA_DIST += packaging/README.md packaging/site.py packaging/pip/README.md packaging/pip/wheel.py packaging/debian packaging/container/Containerfile \
 	packaging/container/mpijob.yaml packaging/rpm/weft-mpi.spec packaging/spack/package.py packaging/conda/meta.yaml \
 	packaging/easybuild/weft-mpi-0.1.0-GCC-13.3.0.eb test/rig/wheel test/rig/packages
 
@@ -27,8 +27,13 @@ wheel: dist
 check-packages:
 	@TEST_BUILDDIR=$(abs_top_builddir) $(run_python) $(abs_srcdir)/test/rig/packages $(PACKAGES) || test $$? = 77
 
+# The documents and manual pages as web pages in site/; mkdocs checks their links.
+site: all
+	@$(PYTHON) -c 'import mkdocs' 2>/dev/null || { echo "make site needs mkdocs: pip install mkdocs"; exit 1; }
+	rm -rf site && $(run_python) $(abs_srcdir)/packaging/site.py . site
+
 # In a fresh virtual environment with mpi4py of PyPI.
 check-wheel:
 	@command -v patchelf >/dev/null || { echo "wheel: skipped: patchelf is missing (apt-get install patchelf)"; exit 0; }; \
 	$(MAKE) $(AM_MAKEFLAGS) wheel && { $(run_python) $(abs_srcdir)/test/rig/wheel wheels || test $$? = 77; }
-.PHONY: packages wheel deb check-wheel check-packages
+.PHONY: packages wheel deb site check-wheel check-packages
