@@ -273,7 +273,7 @@ static int start_request(struct wm_call *call)
     q->task.req.status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG };
     q->task.req.notify = req_done;
     q->task.up = NULL;
-    q->task.background = true;
+    q->task.background = !call->attended;
     hold(q, call);
     if (persistent) {
         q->task.req.flags = RT_REQ_PERSISTENT;

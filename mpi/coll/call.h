@@ -14,6 +14,7 @@ enum wm_form { WM_BLOCKING, WM_NONBLOCKING, WM_PERSISTENT };
 struct wm_call {
     struct wm_comm *comm;
     enum wm_form form;
+    bool attended;        /* nonblocking, but a thread polls it until its end */
     MPI_Request *request; /* NULL when blocking */
     struct coll_args args;
     struct wm_type *stype, *rtype; /* referenced until the end of a nonblocking call; NULL: none */

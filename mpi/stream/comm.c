@@ -261,9 +261,11 @@ static void at_rest(void)
 struct note {
     char key[COLL_DEV_KEY], inbox[COLL_DEV_KEY];
     uint64_t words;     /* address of the process's words */
+    uint64_t turns;     /* the device, if processes take turns on it (rt_gpu_turns_of) */
     uint32_t can, cuda; /* cuda: the process passed a CUDA stream */
     uint32_t adds;      /* the process's device may add to all blocks */
     uint32_t pushes;    /* the process has an inbox, and can use the others' */
+    uint32_t hands;     /* its stream can wait without a kernel */
     uint32_t threads;   /* MPI_THREAD_MULTIPLE */
     int32_t err;        /* error class of a process that has failed */
 };
@@ -319,6 +321,8 @@ static const char *publish(struct wm_xstream_comm *s, struct note *mine)
         return "device memory cannot be shared";
     memcpy(mine->key, s->block_mem.key, sizeof mine->key);
     mine->words = (uintptr_t)s->words->p;
+    mine->turns = rt_gpu_turns_of(s->g);
+    mine->hands = rt_gpu_can_hand(s->g);
     mine->pushes = s->pushes && make_inbox(s, mine);
     return NULL;
 }
@@ -391,6 +395,19 @@ static bool attach_inboxes(struct wm_xstream_comm *s, const struct note *notes)
     return true;
 }
 
+/* Whether two processes take turns on a device, and the streams of all can wait without kernels. */
+static bool find_turns(const struct note *notes, int n)
+{
+    bool found = false;
+    for (int r = 0; r < n; r++) {
+        if (!notes[r].hands)
+            return false;
+        for (int i = 0; i < r; i++)
+            found = found || (notes[r].turns && notes[r].turns == notes[i].turns);
+    }
+    return found;
+}
+
 static bool has_threads(const struct wm_comm *c)
 {
     return (c->session ? c->session->thread_level : wm_state.thread_level) == MPI_THREAD_MULTIPLE;
@@ -430,6 +447,7 @@ static int connect(struct wm_xstream_comm *s, struct note *notes, int err)
     s->mapped = can && !s->way;
     s->adds = s->mapped && s->adds;
     s->pushes = s->mapped && s->pushes;
+    s->takes_turns = s->mapped && find_turns(notes, n);
     s->proxied = can && s->way;
     if (!can && !err && s->g)
         log_info(
@@ -510,6 +528,24 @@ static int make_comms(struct wm_comm *comm, int err, bool proxies, struct wm_com
     return err;
 }
 
+/* Lets proxy threads carry out the collectives of a communicator whose devices could.  If a process
+ * cannot start its thread, they go by the devices in all. */
+static void add_proxies(struct wm_comm *parent, struct wm_xstream_comm *s)
+{
+    struct wm_comm *way = NULL;
+    wm_proxy_permit();
+    rt_lock(&s->comm->dom->lock);
+    int err = wm_proxy_join(s);
+    rt_unlock(&s->comm->dom->lock);
+    err = wm_comm_create_from(parent, parent->group, err < 0 ? MPI_ERR_OTHER : MPI_SUCCESS, &way);
+    rt_lock(&s->comm->dom->lock);
+    s->way = way;
+    s->proxied = !err;
+    if (way)
+        way->no_handle = true;
+    rt_unlock(&s->comm->dom->lock);
+}
+
 /* user: for calls of the application; else for a window, which has no collectives. */
 static int comm_create(struct wm_comm *comm, struct wm_xstream *stream, int err, bool user,
                        struct wm_comm **out)
@@ -527,6 +563,8 @@ static int comm_create(struct wm_comm *comm, struct wm_xstream *stream, int err,
     } else {
         s->pushes = user;
         err = state_fill(s, notes, c[0], c[1], c[2], stream);
+        if (!err && user && s->takes_turns)
+            add_proxies(comm, s);
         if (err)
             wm_comm_free(c[0]); /* frees its state too */
         else
@@ -866,6 +904,16 @@ int wm_xstream_meet(struct wm_xstream_call *k, struct rt_gpu_meet *m, bool last)
 {
     m->ticket = ticket_of(k, last);
     return launched(k, m->ticket, rt_gpu_meet_on(k->g, k->stream, m));
+}
+
+int wm_xstream_hand(struct wm_xstream_call *k, struct rt_gpu_hand *h)
+{
+    uint32_t ticket = ticket_of(k, true);
+    if (ticket) {
+        h->then = &words_of(k->s)->ended;
+        h->value = ticket;
+    }
+    return launched(k, ticket, rt_gpu_hand_on(k->g, k->stream, h));
 }
 
 void wm_xstream_push_init(struct wm_xstream_call *k, struct rt_gpu_push *p)

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives on the streams of processes whose devices cannot synchronise: processes of several
- * hosts, or more than WM_XSTREAM_RANKS.  A proxy thread in each process serves their communicators.
+/* Collectives on the streams of processes whose devices cannot synchronise by kernels that wait:
+ * processes of several hosts, more than WM_XSTREAM_RANKS, or processes that take turns on a device,
+ * where a kernel that waits keeps the turn from the process for which it waits.  A proxy thread in
+ * each process serves their communicators.
  *
- * An enqueued call is one launch of weft_meet: the kernel stores a number to `arrived`, in pinned
- * memory, when the stream reaches it, and waits until the same number is in `done`.  The proxy
- * thread sees the first, runs the ordinary nonblocking collective on a hidden communicator (`way`),
- * and stores the second.
+ * An enqueued call hands the stream over to the proxy thread (struct rt_gpu_hand): a number appears
+ * in pinned memory when the stream reaches the call, and the stream waits for the next number.  The
+ * proxy thread sees the first, runs the ordinary nonblocking collective on a hidden communicator
+ * (`way`), and stores the second.  Drivers before CUDA 11.7 cannot do that; there one launch of
+ * weft_meet does, which stores a number to `arrived` and waits until the same number is in `done`.
  *
  * Order.  A stream waits at one call at a time, so the proxy thread starts the calls of a
  * communicator in the order of its stream, which is the same in all processes, and never two at
- * once.  Numbers only grow, and a captured call has words of its own, so a graph may be launched
- * any number of times.  As for other stream communicators, the hosts synchronise when the calls are
- * made: a process that cannot take part ends the call of all processes, and the calls of all
- * communicators have one order (turn.c).
+ * once.  A captured call has words of its own, so a graph may be launched any number of times.  The
+ * calls of all communicators have one order: the program's, or, where several threads of a process
+ * may make calls, an agreed one (turn.c), for which the hosts synchronise.
  *
  * Failure.  A collective that fails, for example because one of its processes has ended, makes the
- * communicator unusable (wm_xstream_broken()): the streams of all its processes continue.  For this
- * each process has a receive posted for the failure message, which the proxy thread polls.  The
+ * communicator unusable (wm_xstream_broken()): the streams of all its processes continue, also
+ * those that reach a call later, because the thread ends each such wait.  For this each process has
+ * a receive posted for the failure message, which the proxy thread polls.  The
  * engine completes what other processes still wait for; the buffers of that call must not be freed
  * before MPI_Finalize.
  *
@@ -44,10 +47,11 @@
 #include "runtime/base/idle.h"
 #include "runtime/base/thread.h"
 
-/* The words of a call, pinned; each cache line has one writer. */
+/* The words of a call, pinned. */
 struct words {
-    uint32_t count, arrived, pad[14]; /* the device's; count: runs of the call so far */
-    uint32_t done, pad2[15];          /* written by the proxy thread */
+    uint32_t hand, pad[15];            /* written by the stream and the proxy thread in turn */
+    uint32_t count, arrived, pad2[14]; /* weft_meet's; count: runs of the call so far */
+    uint32_t done, pad3[15];           /* written by the proxy thread */
 };
 
 struct wm_proxy_room {
@@ -59,6 +63,7 @@ struct wm_proxy_call {
     struct wm_proxy_call *next;
     struct wm_call call; /* on `way`; this struct owns `vectors` and references */
     struct words *words;
+    uint32_t here;   /* the number by which the stream hands over; 0: weft_meet does it */
     uint32_t served; /* the number last stored to `done` */
     bool captured, runs;
     MPI_Request request; /* of the collective while it runs */
@@ -120,6 +125,7 @@ static void hold(struct wm_proxy_call *p, struct wm_xstream_comm *s, struct wm_c
     p->call = *call;
     p->call.comm = s->way;
     p->call.form = WM_NONBLOCKING;
+    p->call.attended = true;
     call->vectors = NULL;
     if (p->call.stype)
         wm_type_ref(p->call.stype);
@@ -157,6 +163,23 @@ static void drop_call(struct wm_xstream_comm *s, struct wm_proxy_call *p)
 }
 
 /* ---- the proxy thread ---- */
+
+/* Whether the stream waits at the call.  Pairs with the device's store, which follows all earlier
+ * work of its stream. */
+static bool has_arrived(const struct wm_proxy_call *p)
+{
+    return p->here ? rt_load_acquire(&p->words->hand) == p->here
+                   : rt_load_acquire(&p->words->arrived) != p->served;
+}
+
+/* The stores order the data before the number. */
+static void let_go(struct wm_proxy_call *p)
+{
+    if (p->here)
+        rt_store_release(&p->words->hand, p->here + 1);
+    else
+        rt_store_release(&p->words->done, ++p->served);
+}
 
 static void fail(struct wm_xstream_comm *s, const struct wm_proxy_call *p)
 {
@@ -213,16 +236,35 @@ static void finish(struct wm_xstream_comm *s, struct wm_proxy_call *p, struct rt
         fail(s, p);
         return;
     }
-    rt_store_release(&p->words->done, ++p->served); /* orders the data before the number */
+    let_go(p);
     if (!p->captured)
         drop_call(s, p);
 }
 
-/* Whether any work on the communicator was done; *open: there may be more. */
-static bool serve_comm(struct wm_domain *d, struct wm_xstream_comm *s, bool *open)
+/* After a failure: no stream waits for a collective, also not for one that still runs. */
+static bool let_all_go(struct wm_xstream_comm *s, bool *open)
+{
+    bool any = false;
+    for (struct wm_proxy_call *p = rt_gpu_alive(s->g) ? s->calls : NULL, *next; p; p = next) {
+        bool over = has_arrived(p);
+        next = p->next;
+        any = any || over;
+        if (over)
+            let_go(p);
+        if (p->captured || !(over || p->runs))
+            *open = true;
+        else if (!p->runs)
+            drop_call(s, p);
+    }
+    return any;
+}
+
+/* Whether any work on the communicator was done; *open: there may be more; *busy: collectives
+ * run. */
+static bool serve_comm(struct wm_domain *d, struct wm_xstream_comm *s, bool *open, bool *busy)
 {
     if (s->broken)
-        return false;
+        return let_all_go(s, open);
     if (rt_req_done(s->failure)) {
         wm_xstream_broken(s);
         return true;
@@ -230,12 +272,12 @@ static bool serve_comm(struct wm_domain *d, struct wm_xstream_comm *s, bool *ope
     for (struct wm_proxy_call *p = s->calls; p; p = p->next) {
         struct rt_req *r = p->runs ? wm_req_get(p->request) : NULL;
         *open = true;
+        *busy = *busy || p->runs;
         if (r && rt_req_done(r)) {
             finish(s, p, r);
             return true;
         }
-        /* Pairs with the device's store, which follows all earlier work of its stream. */
-        if (!p->runs && rt_load_acquire(&p->words->arrived) != p->served) {
+        if (!p->runs && has_arrived(p)) {
             start(d, s, p);
             return true;
         }
@@ -243,12 +285,12 @@ static bool serve_comm(struct wm_domain *d, struct wm_xstream_comm *s, bool *ope
     return false;
 }
 
-static bool serve(struct wm_domain *d, bool *open)
+static bool serve(struct wm_domain *d, bool *open, bool *busy)
 {
     struct rt_list *l;
     rt_list_each (l, &wm_xstream_comms) {
         struct wm_xstream_comm *s = rt_container(l, struct wm_xstream_comm, link);
-        if (s->proxied && serve_comm(d, s, open))
+        if (s->proxied && serve_comm(d, s, open, busy))
             return true; /* the list may have changed */
     }
     return false;
@@ -288,19 +330,25 @@ static void *run(void *arg)
     prctl(PR_SET_TIMERSLACK, 1); /* otherwise naps take 50 µs more */
     while (await_work()) {
         uint64_t last = rt_now_ns();
+        struct rt_idle idle = { 0 };
         for (bool open = true; open && !must_stop();) {
+            bool busy = false;
             open = false;
             rt_lock(&d->lock);
-            bool found = serve(d, &open);
+            bool found = serve(d, &open, &busy);
             open = open || has_unsent(d);
             if (open && wm_progress(d) > 0)
                 found = true;
             rt_unlock(&d->lock);
-            uint64_t now = rt_now_ns();
-            if (found)
-                last = now;
             open = open || found;
-            rt_idle_nap(now - last);
+            if (found) {
+                last = rt_now_ns();
+                idle = (struct rt_idle){ 0 };
+            } else if (busy) {
+                rt_idle_pause(&idle, 2);
+            } else {
+                rt_idle_nap(rt_now_ns() - last);
+            }
         }
     }
     return NULL;
@@ -364,21 +412,33 @@ void wm_proxy_rest(void)
 
 /* ---- calls ---- */
 
-static int launch(struct wm_xstream_call *k, struct wm_proxy_call *p)
+static int hand_over(struct wm_xstream_call *k, struct wm_proxy_call *p)
 {
-    struct wm_xstream_comm *s = k->s;
+    p->here += 2;
+    struct rt_gpu_hand h = { &p->words->hand, p->here, &p->words->hand, p->here - 1 };
+    return wm_xstream_hand(k, &h);
+}
+
+static int launch_meet(struct wm_xstream_call *k, struct wm_proxy_call *p)
+{
     struct rt_gpu_meet m;
     wm_xstream_meet_init(k, &m, (uint64_t)(uintptr_t)&p->words->count, 1);
     m.signal[m.nsignal++] = (uint64_t)(uintptr_t)&p->words->arrived;
     m.wait[m.nwait++] = (uint64_t)(uintptr_t)&p->words->done;
-    int err = wm_xstream_meet(k, &m, true);
-    if (err < 0)
-        return wm_err_rt(err, "enqueuing a collective among %d processes", s->comm->size);
+    return wm_xstream_meet(k, &m, true);
+}
+
+/* The thread has the call from here on; after an error, too, because the stream may wait. */
+static int launch(struct wm_xstream_call *k, struct wm_proxy_call *p)
+{
+    struct wm_xstream_comm *s = k->s;
     p->captured = k->capturing;
     p->next = s->calls;
     s->calls = p;
+    int err = rt_gpu_can_hand(k->g) ? hand_over(k, p) : launch_meet(k, p);
     notify(false);
-    return MPI_SUCCESS;
+    return err < 0 ? wm_err_rt(err, "enqueuing a collective among %d processes", s->comm->size)
+                   : MPI_SUCCESS;
 }
 
 int wm_proxy_enqueue(struct wm_xstream_call *k, struct wm_call *call)
@@ -391,12 +451,16 @@ int wm_proxy_enqueue(struct wm_xstream_call *k, struct wm_call *call)
         err = wm_err_rt(err, "memory for an enqueued collective");
     if (p)
         hold(p, s, call);
-    err = wm_xstream_turn_take(s, err, &turn);
-    if (!err) {
-        err = launch(k, p);
-        wm_xstream_turn_end(&turn);
-    }
+    if (s->in_turn)
+        err = wm_xstream_turn_take(s, err, &turn);
+    else if (err) /* the other processes' streams wait for this one */
+        wm_xstream_broken(s);
     if (err && p)
         give_call(s, p);
+    if (err)
+        return err;
+    err = launch(k, p);
+    if (s->in_turn)
+        wm_xstream_turn_end(&turn);
     return err;
 }

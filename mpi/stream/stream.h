@@ -28,9 +28,10 @@
  * to `poison` in their blocks.  A message on `ctl` ends the waits of their hosts.
  *
  * Communicators of several hosts, or of more than WM_XSTREAM_RANKS processes, share no flags: a
- * thread of each process runs their collectives (proxy.c).  If devices do not reach each other, or
- * a buffer is not contiguous device memory, the host waits for the stream and then makes the
- * ordinary call; such a call cannot be captured.
+ * thread of each process runs their collectives (proxy.c).  So it does where processes take turns
+ * on a device; their messages and windows use the flags.  If devices do not reach each other, or a
+ * buffer is not contiguous device memory, the host waits for the stream and then makes the ordinary
+ * call; such a call cannot be captured.
  *
  * Life.  MPI_Comm_free moves the state to a list while its work continues; if some of the work was
  * captured, the state stays until the end of MPI.  MPI_Finalize waits a while for the work on the
@@ -102,7 +103,8 @@ struct wm_xstream_comm {
     struct wm_xstream *stream;  /* referenced; NULL: MPIX_STREAM_NULL */
     struct rt_gpu *g;           /* NULL: no CUDA stream */
     bool mapped;                /* the same on all processes: devices synchronise, */
-    bool proxied;               /* or proxy threads do; neither: hosts wait for streams */
+    bool takes_turns;           /* mapped, and processes take turns on a device */
+    bool proxied;               /* proxy threads run collectives; neither: hosts wait for streams */
     bool pushes;                /* mapped, and all processes have an inbox: short collectives */
     bool in_turn;               /* several threads of a process may make calls at once */
     bool adds;                  /* mapped, and any device may add to any block */
@@ -172,6 +174,8 @@ int wm_xstream_wait_idle(const struct wm_xstream_call *k); /* no text; 0 or -RT_
 void wm_xstream_meet_init(struct wm_xstream_call *k, struct rt_gpu_meet *m, uint64_t count,
                           uint32_t step);
 int wm_xstream_meet(struct wm_xstream_call *k, struct rt_gpu_meet *m, bool last); /* 0, -RT_E... */
+/* The call's last operation; without a ticket, `then` and `value` are the caller's. */
+int wm_xstream_hand(struct wm_xstream_call *k, struct rt_gpu_hand *h);
 /* The same for a launch of weft_push_*, of which the caller fills in the data. */
 void wm_xstream_push_init(struct wm_xstream_call *k, struct rt_gpu_push *p);
 int wm_xstream_push(struct wm_xstream_call *k, struct rt_gpu_push *p, bool last);
@@ -222,8 +226,8 @@ void wm_xstream_turn_end(struct wm_xstream_turn *t);
 int wm_xstream_turn_take(struct wm_xstream_comm *s, int err, struct wm_xstream_turn *t);
 
 /* ---- proxy.c ---- */
-/* Whether the collectives of this communicator need proxy threads; the same in all its
- * processes. */
+/* Whether the collectives of this communicator need proxy threads, whatever its devices; the same
+ * in all its processes. */
 bool wm_proxy_serves(const struct wm_comm *c);
 /* Called before the first such communicator is created, without the lock, by a thread inside MPI:
  * switches locks on.  False: threads may already be inside without locks. */

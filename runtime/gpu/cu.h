@@ -72,6 +72,8 @@
     X(CU, GUARDED, stream_synchronize, cuStreamSynchronize, (cu_stream s), (s)) \
     X(OPT, FREE, stream_write_value32, cuStreamWriteValue32_v2, \
       (cu_stream s, cu_ptr addr, uint32_t value, unsigned flags), (s, addr, value, flags)) \
+    X(OPT, FREE, stream_wait_value32, cuStreamWaitValue32_v2, \
+      (cu_stream s, cu_ptr addr, uint32_t value, unsigned flags), (s, addr, value, flags)) \
     X(OPT, FREE, stream_get_ctx, cuStreamGetCtx, (cu_stream s, cu_ctx * c), (s, c)) \
     X(OPT, FREE, stream_is_capturing, cuStreamIsCapturing, (cu_stream s, int *status), \
       (s, status)) \

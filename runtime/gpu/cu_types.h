@@ -82,6 +82,7 @@ typedef struct cu_graph_exec_st *cu_graph_exec;
 
 #define CU_CTX_SCHED_AUTO 0u
 #define CU_STREAM_NON_BLOCKING 1u
+#define CU_WAIT_VALUE_GEQ 0u /* of cuStreamWaitValue32 */
 #define CU_EVENT_DISABLE_TIMING 2u
 #define CU_CAPTURE_NONE 0    /* cuStreamIsCapturing */
 #define CU_CAPTURE_RELAXED 2 /* a mode: no call is forbidden while a stream is captured */

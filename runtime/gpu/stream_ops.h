@@ -14,6 +14,21 @@
 int rt_gpu_stream_of(void *stream, struct rt_gpu **out);
 /* Whether g has the meeting kernel (meet.cu). */
 bool rt_gpu_can_meet(const struct rt_gpu *g);
+/* A stream hands over to a host thread, without a kernel: all earlier work of the stream is
+ * visible, then `here` is stored to *word, then the stream waits until the thread has stored here +
+ * 1 or a number after it, then `value` is stored to *then.  A stream that waits does not need the
+ * compute engine, which contexts of other processes use meanwhile.
+ *
+ * Why an old number does not end the wait, whatever the order in which the device's reads pass its
+ * stores: a store is preceded by a fence, so when `here` is stored the store before it is visible.
+ * *word then holds a number before here + 1: the number of an earlier use, as `here` grows by 2; or
+ * for a captured hand-over, which always has the same `here`, the 0 that its last run has stored
+ * (`then` is `word`). */
+struct rt_gpu_hand {
+    uint32_t *word, here; /* pinned */
+    uint32_t *then, value;
+};
+bool rt_gpu_can_hand(const struct rt_gpu *g);
 /* 1: the stream is being captured, so what is put on it goes into a graph; 0; -RT_EGPU, logged. */
 int rt_gpu_stream_capturing(struct rt_gpu *g, void *stream);
 /* 1 when everything put on the stream has ended, 0, -RT_EGPU.  Not for a stream that is being
@@ -22,6 +37,7 @@ int rt_gpu_stream_idle(struct rt_gpu *g, void *stream);
 /* Puts an operation on the stream: 0, -RT_EGPU, logged.  The destination of a copy may be any
  * memory; its source, memory that g's kernels can read. */
 int rt_gpu_meet_on(struct rt_gpu *g, void *stream, const struct rt_gpu_meet *m);
+int rt_gpu_hand_on(struct rt_gpu *g, void *stream, const struct rt_gpu_hand *h);
 int rt_gpu_copy_on(struct rt_gpu *g, void *stream, void *dst, const void *src, size_t len);
 /* Whether a copy to this memory is asynchronous; else, for memory that is not pinned, the driver
  * waits for the stream. */

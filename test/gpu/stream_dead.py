@@ -28,6 +28,11 @@ def many_ranks():
     killed(17, 16)
 
 
+def one_device():
+    killed(3, 2, FAKE_CUDA_DEVICES="1")
+    killed(3, 0, FAKE_CUDA_DEVICES="1")
+
+
 def windows():
     """The devices wait, and where they do not add to each other's memory, or on several hosts, the hosts."""
     puts = os.path.join(builddir, "test/gpu/rma_enqueue")
@@ -40,4 +45,4 @@ def windows():
 if __name__ == "__main__":
     if subprocess.run([victim]).returncode == 77:       # it has said why
         sys.exit(77)
-    main([hosts, many_ranks, windows])
+    main([hosts, many_ranks, one_device, windows])

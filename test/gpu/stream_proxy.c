@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives on the streams of processes whose devices cannot synchronise: processes of several
- * hosts, or more than 16.  Each is compared with the ordinary call on host memory.
+/* Collectives on the streams of processes whose devices cannot synchronise by kernels that wait:
+ * processes of several hosts, more than 16, or processes that take turns on a device.  Each is
+ * compared with the ordinary call on host memory.
  *     stream_proxy calls       all collectives, counts and places; while a stream is held; graphs
  *     stream_proxy threads     two threads, each with a communicator, which enqueue in any order
  *     stream_proxy faults      one process's driver refuses further kernels, or its memory is freed
  *     stream_proxy graph       a graph that only one process launches
+ *     stream_proxy turns       processes of one device: only one of them launches kernels
  *     stream_proxy victim WHO  endless calls, until one process is killed (stream_dead.py) */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -363,6 +365,52 @@ static void freed(void)
     settle(&other);
 }
 
+/* ---- processes that take turns on a device ---- */
+
+enum { TURNS = 40 };
+
+static long nkernels(void)
+{
+    fake_cuda_seen_fn *seen = (fake_cuda_seen_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_seen");
+    return seen ? seen("kernel") : 0;
+}
+
+/* Counts the kernels of enqueued and of captured calls.  A kernel of the first process does the
+ * work of all, and none waits. */
+static void turns(void)
+{
+    struct worker *k = &w[0];
+    fake_cuda_fail_fn *fail = (fake_cuda_fail_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_fail");
+    cu_graph graph;
+    cu_graph_exec exec;
+    if (fail)
+        fail("kernel:0"); /* counts, nothing fails */
+    open_stream(k, MPI_COMM_WORLD);
+    fill(1);
+    for (int i = 0; i < 2; i++) {
+        long kernels = nkernels();
+        put(k->device);
+        if (i) {
+            CHECK_EQ(cu.stream_begin_capture(k->stream, CU_CAPTURE_GLOBAL), 0);
+            OK(call(ALLREDUCE, k->device, MOST, false, k->comm));
+            CHECK_EQ(cu.stream_end_capture(k->stream, &graph), 0);
+            CHECK_EQ(cu.graph_instantiate(&exec, graph, 0), 0);
+            CHECK_EQ(cu.graph_destroy(graph), 0);
+        }
+        for (int j = 0; j < TURNS; j++)
+            if (i)
+                CHECK_EQ(cu.graph_launch(exec, k->stream), 0);
+            else
+                OK(call(ALLREDUCE, k->device, MOST, false, k->comm));
+        settle(k);
+        kernels = nkernels() - kernels;
+        CHECK_MSG(kernels <= (mt_rank ? 0 : TURNS), "rank %d: %ld kernels", mt_rank, kernels);
+        compare(ALLREDUCE, k->device, MOST, false);
+    }
+    CHECK_EQ(cu.graph_exec_destroy(exec), 0);
+    close_stream(k);
+}
+
 /* ---- two communicators ---- */
 
 static void *work(void *arg)
@@ -425,7 +473,7 @@ static void failed_enqueue(void)
     settle(k);
     OK(MPI_Barrier(mt_comm));
     if (fails)
-        fail_fn()("cuLaunchKernel:1+");
+        fail_fn()("cuLaunchKernel:1+,cuStreamWaitValue32:1+");
     int err = MPIX_Allreduce_enqueue(k->device.in, k->device.out, MOST, MPI_INT, MPI_SUM, k->comm);
     CHECK_MSG(err || !fails, "the enqueue failed, the call did not"); /* can be in time */
     check_unusable(k);
@@ -538,9 +586,11 @@ int main(int argc, char **argv)
         MT_RUN(faults);
     else if (!strcmp(mode, "graph"))
         MT_RUN(lonely_graph);
+    else if (!strcmp(mode, "turns"))
+        MT_RUN(turns);
     else if (!strcmp(mode, "victim") && argc > 2)
         killed(atoi(argv[2]));
     else
-        CHECK_MSG(0, "%s is none of calls, faults, graph, threads, victim", mode);
+        CHECK_MSG(0, "%s is none of calls, faults, graph, threads, turns, victim", mode);
     return mt_end();
 }

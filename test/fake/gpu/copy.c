@@ -6,6 +6,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -378,24 +379,52 @@ static int run_store(struct fake_op *op)
     return 0;
 }
 
-cu_result cuStreamWriteValue32_v2(cu_stream s, cu_ptr addr, uint32_t value, unsigned flags)
+/* Sleeps soon, as a kernel that waits does (meet.c). */
+static int run_wait(struct fake_op *op)
+{
+    struct fake_phys *pin;
+    char *p = fake_pin(op->stream->ctx, op->dst, 4, FAKE_BY_ENGINE, &pin);
+
+    if (!p)
+        return CU_ERROR_ILLEGAL_ADDRESS;
+    const uint32_t *word = (const uint32_t *)(void *)p;
+    for (int polls = 0; (int32_t)(__atomic_load_n(word, __ATOMIC_ACQUIRE) - op->value) < 0; polls++)
+        polls < 100 ? (void)sched_yield() : fake_nap_us(50);
+    fake_unpin(pin);
+    return 0;
+}
+
+static int submit_word(const char *symbol, int (*run)(struct fake_op *op), cu_stream s, cu_ptr addr,
+                       uint32_t value)
 {
     bool pageable = false;
     struct fake_op *op;
     cu_ctx c;
-    int err = fake_enter_ctx("cuStreamWriteValue32_v2", &c);
+    int err = fake_enter_ctx(symbol, &c);
 
-    (void)flags; /* 1: no memory barrier; this store has one anyway */
     if (!err)
         err = fake_stream_of(c, s, &s);
     if (!err)
         err = range_check(addr, 4, &pageable);
     if (err || pageable || addr & 3)
         return err ? err : CU_ERROR_INVALID_VALUE;
-    op = fake_op_make(run_store, 0);
+    op = fake_op_make(run, 0);
     if (op) {
         op->dst = addr;
         op->value = value;
     }
     return fake_submit(s, op);
+}
+
+cu_result cuStreamWriteValue32_v2(cu_stream s, cu_ptr addr, uint32_t value, unsigned flags)
+{
+    (void)flags; /* 1: no memory barrier; this store has one anyway */
+    return submit_word("cuStreamWriteValue32_v2", run_store, s, addr, value);
+}
+
+cu_result cuStreamWaitValue32_v2(cu_stream s, cu_ptr addr, uint32_t value, unsigned flags)
+{
+    return flags == CU_WAIT_VALUE_GEQ
+               ? submit_word("cuStreamWaitValue32_v2", run_wait, s, addr, value)
+               : CU_ERROR_INVALID_VALUE;
 }
