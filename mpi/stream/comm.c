@@ -322,7 +322,6 @@ static const char *publish(struct wm_xstream_comm *s, struct note *mine)
     memcpy(mine->key, s->block_mem.key, sizeof mine->key);
     mine->words = (uintptr_t)s->words->p;
     mine->turns = rt_gpu_turns_of(s->g);
-    mine->hands = rt_gpu_can_hand(s->g);
     mine->pushes = s->pushes && make_inbox(s, mine);
     return NULL;
 }
@@ -395,16 +394,13 @@ static bool attach_inboxes(struct wm_xstream_comm *s, const struct note *notes)
     return true;
 }
 
-/* Whether two processes take turns on a device, and the streams of all can wait without kernels. */
+/* Whether two processes take turns on a device. */
 static bool find_turns(const struct note *notes, int n)
 {
     bool found = false;
-    for (int r = 0; r < n; r++) {
-        if (!notes[r].hands)
-            return false;
-        for (int i = 0; i < r; i++)
-            found = found || (notes[r].turns && notes[r].turns == notes[i].turns);
-    }
+    for (int r = 0; r < n; r++)
+        for (int j = 0; j < r; j++)
+            found = found || (notes[r].turns && notes[r].turns == notes[j].turns);
     return found;
 }
 
@@ -419,13 +415,15 @@ static int connect(struct wm_xstream_comm *s, struct note *notes, int err)
 {
     int n = s->comm->size;
     struct note mine = { .err = err, .cuda = s->g != NULL, .threads = has_threads(s->comm) };
+    mine.hands = s->g && rt_gpu_can_hand();
     struct wm_exch x = wm_exch_all(s->ctl);
     const char *why = err ? "" : prepare(s, &mine);
     int rc = wm_exch_allgather(&x, &mine, sizeof mine, notes);
     bool can = rc >= 0;
-    s->all_cuda = can;
+    s->all_cuda = s->hands = can;
     for (int r = 0; r < n && rc >= 0; r++) {
         s->all_cuda = s->all_cuda && notes[r].cuda;
+        s->hands = s->hands && notes[r].hands;
         s->in_turn = s->in_turn || notes[r].threads;
         can = can && notes[r].can;
         err = err ? err : notes[r].err;
@@ -447,7 +445,7 @@ static int connect(struct wm_xstream_comm *s, struct note *notes, int err)
     s->mapped = can && !s->way;
     s->adds = s->mapped && s->adds;
     s->pushes = s->mapped && s->pushes;
-    s->takes_turns = s->mapped && find_turns(notes, n);
+    s->takes_turns = s->mapped && s->hands && find_turns(notes, n);
     s->proxied = can && s->way;
     if (!can && !err && s->g)
         log_info(

@@ -10,11 +10,17 @@
  * to that process: slot 0 for blocking sends, of which a stream has one at a time; another slot for
  * each Isend whose Wait has not been enqueued.
  *
- * A send buffer that other processes cannot map goes as an ordinary message.  The sender's host
- * waits for its stream and sends a copy, so that it need not wait for the receiver's host, which
- * may be waiting for another message from this host.  The header notifies the receiver's host,
- * which then waits for its own stream and receives.  Such messages use the collective context of
- * the hidden communicator, where tags are sequence numbers. */
+ * Where proxy threads run the collectives (proxy.c), they carry the messages, too, if all streams
+ * can hand over to them: as ordinary messages between the buffers, begun when both streams have got
+ * there, with any memory and layout.  A short send is over when its data have been copied.
+ *
+ * Else a send buffer that other processes cannot map goes as an ordinary message.  The sender's
+ * host waits for its stream and sends a copy, so that it need not wait for the receiver's host,
+ * which may be waiting for another message from this host.  The header notifies the receiver's
+ * host, which then waits for its own stream and receives.
+ *
+ * Ordinary messages use the collective context of the hidden communicator, where tags are sequence
+ * numbers.  A captured message keeps its number, so the captured ones have numbers of their own. */
 #include <stdlib.h>
 #include <string.h>
 #include "mpi/base/status.h"
@@ -37,7 +43,8 @@ struct header {
 enum way {
     MAPPED,  /* the receiver copies from the sender's buffer */
     BY_HOST, /* an ordinary message follows, with tag `seq` */
-    EAGER    /* eager.c */
+    EAGER,   /* eager.c */
+    HANDED   /* proxy threads carry it as an ordinary message, with tag `seq` */
 };
 _Static_assert(sizeof(struct header) <= sizeof(((struct wm_xstream_held *)0)->header),
                "a header fits where it is held");
@@ -154,14 +161,22 @@ static int announce(struct wm_xstream_call *k, struct wm_xstream_held *h, const 
     return err < 0 ? message_error(err, dest) : MPI_SUCCESS;
 }
 
+/* Numbers of messages that are captured, and of the others. */
+#define CAPTURED_SEQ 0x800000u
+
+static uint32_t next_seq(struct wm_xstream_call *k, int dest)
+{
+    uint32_t seq = k->s->seq[dest]++ & (CAPTURED_SEQ - 1);
+    return k->capturing ? seq | CAPTURED_SEQ : seq;
+}
+
 static void copy_sent(struct rt_req *r, void *copy)
 {
     (void)r;
     free(copy);
 }
 
-/* Sends a copy of the data, which this process keeps until the message has left. */
-static int send_copy(const struct wm_msg *data)
+int wm_xstream_send_copy(const struct wm_msg *data)
 {
     int64_t nbytes = data->count * data->layout->size;
     void *copy = malloc(nbytes ? (size_t)nbytes : 1);
@@ -202,7 +217,7 @@ static int send_by_host(struct wm_xstream_call *k, const struct wm_msg *data,
     head->way = BY_HOST;
     head->seq = (uint32_t)data->tag;
     err = announce(k, h, head, data->peer, tag);
-    return err ? err : send_copy(data);
+    return err ? err : wm_xstream_send_copy(data);
 }
 
 struct sending {
@@ -245,6 +260,28 @@ static int send_eager(struct wm_xstream_call *k, const struct sending *a, bool b
     return err;
 }
 
+/* Proxy threads: longer sends hold their stream until they have been received. */
+#define COPIED_MOST (64 << 10)
+
+/* In slot 0 are the messages for whose receive the sender's stream waits. */
+static int send_handed(struct wm_xstream_call *k, const struct sending *a, bool blocks,
+                       struct wm_xstream_held *h, struct header *head)
+{
+    bool copies = head->nbytes <= COPIED_MOST;
+    head->way = HANDED;
+    head->seq = next_seq(k, a->dest);
+    head->slot = blocks && !copies ? 0 : 1;
+    head->number = head->slot ? 0 : k->s->nsent[a->dest][0];
+    int err = announce(k, h, head, a->dest, a->tag);
+    if (err)
+        return err;
+    if (!head->slot)
+        k->s->nsent[a->dest][0]++;
+    struct wm_proxy_message m = { data_message(k, a->buf, a->count, a->t, a->dest, head->seq), a->t,
+                                  true, copies };
+    return wm_proxy_message(k, &m, blocks ? NULL : &h->end);
+}
+
 /* By the first path that is possible. */
 static int send_by_any(struct wm_xstream_call *k, const struct sending *a, bool blocks,
                        struct wm_xstream_held *h, struct header *head)
@@ -252,6 +289,8 @@ static int send_by_any(struct wm_xstream_call *k, const struct sending *a, bool 
     struct wm_xstream_eager e;
     head->nbytes = a->count * a->t->layout.size;
     head->before = wm_xstream_before(k->s, a->dest);
+    if (k->s->proxied && k->s->hands)
+        return send_handed(k, a, blocks, h, head);
     int rc = a->t->layout.contig ? wm_xstream_eager_take(k, a->buf, head->nbytes, a->dest, &e) : 0;
     if (rc > 0)
         return send_eager(k, a, blocks, &e, h, head);
@@ -261,7 +300,7 @@ static int send_by_any(struct wm_xstream_call *k, const struct sending *a, bool 
         return wm_dev_fault();
     if (rc >= 0)
         return send_mapped(k, a, blocks, h, head);
-    struct wm_msg data = data_message(k, a->buf, a->count, a->t, a->dest, k->s->seq[a->dest]++);
+    struct wm_msg data = data_message(k, a->buf, a->count, a->t, a->dest, next_seq(k, a->dest));
     return send_by_host(k, &data, h, head, a->tag);
 }
 
@@ -424,6 +463,14 @@ static int drain(struct wm_xstream_call *k, int from, const struct header *h, in
     return err;
 }
 
+static int recv_handed(struct wm_xstream_call *k, void *buf, MPI_Count count, struct wm_type *t,
+                       int from, const struct header *h)
+{
+    struct wm_proxy_message m = { data_message(k, buf, count, t, from, h->seq), t, false, false };
+    k->s->nreceived[from][0] += h->slot == 0;
+    return wm_proxy_message(k, &m, NULL);
+}
+
 static int recv_by_host(struct wm_xstream_call *k, void *buf, MPI_Count count,
                         const struct wm_type *t, int from, const struct header *h)
 {
@@ -445,6 +492,8 @@ static int recv_by_host(struct wm_xstream_call *k, void *buf, MPI_Count count,
 /* Whether the sender's stream reaches the message without a later receive of this process. */
 static bool is_next(const struct wm_xstream_comm *s, int from, const struct header *h)
 {
+    if (h->way == HANDED && h->slot)
+        return wm_xstream_in_order(s, from, &h->before);
     uint32_t so_far = h->way == EAGER ? s->naccepted[from][h->slot % WM_XSTREAM_EAGER]
                                       : s->nreceived[from][h->slot % WM_XSTREAM_SLOTS];
     return so_far == h->number && wm_xstream_in_order(s, from, &h->before);
@@ -460,13 +509,14 @@ static int out_of_order(int from)
 }
 
 /* The header has arrived. */
-static int recv_data(struct wm_xstream_call *k, void *buf, MPI_Count count, const struct wm_type *t,
+static int recv_data(struct wm_xstream_call *k, void *buf, MPI_Count count, struct wm_type *t,
                      const struct rt_status *st, const struct header *h, MPI_Status *status)
 {
     int64_t room = count * t->layout.size;
-    int err = h->way == BY_HOST ? recv_by_host(k, buf, count, t, st->src, h)
-              : !is_next(k->s, st->src, h)
-                  ? out_of_order(st->src)
+    int err = h->way == BY_HOST            ? recv_by_host(k, buf, count, t, st->src, h)
+              : !is_next(k->s, st->src, h) ? out_of_order(st->src)
+              : h->way == HANDED
+                  ? recv_handed(k, buf, count, t, st->src, h)
                   : (h->way == EAGER ? recv_eager : recv_mapped)(k, buf, count, t, st->src, h);
     wm_status_set(status, st->src, st->tag, h->nbytes < room ? h->nbytes : room, false);
     if (!err && h->nbytes > room)
@@ -487,7 +537,7 @@ static int await_header(struct wm_xstream_call *k, struct rt_req *r, struct rt_s
     return err;
 }
 
-static int recv_now(struct wm_xstream_call *k, void *buf, MPI_Count count, const struct wm_type *t,
+static int recv_now(struct wm_xstream_call *k, void *buf, MPI_Count count, struct wm_type *t,
                     int source, int tag, MPI_Status *status)
 {
     struct header h;
@@ -625,6 +675,8 @@ static int finish_send(struct wm_xstream_call *k, struct stream_req *q)
         err = launch_send(k, q->peer, q->slot, false, true);
         k->s->slots[q->peer] &= ~(1u << q->slot);
     }
+    if (q->way == HANDED && wm_xstream_hand(k, &q->held->end) < 0)
+        err = wm_err_rt(-RT_EGPU, "enqueuing the wait for a send to rank %d", q->peer);
     wm_xstream_hold(k, q->held);
     return err;
 }

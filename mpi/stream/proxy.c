@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives on the streams of processes whose devices cannot synchronise by kernels that wait:
- * processes of several hosts, more than WM_XSTREAM_RANKS, or processes that take turns on a device,
- * where a kernel that waits keeps the turn from the process for which it waits.  A proxy thread in
- * each process serves their communicators.
+/* Collectives and messages on the streams of processes whose devices cannot synchronise by kernels
+ * that wait: processes of several hosts, more than WM_XSTREAM_RANKS, or processes that take turns
+ * on a device, where a kernel that waits keeps the turn from the process for which it waits.  A
+ * proxy thread in each process serves their communicators.
  *
  * An enqueued call hands the stream over to the proxy thread (struct rt_gpu_hand): a number appears
  * in pinned memory when the stream reaches the call, and the stream waits for the next number.  The
@@ -24,9 +24,7 @@
  * before MPI_Finalize.
  *
  * The thread polls while there is a call that its stream may reach, which includes every captured
- * call; otherwise it sleeps.  The longer nothing happens, the longer are its naps: a device rings
- * no bell.  They are no wait of the program, which is described where it waits for its stream or
- * its turn.  The thread is
+ * call; otherwise it sleeps.  It polls as a rank that waits (idle.h).  The thread is
  * inside the library like any thread of MPI_THREAD_MULTIPLE, so locks are on from the first such
  * communicator on.
  *
@@ -41,7 +39,9 @@
 #include "mpi/p2p/api_wait.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/p2p/progress.h"
+#include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
+#include "mpi/p2p/send.h"
 #include "mpi/stream/stream.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/idle.h"
@@ -67,6 +67,9 @@ struct wm_proxy_call {
     uint32_t served; /* the number last stored to `done` */
     bool captured, runs;
     MPI_Request request; /* of the collective while it runs */
+    bool is_message;
+    struct wm_proxy_message message;
+    struct rt_req *req; /* of the message while it runs */
 };
 
 static struct {
@@ -122,6 +125,7 @@ static int take_call(struct wm_xstream_comm *s, struct wm_proxy_call **out)
 
 static void hold(struct wm_proxy_call *p, struct wm_xstream_comm *s, struct wm_call *call)
 {
+    p->is_message = false;
     p->call = *call;
     p->call.comm = s->way;
     p->call.form = WM_NONBLOCKING;
@@ -183,9 +187,18 @@ static void let_go(struct wm_proxy_call *p)
 
 static void fail(struct wm_xstream_comm *s, const struct wm_proxy_call *p)
 {
-    log_error(MPI, "an enqueued %s among %d processes has failed: %s",
-              coll_kind_names[p->call.args.kind], s->comm->size, wm_err_detail());
+    if (p->is_message)
+        log_error(MPI, "an enqueued message between this process and rank %d has failed: %s",
+                  p->message.m.peer, wm_err_detail());
+    else
+        log_error(MPI, "an enqueued %s among %d processes has failed: %s",
+                  coll_kind_names[p->call.args.kind], s->comm->size, wm_err_detail());
     wm_xstream_broken(s);
+}
+
+static struct rt_req *request_of(const struct wm_proxy_call *p)
+{
+    return !p->runs ? NULL : p->is_message ? p->req : wm_req_get(p->request);
 }
 
 /* Copies the vectors for one start of a call; the collective frees the copy. */
@@ -210,7 +223,8 @@ static int copy_vectors(struct wm_call *call)
 
 /* Releases the lock.  The communicator stays meanwhile, because its stream waits for this call, or
  * because of `starts` if the CUDA context was destroyed. */
-static void start(struct wm_domain *d, struct wm_xstream_comm *s, struct wm_proxy_call *p)
+static void start_collective(struct wm_domain *d, struct wm_xstream_comm *s,
+                             struct wm_proxy_call *p)
 {
     struct wm_call call = p->call;
     call.request = &p->request;
@@ -227,10 +241,8 @@ static void start(struct wm_domain *d, struct wm_xstream_comm *s, struct wm_prox
     }
 }
 
-static void finish(struct wm_xstream_comm *s, struct wm_proxy_call *p, struct rt_req *r)
+static void end_call(struct wm_xstream_comm *s, struct wm_proxy_call *p, int err)
 {
-    int err = wm_req_error(r);
-    wm_req_release(r);
     p->runs = false;
     if (err) {
         fail(s, p);
@@ -239,6 +251,35 @@ static void finish(struct wm_xstream_comm *s, struct wm_proxy_call *p, struct rt
     let_go(p);
     if (!p->captured)
         drop_call(s, p);
+}
+
+/* The receiver's call has returned the error of a message that is too long for its buffer. */
+static void finish(struct wm_xstream_comm *s, struct wm_proxy_call *p, struct rt_req *r)
+{
+    int err = wm_req_error(r);
+    wm_req_release(r);
+    end_call(s, p, p->is_message && err == MPI_ERR_TRUNCATE ? MPI_SUCCESS : err);
+}
+
+static void start_message(struct wm_xstream_comm *s, struct wm_proxy_call *p)
+{
+    const struct wm_proxy_message *a = &p->message;
+    if (a->copies) {
+        end_call(s, p, wm_xstream_send_copy(&a->m));
+        return;
+    }
+    int rc = a->sends ? wm_p2p_isend(&a->m, WM_STANDARD, &p->req) : wm_p2p_irecv(&a->m, &p->req);
+    p->runs = rc >= 0;
+    if (rc < 0)
+        end_call(s, p, wm_err_rt(rc, "starting the message"));
+}
+
+static void start(struct wm_domain *d, struct wm_xstream_comm *s, struct wm_proxy_call *p)
+{
+    if (p->is_message)
+        start_message(s, p);
+    else
+        start_collective(d, s, p);
 }
 
 /* After a failure: no stream waits for a collective, also not for one that still runs. */
@@ -259,9 +300,8 @@ static bool let_all_go(struct wm_xstream_comm *s, bool *open)
     return any;
 }
 
-/* Whether any work on the communicator was done; *open: there may be more; *busy: collectives
- * run. */
-static bool serve_comm(struct wm_domain *d, struct wm_xstream_comm *s, bool *open, bool *busy)
+/* Whether any work on the communicator was done; *open: there may be more. */
+static bool serve_comm(struct wm_domain *d, struct wm_xstream_comm *s, bool *open)
 {
     if (s->broken)
         return let_all_go(s, open);
@@ -270,9 +310,8 @@ static bool serve_comm(struct wm_domain *d, struct wm_xstream_comm *s, bool *ope
         return true;
     }
     for (struct wm_proxy_call *p = s->calls; p; p = p->next) {
-        struct rt_req *r = p->runs ? wm_req_get(p->request) : NULL;
+        struct rt_req *r = request_of(p);
         *open = true;
-        *busy = *busy || p->runs;
         if (r && rt_req_done(r)) {
             finish(s, p, r);
             return true;
@@ -285,12 +324,12 @@ static bool serve_comm(struct wm_domain *d, struct wm_xstream_comm *s, bool *ope
     return false;
 }
 
-static bool serve(struct wm_domain *d, bool *open, bool *busy)
+static bool serve(struct wm_domain *d, bool *open)
 {
     struct rt_list *l;
     rt_list_each (l, &wm_xstream_comms) {
         struct wm_xstream_comm *s = rt_container(l, struct wm_xstream_comm, link);
-        if (s->proxied && serve_comm(d, s, open, busy))
+        if (s->proxied && serve_comm(d, s, open))
             return true; /* the list may have changed */
     }
     return false;
@@ -329,26 +368,20 @@ static void *run(void *arg)
     prctl(PR_SET_NAME, "weft-proxy");
     prctl(PR_SET_TIMERSLACK, 1); /* otherwise naps take 50 µs more */
     while (await_work()) {
-        uint64_t last = rt_now_ns();
         struct rt_idle idle = { 0 };
         for (bool open = true; open && !must_stop();) {
-            bool busy = false;
             open = false;
             rt_lock(&d->lock);
-            bool found = serve(d, &open, &busy);
+            bool found = serve(d, &open);
             open = open || has_unsent(d);
             if (open && wm_progress(d) > 0)
                 found = true;
             rt_unlock(&d->lock);
             open = open || found;
-            if (found) {
-                last = rt_now_ns();
+            if (found)
                 idle = (struct rt_idle){ 0 };
-            } else if (busy) {
-                rt_idle_pause(&idle, 2);
-            } else {
-                rt_idle_nap(rt_now_ns() - last);
-            }
+            else
+                rt_idle_pause(&idle, 2); /* the application's thread may poll the stream */
         }
     }
     return NULL;
@@ -382,7 +415,7 @@ int wm_proxy_join(struct wm_xstream_comm *s)
 void wm_proxy_leave(struct wm_xstream_comm *s)
 {
     for (struct wm_proxy_call *p; (p = s->calls);) {
-        struct rt_req *r = p->runs ? wm_req_get(p->request) : NULL;
+        struct rt_req *r = request_of(p);
         s->calls = p->next;
         if (r && rt_req_done(r))
             wm_req_release(r);
@@ -412,10 +445,20 @@ void wm_proxy_rest(void)
 
 /* ---- calls ---- */
 
-static int hand_over(struct wm_xstream_call *k, struct wm_proxy_call *p)
+/* `end`: where the stream does not wait yet. */
+static int hand_over(struct wm_xstream_call *k, struct wm_proxy_call *p, struct rt_gpu_hand *end)
 {
+    uint32_t *word = &p->words->hand;
     p->here += 2;
-    struct rt_gpu_hand h = { &p->words->hand, p->here, &p->words->hand, p->here - 1 };
+    struct rt_gpu_hand h = { .word = word, .here = p->here, .begins = true, .ends = !end };
+    struct rt_gpu_hand rest = { .word = word, .here = p->here, .ends = true };
+    if (k->capturing) {
+        struct rt_gpu_hand *last = end ? &rest : &h;
+        last->then = word;
+        last->value = p->here - 1;
+    }
+    if (end)
+        *end = rest;
     return wm_xstream_hand(k, &h);
 }
 
@@ -429,15 +472,15 @@ static int launch_meet(struct wm_xstream_call *k, struct wm_proxy_call *p)
 }
 
 /* The thread has the call from here on; after an error, too, because the stream may wait. */
-static int launch(struct wm_xstream_call *k, struct wm_proxy_call *p)
+static int launch(struct wm_xstream_call *k, struct wm_proxy_call *p, struct rt_gpu_hand *end)
 {
     struct wm_xstream_comm *s = k->s;
     p->captured = k->capturing;
     p->next = s->calls;
     s->calls = p;
-    int err = rt_gpu_can_hand(k->g) ? hand_over(k, p) : launch_meet(k, p);
+    int err = rt_gpu_can_hand() ? hand_over(k, p, end) : launch_meet(k, p);
     notify(false);
-    return err < 0 ? wm_err_rt(err, "enqueuing a collective among %d processes", s->comm->size)
+    return err < 0 ? wm_err_rt(err, "enqueuing a call among %d processes", s->comm->size)
                    : MPI_SUCCESS;
 }
 
@@ -459,8 +502,24 @@ int wm_proxy_enqueue(struct wm_xstream_call *k, struct wm_call *call)
         give_call(s, p);
     if (err)
         return err;
-    err = launch(k, p);
+    err = launch(k, p, NULL);
     if (s->in_turn)
         wm_xstream_turn_end(&turn);
     return err;
+}
+
+int wm_proxy_message(struct wm_xstream_call *k, const struct wm_proxy_message *a,
+                     struct rt_gpu_hand *end)
+{
+    struct wm_proxy_call *p;
+    int err = take_call(k->s, &p);
+    if (err < 0) {
+        wm_xstream_broken(k->s); /* the other process has, or will have, enqueued its part */
+        return wm_err_rt(err, "memory for an enqueued message");
+    }
+    p->is_message = true;
+    p->message = *a;
+    p->call = (struct wm_call){ .stype = a->type };
+    wm_type_ref(a->type);
+    return launch(k, p, end);
 }

@@ -45,6 +45,7 @@
 #include "mpi/coll/call.h"
 #include "mpi/base/comm.h"
 #include "mpi/datatype/type.h"
+#include "mpi/p2p/p2p.h"
 #include "mpi/rma/op.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/push.h"
@@ -93,6 +94,7 @@ struct wm_xstream_held {
     struct coll_dev_map map; /* att set: must be detached */
     struct coll_dev_mem mem; /* reg set: must be released */
     struct rt_req *req;      /* the header's send request, or NULL */
+    struct rt_gpu_hand end;  /* of a message that a proxy thread carries */
     char header[192];        /* of a message (p2p.c) */
 };
 
@@ -104,6 +106,8 @@ struct wm_xstream_comm {
     struct rt_gpu *g;           /* NULL: no CUDA stream */
     bool mapped;                /* the same on all processes: devices synchronise, */
     bool takes_turns;           /* mapped, and processes take turns on a device */
+    bool hands;                 /* all streams can hand over to host threads: with `proxied`, */
+                                /* messages do */
     bool proxied;               /* proxy threads run collectives; neither: hosts wait for streams */
     bool pushes;                /* mapped, and all processes have an inbox: short collectives */
     bool in_turn;               /* several threads of a process may make calls at once */
@@ -174,7 +178,7 @@ int wm_xstream_wait_idle(const struct wm_xstream_call *k); /* no text; 0 or -RT_
 void wm_xstream_meet_init(struct wm_xstream_call *k, struct rt_gpu_meet *m, uint64_t count,
                           uint32_t step);
 int wm_xstream_meet(struct wm_xstream_call *k, struct rt_gpu_meet *m, bool last); /* 0, -RT_E... */
-/* The call's last operation; without a ticket, `then` and `value` are the caller's. */
+/* The call's last operation; `then` and `value` are only for a captured one. */
 int wm_xstream_hand(struct wm_xstream_call *k, struct rt_gpu_hand *h);
 /* The same for a launch of weft_push_*, of which the caller fills in the data. */
 void wm_xstream_push_init(struct wm_xstream_call *k, struct rt_gpu_push *p);
@@ -238,6 +242,16 @@ void wm_proxy_leave(struct wm_xstream_comm *s);
 void wm_proxy_rest(void); /* without the lock: ends the thread */
 /* Enqueues a collective whose arguments have been checked.  MPI_SUCCESS or an error class. */
 int wm_proxy_enqueue(struct wm_xstream_call *k, struct wm_call *call);
+/* The same for a message that the hosts have matched; its layout is that of `type`.  The thread
+ * starts it when the stream reaches the call, where the stream waits for its end, or with `end` at
+ * wm_xstream_hand(end).  copies: a send is over when its data have been copied. */
+struct wm_proxy_message {
+    struct wm_msg m;
+    struct wm_type *type;
+    bool sends, copies;
+};
+int wm_proxy_message(struct wm_xstream_call *k, const struct wm_proxy_message *a,
+                     struct rt_gpu_hand *end);
 
 /* ---- api.c: start and end of the calls ---- */
 /* MPI_SUCCESS, or MPI_ERR_TYPE with its text. */
@@ -299,6 +313,8 @@ int wm_xstream_irecv(void *buf, MPI_Count count, struct wm_type *t, int source, 
 /* `i`: index in an array of requests, for the error text.  The failed request's communicator is
  * attached. */
 int wm_xstream_wait(MPI_Request *request, MPI_Status *status, int i);
+/* Sends a copy of the data, which this process keeps until the message has left. */
+int wm_xstream_send_copy(const struct wm_msg *data);
 
 /* ---- window.c: one-sided calls of windows on stream communicators ---- */
 /* A window has been created on `comm`. */

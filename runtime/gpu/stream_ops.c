@@ -82,21 +82,21 @@ int rt_gpu_meet_on(struct rt_gpu *g, void *stream, const struct rt_gpu_meet *m)
     return answer(g, r, "starting a kernel on the stream of a communicator");
 }
 
-bool rt_gpu_can_hand(const struct rt_gpu *g)
-{
-    return g->stream_writes && rt_cuda.stream_wait_value32;
-}
+/* Not by the device's attribute, which is about older functions that a module's option enables. */
+bool rt_gpu_can_hand(void) { return rt_cuda.stream_write_value32 && rt_cuda.stream_wait_value32; }
 
 int rt_gpu_hand_on(struct rt_gpu *g, void *stream, const struct rt_gpu_hand *h)
 {
     cu_ptr word = (cu_ptr)(uintptr_t)h->word, then = (cu_ptr)(uintptr_t)h->then;
+    cu_result r = CU_OK;
     int in = rt_gpu_enter(g);
     if (in < 0)
         return g->lost ? rt_gpu_gone(g) : in;
-    cu_result r = rt_cuda.stream_write_value32(stream, word, h->here, 0);
-    if (r == CU_OK)
+    if (h->begins)
+        r = rt_cuda.stream_write_value32(stream, word, h->here, 0);
+    if (r == CU_OK && h->ends)
         r = rt_cuda.stream_wait_value32(stream, word, h->here + 1, CU_WAIT_VALUE_GEQ);
-    if (r == CU_OK)
+    if (r == CU_OK && then)
         r = rt_cuda.stream_write_value32(stream, then, h->value, 0);
     rt_gpu_leave(in);
     return answer(g, r, "enqueuing a wait for the host on the stream of a communicator");

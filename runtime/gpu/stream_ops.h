@@ -25,10 +25,11 @@ bool rt_gpu_can_meet(const struct rt_gpu *g);
  * for a captured hand-over, which always has the same `here`, the 0 that its last run has stored
  * (`then` is `word`). */
 struct rt_gpu_hand {
-    uint32_t *word, here; /* pinned */
-    uint32_t *then, value;
+    uint32_t *word, here;  /* pinned */
+    bool begins, ends;     /* stores; waits */
+    uint32_t *then, value; /* then: NULL: nothing */
 };
-bool rt_gpu_can_hand(const struct rt_gpu *g);
+bool rt_gpu_can_hand(void);
 /* 1: the stream is being captured, so what is put on it goes into a graph; 0; -RT_EGPU, logged. */
 int rt_gpu_stream_capturing(struct rt_gpu *g, void *stream);
 /* 1 when everything put on the stream has ended, 0, -RT_EGPU.  Not for a stream that is being

@@ -215,7 +215,7 @@ static void other_buffers(void)
         CHECK_EQ(got.out[i], i % 2 ? before.out[i] : (i + 5) % 1000);
 }
 
-/* Messages to every process of the communicator: the hosts carry them out. */
+/* Messages to every process of the communicator. */
 static void messages(void)
 {
     struct worker *k = &w[0];
@@ -406,6 +406,9 @@ static void turns(void)
         kernels = nkernels() - kernels;
         CHECK_MSG(kernels <= (mt_rank ? 0 : TURNS), "rank %d: %ld kernels", mt_rank, kernels);
         compare(ALLREDUCE, k->device, MOST, false);
+        kernels = nkernels();
+        messages();
+        CHECK_EQ(nkernels() - kernels, 0);
     }
     CHECK_EQ(cu.graph_exec_destroy(exec), 0);
     close_stream(k);
