@@ -28,6 +28,9 @@
  * pieces are long rather than in the cache (measured: 4 MiB in 16 pieces is slower than in 8).
  * Where system calls are costlier, longer pieces would be faster. */
 #define PIECE_MIN (256 << 10)
+/* Where processes take turns on the device, each piece waits for turns on both sides, so there are
+ * few: as long as a turn allows (16 MiB within a device take 10 to 20 us, a turn 140; H200). */
+#define TURN_STEP (4 * RT_GPU_STAGE_LARGE)
 /* Receives of one peer through staging memory at a time.  Idle buffers are kept only up to
  * a number of bytes, and making new ones takes long (runtime/gpu/stage.c).  More on a faster link:
  * more pinned memory, and no gain; fewer: a link that is idle between pieces. */
@@ -269,7 +272,7 @@ static int64_t step_of(const struct wm_preq *q, int64_t len, bool on_device)
 {
     const struct btl_caps *c = &q->peer->eager->btl->caps;
     if (on_device)
-        return RT_GPU_STAGE_LARGE;
+        return q->dev && rt_gpu_in_turns(q->dev->at.g) ? TURN_STEP : RT_GPU_STAGE_LARGE;
     if (!(c->flags & (BTL_PUT | BTL_GET)))
         return c->eager_max < WM_PIECE_MAX ? (int64_t)c->eager_max : WM_PIECE_MAX;
     int64_t half = (len / 2 + 4095) & ~(int64_t)4095;

@@ -146,6 +146,8 @@ uint64_t rt_gpu_turns_of(const struct rt_gpu *g)
     return half[0] ^ half[1] * 0x9E3779B97F4A7C15u;
 }
 
+bool rt_gpu_in_turns(const struct rt_gpu *g) { return g->in_turns; }
+
 void rt_gpu_set_shared(struct rt_gpu *g)
 {
     g->shared = true;

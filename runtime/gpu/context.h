@@ -26,6 +26,7 @@ unsigned rt_gpu_most_blocks(const struct rt_gpu *g, unsigned per_sm);
  * MPS, copies within it of up to RT_GPU_BY_HOST bytes, or RT_GPU_BY_HOST_ALONE if no others wait,
  * go through pinned memory: bounce.c. */
 void rt_gpu_set_shared(struct rt_gpu *g);
+bool rt_gpu_in_turns(const struct rt_gpu *g); /* they do so, and take turns */
 /* Names g's device among the processes of a host if contexts take turns on it; 0: they do not
  * (MPS), or there is one process at a time. */
 uint64_t rt_gpu_turns_of(const struct rt_gpu *g);
