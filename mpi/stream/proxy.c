@@ -24,12 +24,16 @@
  * before MPI_Finalize.
  *
  * The thread polls while there is a call that its stream may reach, which includes every captured
- * call; otherwise it sleeps.  It polls as a rank that waits (idle.h).  The thread is
+ * call; otherwise it sleeps.  It polls as a rank that waits (idle.h), if there is a core for it and
+ * the application's thread, which may poll the stream in the driver and does not yield there.  Else
+ * it sleeps between the polls: a thread that wakes up gets the core, one that has yielded gets it
+ * when the time slice of the other has ended.  The thread is
  * inside the library like any thread of MPI_THREAD_MULTIPLE, so locks are on from the first such
  * communicator on.
  *
  * Under the domain's lock, except wm_proxy_permit() and wm_proxy_rest(). */
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -46,6 +50,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/idle.h"
 #include "runtime/base/thread.h"
+#include "runtime/boot/boot.h"
 
 /* The words of a call, pinned. */
 struct words {
@@ -368,6 +373,7 @@ static void *run(void *arg)
     prctl(PR_SET_NAME, "weft-proxy");
     prctl(PR_SET_TIMERSLACK, 1); /* otherwise naps take 50 µs more */
     while (await_work()) {
+        uint64_t last = rt_now_ns();
         struct rt_idle idle = { 0 };
         for (bool open = true; open && !must_stop();) {
             open = false;
@@ -378,10 +384,14 @@ static void *run(void *arg)
                 found = true;
             rt_unlock(&d->lock);
             open = open || found;
-            if (found)
+            if (found) {
+                last = rt_now_ns();
                 idle = (struct rt_idle){ 0 };
-            else
-                rt_idle_pause(&idle, 2); /* the application's thread may poll the stream */
+            } else if (rt_idle_suffices(2)) {
+                rt_idle_pause(&idle, 2);
+            } else {
+                rt_idle_nap(rt_now_ns() - last);
+            }
         }
     }
     return NULL;
@@ -396,11 +406,16 @@ static void notify(bool stop)
     pthread_mutex_unlock(&proxy.mutex);
 }
 
+/* The thread runs on the other cores of the job (as mpi/core/helper.c's): on the core of a rank
+ * that polls its stream in the driver, it would be late by time slices. */
 static int create_thread(struct wm_domain *d)
 {
+    cpu_set_t cpus;
     proxy.work = proxy.stop = false;
     int err = rt_thread_start(&proxy.thread, NULL, run, d);
     proxy.exists = !err;
+    if (!err && rt_boot_cpus(&cpus)) /* on failure the thread keeps its binding */
+        pthread_setaffinity_np(proxy.thread, sizeof cpus, &cpus);
     return err ? -RT_ESYS : 0;
 }
 

@@ -8,8 +8,12 @@
  *     stream_proxy graph       a graph that only one process launches
  *     stream_proxy turns       processes of one device: only one of them launches kernels
  *     stream_proxy victim WHO  endless calls, until one process is killed (stream_dead.py) */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "test/gpu/gputest.h"
 #include "test/gpu/victim.h"
@@ -375,6 +379,35 @@ static long nkernels(void)
     return seen ? seen("kernel") : 0;
 }
 
+/* The thread has the cores of all ranks but its own rank's, on which it would be late when the rank
+ * polls its stream in the driver. */
+static void cores_of_thread(void)
+{
+    cpu_set_t own, all, thread;
+    char path[64], name[32];
+    int tid = 0;
+    CHECK_EQ(sched_getaffinity(0, sizeof own, &own), 0);
+    OK(MPI_Allreduce(&own, &all, sizeof own, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD));
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *d; tasks && !tid && (d = readdir(tasks));) {
+        snprintf(path, sizeof path, "/proc/self/task/%.12s/comm", d->d_name);
+        FILE *f = fopen(path, "r");
+        if (f && fgets(name, sizeof name, f) && !strcmp(name, "weft-proxy\n"))
+            tid = atoi(d->d_name);
+        if (f)
+            fclose(f);
+    }
+    if (tasks)
+        closedir(tasks);
+    CHECK_MSG(tid, "there is no thread weft-proxy");
+    if (!tid || sched_getaffinity(tid, sizeof thread, &thread))
+        return;
+    if (!CPU_EQUAL(&own, &all))
+        CPU_XOR(&all, &all, &own);
+    CPU_AND(&thread, &thread, &all);
+    CHECK_EQ(CPU_COUNT(&thread), CPU_COUNT(&all));
+}
+
 /* Counts the kernels of enqueued and of captured calls.  A kernel of the first process does the
  * work of all, and none waits. */
 static void turns(void)
@@ -411,6 +444,7 @@ static void turns(void)
         CHECK_EQ(nkernels() - kernels, 0);
     }
     CHECK_EQ(cu.graph_exec_destroy(exec), 0);
+    cores_of_thread();
     close_stream(k);
 }
 
