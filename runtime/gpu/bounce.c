@@ -37,7 +37,8 @@ static cu_result two_rows(cu_ptr host, size_t gap, cu_ptr device, size_t len, en
 }
 
 /* The last two bytes of an odd length go once more, in rows of their own.  A single byte has no two
- * rows, and waits. */
+ * rows, and waits.  So it does by every other call that stores one byte: as a batch, also of two
+ * copies, a 3D or peer copy, a memset, in a graph (H200, driver 580). */
 static cu_result copy_half(cu_ptr host, size_t gap, cu_ptr device, size_t len, enum where where,
                            cu_stream s)
 {
