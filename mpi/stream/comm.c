@@ -802,6 +802,8 @@ static int check_comm(const struct wm_comm *c)
 int wm_xstream_enter(struct wm_comm *c, struct wm_xstream_call *k)
 {
     rt_lock(&c->dom->lock);
+    if (c->stream)
+        wm_proxy_await_room(c->stream);
     int err = check_comm(c);
     if (!err) {
         struct wm_xstream_comm *s = c->stream;

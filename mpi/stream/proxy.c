@@ -41,16 +41,23 @@
 #include "mpi/core/life.h"
 #include "mpi/op/op.h"
 #include "mpi/p2p/api_wait.h"
+#include "mpi/p2p/describe.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/p2p/progress.h"
 #include "mpi/p2p/recv.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/send.h"
+#include "mpi/p2p/wait.h"
 #include "mpi/stream/stream.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/idle.h"
 #include "runtime/base/thread.h"
 #include "runtime/boot/boot.h"
+
+/* Calls of a communicator that its stream has not passed; the next one waits.  A driver call that
+ * finds the queue of a stream full (about 1000 entries, of which a call needs 2 or 3) waits inside
+ * the driver, and then the proxy thread cannot copy what would empty it: H200, driver 580. */
+#define CALLS_MAX 128
 
 /* The words of a call, pinned. */
 struct words {
@@ -168,6 +175,7 @@ static void drop_call(struct wm_xstream_comm *s, struct wm_proxy_call *p)
     while (*at != p)
         at = &(*at)->next;
     *at = p->next;
+    s->ncalls -= !p->captured;
     give_call(s, p);
 }
 
@@ -460,6 +468,24 @@ void wm_proxy_rest(void)
 
 /* ---- calls ---- */
 
+static bool has_room(void *arg)
+{
+    const struct wm_xstream_comm *s = arg;
+    return s->ncalls < CALLS_MAX || s->broken || !rt_gpu_alive(s->g);
+}
+
+static void describe_room(const void *of, struct rt_wait_note *n)
+{
+    const struct wm_xstream_comm *s = of;
+    wm_describe_comm(n, s->comm);
+}
+
+void wm_proxy_await_room(struct wm_xstream_comm *s)
+{
+    if (rt_unlikely(!has_room(s)))
+        wm_domain_until(s->comm->dom, has_room, s, (struct wm_what){ describe_room, s });
+}
+
 /* `end`: where the stream does not wait yet. */
 static int hand_over(struct wm_xstream_call *k, struct wm_proxy_call *p, struct rt_gpu_hand *end)
 {
@@ -493,6 +519,7 @@ static int launch(struct wm_xstream_call *k, struct wm_proxy_call *p, struct rt_
     p->captured = k->capturing;
     p->next = s->calls;
     s->calls = p;
+    s->ncalls += !p->captured;
     int err = rt_gpu_can_hand() ? hand_over(k, p, end) : launch_meet(k, p);
     notify(false);
     return err < 0 ? wm_err_rt(err, "enqueuing a call among %d processes", s->comm->size)

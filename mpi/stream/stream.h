@@ -139,6 +139,7 @@ struct wm_xstream_comm {
     struct rt_req *failure; /* proxied: receive of the failure message */
     uint32_t failure_word;
     struct wm_proxy_call *calls, *idle_calls; /* on the stream or captured; free for reuse */
+    unsigned ncalls;                          /* of `calls`, those not captured */
     struct wm_proxy_room *rooms;              /* memory for their words */
     unsigned room_left;                       /* left in the first of them */
 };
@@ -240,6 +241,8 @@ bool wm_proxy_permit(void);
 int wm_proxy_join(struct wm_xstream_comm *s);
 void wm_proxy_leave(struct wm_xstream_comm *s);
 void wm_proxy_rest(void); /* without the lock: ends the thread */
+/* Waits while the stream has many calls to pass. */
+void wm_proxy_await_room(struct wm_xstream_comm *s);
 /* Enqueues a collective whose arguments have been checked.  MPI_SUCCESS or an error class. */
 int wm_proxy_enqueue(struct wm_xstream_call *k, struct wm_call *call);
 /* The same for a message that the hosts have matched; its layout is that of `type`.  The thread

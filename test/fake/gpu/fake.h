@@ -154,7 +154,8 @@ struct cu_pool_st {
 
 struct fake {
     pthread_mutex_t lock;
-    int pid; /* the process that called cuInit; 0: none */
+    pthread_mutex_t submitting; /* taken before the lock */
+    int pid;                    /* the process that called cuInit; 0: none */
     int ndevices, nvisible, visible[FAKE_DEVICES];
     bool peer, spread, dmabuf, mps;
     size_t mem_nbytes, used[FAKE_DEVICES];

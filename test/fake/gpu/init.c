@@ -31,7 +31,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-struct fake fake = { .lock = PTHREAD_MUTEX_INITIALIZER };
+struct fake fake = { .lock = PTHREAD_MUTEX_INITIALIZER, .submitting = PTHREAD_MUTEX_INITIALIZER };
 
 #define NRULES 16
 static struct {

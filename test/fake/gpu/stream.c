@@ -11,6 +11,8 @@
 #define STREAM_MAGIC 0x57f57a3au
 #define EVENT_MAGIC 0x57fe7e47u
 
+#define QUEUE_MAX 1000 /* operations that a stream has not finished */
+
 /* ---- the thread ---- */
 
 static void random_delay(unsigned *state)
@@ -137,12 +139,21 @@ static void queue_deps(cu_stream s, struct fake_op *op)
             add_dep(op, other);
 }
 
-int fake_submit(cu_stream s, struct fake_op *op)
+/* As with driver 580, a call that finds the queue of its stream full waits, and calls of other
+ * threads that submit wait for it. */
+static void queue_enter(cu_stream s)
+{
+    pthread_mutex_lock(&fake.submitting);
+    pthread_mutex_lock(&s->lock);
+    while (s->submitted - s->completed >= QUEUE_MAX)
+        pthread_cond_wait(&s->done, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static int submit(cu_stream s, struct fake_op *op)
 {
     int err = 0;
 
-    if (!op)
-        return CU_ERROR_OUT_OF_MEMORY;
     op->stream = s;
     pthread_mutex_lock(&fake.lock);
     null_stream_deps(s, op);
@@ -171,6 +182,18 @@ int fake_submit(cu_stream s, struct fake_op *op)
         free(op->deps);
         free(op);
     }
+    return err;
+}
+
+int fake_submit(cu_stream s, struct fake_op *op)
+{
+    int err;
+
+    if (!op)
+        return CU_ERROR_OUT_OF_MEMORY;
+    queue_enter(s);
+    err = submit(s, op);
+    pthread_mutex_unlock(&fake.submitting);
     return err;
 }
 
