@@ -164,10 +164,10 @@ __attribute__((target("avx2"))) static void run_wide(const struct job *j) { run(
 
 static bool wide(void)
 {
-    static int known; /* threads that race store the same value */
-    if (!known)
-        known = __builtin_cpu_supports("avx2") ? 2 : 1;
-    return known == 2;
+    static int known; /* 0: not looked, 1: no, 2: yes */
+    if (!rt_load_relaxed(&known))
+        rt_store_relaxed(&known, __builtin_cpu_supports("avx2") ? 2 : 1);
+    return rt_load_relaxed(&known) == 2;
 }
 #else
 static void run_wide(const struct job *j) { run(j); }
