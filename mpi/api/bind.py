@@ -154,7 +154,7 @@ def checked(table, proc, owner):
             "    wm_check_named(%s_obj, call);" % collective,
         ]
         if proc.group not in ("coll", "neighbor-coll"):  # which number their calls themselves
-            lines.append("%s_obj->ncalls++;" % collective)
+            lines.append("rt_fetch_add(&%s_obj->ncalls, 1u);" % collective)
     call = Call(table, proc, owner)
     lines += call.before
     large = makes_large_type(proc)

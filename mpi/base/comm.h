@@ -155,7 +155,7 @@ static inline void wm_comm_unref(struct wm_comm *c)
 /* The tag of the call in progress, which the binding has counted. */
 static inline int wm_comm_call_tag(const struct wm_comm *c)
 {
-    return WM_TAG_CALL + (int)(c->ncalls % (0x7fffffff - WM_TAG_CALL));
+    return WM_TAG_CALL + (int)(rt_load_relaxed(&c->ncalls) % (0x7fffffff - WM_TAG_CALL));
 }
 
 #endif
