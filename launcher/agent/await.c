@@ -26,6 +26,7 @@
 #define KEY_LEAST 16
 /* A caller that has not shown the key within this time is dropped, seconds. */
 #define PROOF_S 10
+#define PROVING_MAX 64 /* callers that have not, at a time; more wait in the kernel's queue */
 #define RETRY_MS 300
 
 struct door {
@@ -180,10 +181,40 @@ static int listen_with(const struct door *d, int family)
     return fd;
 }
 
+#define NOBODY (-2) /* the caller has gone */
+
+static int accept_one(int door)
+{
+    int one = 1, fd = accept4(door, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0)
+        return errno == EINTR || errno == ECONNABORTED || errno == EAGAIN ? NOBODY : -1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return fd;
+}
+
+/* Returns the end of a pipe whose other end is open until the caller has shown the key. */
+static int start(const struct door *d, int fd)
+{
+    int ends[2];
+    pid_t pid = -1;
+    if (pipe2(ends, O_CLOEXEC) == 0) {
+        pid = fork();
+        if (pid == 0)
+            serve(d, fd);
+        close(ends[1]);
+        if (pid < 0)
+            close(ends[0]);
+    }
+    if (pid > 0)
+        return ends[0];
+    agent_refuse("--wait: could not start a process: %s", strerror(errno));
+    return -1;
+}
+
 /* May be process 1 of a container: signals have no default action there, and orphans are its. */
 static int wait_for_mpirun(const struct door *d)
 {
-    int one = 1, door = listen_with(d, AF_INET6);
+    int door = listen_with(d, AF_INET6);
     if (door < 0 && errno == EAFNOSUPPORT)
         door = listen_with(d, AF_INET);
     if (door < 0)
@@ -191,18 +222,25 @@ static int wait_for_mpirun(const struct door *d)
     signal(SIGTERM, leave);
     signal(SIGINT, leave);
     signal(SIGCHLD, SIG_IGN);
-    for (;;) {
-        int fd = accept4(door, NULL, NULL, SOCK_CLOEXEC);
-        if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+    /* Behind the door a pipe for each caller that has not shown the key: its other end closes when
+     * the process of the caller ends, or becomes an agent. */
+    struct pollfd p[1 + PROVING_MAX] = { { .events = POLLIN } };
+    for (int n = 1, fd;;) {
+        p[0].fd = n <= PROVING_MAX ? door : -1;
+        if (poll(p, (nfds_t)n, -1) < 0)
+            continue;
+        for (int i = n - 1; i > 0; i--)
+            if (p[i].revents) {
+                close(p[i].fd);
+                p[i] = p[--n];
+            }
+        if (!(p[0].revents & POLLIN) || (fd = accept_one(door)) == NOBODY)
             continue;
         if (fd < 0)
             return agent_refuse("--wait: could not accept a connection: %s", strerror(errno));
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        pid_t pid = fork();
-        if (pid == 0)
-            serve(d, fd);
-        if (pid < 0)
-            agent_refuse("--wait: could not start a process: %s", strerror(errno));
+        int end = start(d, fd);
+        if (end >= 0)
+            p[n++] = (struct pollfd){ .fd = end };
         close(fd);
     }
 }
