@@ -234,7 +234,7 @@ static int start_under_lock(const struct wm_msg *m, struct wm_type *t, MPI_Reque
     return err;
 }
 
-/* With threads. */
+/* With threads, and with WEFT_CHECK, whose checks the other path has. */
 static __attribute__((noinline)) int irecv_locked(struct wm_msg *m, struct wm_type *t,
                                                   MPI_Request *request)
 {
@@ -242,8 +242,10 @@ static __attribute__((noinline)) int irecv_locked(struct wm_msg *m, struct wm_ty
     struct wm_mem room;
     int err = MPI_SUCCESS;
     rt_lock(&d->lock);
-    struct wm_preq *q = irecv_now((void *)(uintptr_t)m->buf, m->count, t, m->peer, m->tag, m->comm,
-                                  &room, &m->mem);
+    struct wm_preq *q = NULL;
+    if (rt_likely(!wm_checks))
+        q = irecv_now((void *)(uintptr_t)m->buf, m->count, t, m->peer, m->tag, m->comm, &room,
+                      &m->mem);
     if (rt_likely(q))
         wm_req_store(request, &q->r);
     else
