@@ -32,8 +32,10 @@
  * communicator on.
  *
  * Under the domain's lock, except wm_proxy_permit() and wm_proxy_rest(). */
+#include <ctype.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -348,6 +350,36 @@ static bool serve(struct wm_domain *d, bool *open)
     return false;
 }
 
+/* The oldest call that waits for other processes, as a wait of the program, which is blocked in the
+ * driver or will be.  NULL: none. */
+static struct rt_wait_note *show(uint64_t since_ns)
+{
+    struct rt_list *l;
+    const struct wm_xstream_comm *of = NULL;
+    const struct wm_proxy_call *call = NULL;
+    rt_list_each (l, &wm_xstream_comms) {
+        const struct wm_xstream_comm *s = rt_container(l, struct wm_xstream_comm, link);
+        for (const struct wm_proxy_call *p = s->proxied && !s->broken ? s->calls : NULL; p;
+             p = p->next)
+            if (request_of(p)) {
+                of = s;
+                call = p;
+            }
+    }
+    struct rt_wait_note *n = call ? rt_activity_begin(since_ns) : NULL;
+    if (!n)
+        return NULL;
+    const char *what = !call->is_message     ? coll_kind_names[call->call.args.kind]
+                       : call->message.sends ? "send"
+                                             : "recv";
+    snprintf(n->call, sizeof n->call, "MPIX_%c%s_enqueue", toupper(what[0]), what + 1);
+    n->nstack = 0;
+    wm_describe_request(request_of(call), n);
+    wm_describe_comm(n, of->comm);
+    rt_activity_publish(n);
+    return n;
+}
+
 /* Messages of a collective that has completed in this process but which have not left: other
  * processes wait for them, and the application may not call MPI soon. */
 static bool has_unsent(const struct wm_domain *d)
@@ -378,6 +410,7 @@ static bool must_stop(void)
 static void *run(void *arg)
 {
     struct wm_domain *d = arg;
+    struct rt_wait_note *note = NULL;
     prctl(PR_SET_NAME, "weft-proxy");
     prctl(PR_SET_TIMERSLACK, 1); /* otherwise naps take 50 µs more */
     while (await_work()) {
@@ -390,8 +423,14 @@ static void *run(void *arg)
             open = open || has_unsent(d);
             if (open && wm_progress(d) > 0)
                 found = true;
+            if (!found && !note && rt_now_ns() - last >= RT_ACTIVITY_NS)
+                note = show(last);
             rt_unlock(&d->lock);
             open = open || found;
+            if (note && (found || !open)) {
+                rt_activity_end(note, rt_now_ns());
+                note = NULL;
+            }
             if (found) {
                 last = rt_now_ns();
                 idle = (struct rt_idle){ 0 };
@@ -402,6 +441,8 @@ static void *run(void *arg)
             }
         }
     }
+    if (note)
+        rt_activity_end(note, rt_now_ns());
     return NULL;
 }
 

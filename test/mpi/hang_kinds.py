@@ -135,10 +135,13 @@ def calls_on_a_stream():
     stuck = os.path.join(builddir, "test/gpu/stream_stuck")
     if not os.path.exists(os.path.join(fake, "libcuda.so.1")):
         return
-    env = dict(os.environ, LD_LIBRARY_PATH=fake, WEFT_GPU="on", FAKE_CUDA_DEVICES="2")
-    for mode, call in ("receive", "MPIX_Recv_enqueue from rank 0 tag 7"), ("reduce", "MPIX_Allreduce_enqueue for rank 0"):
+    env = dict(os.environ, LD_LIBRARY_PATH=fake, WEFT_GPU="on", FAKE_CUDA_DEVICES="1")
+    receive = "MPIX_Recv_enqueue from rank 0 tag 7"
+    # Under MPS the hosts wait for each other, else the threads that carry the calls out.
+    for mode, mps, call in (("receive", "1", receive), ("receive", "0", receive), ("reduce", "1", "MPIX_Allreduce_enqueue for rank 0"),
+                            ("reduce", "0", "MPIX_Allreduce_enqueue #0")):
         job = subprocess.Popen([mpirun, "-n", "3", "--set", "hang_s=1", stuck, mode], stdin=subprocess.DEVNULL,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=dict(env, FAKE_CUDA_MPS=mps))
         try:
             lines = [re.sub(r" at stream_stuck\.c:[0-9]+", "", text) for text in picture(job.stdout)]
         finally:
