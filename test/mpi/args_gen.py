@@ -294,7 +294,8 @@ def cases(proc):
     for p in params:
         for error, value, named in wrong(proc, p, params):
             args = ", ".join(value if q is p else valid(q, proc) for q in params)
-            macro = "AT_ROOT" if p.root_only else "EXPECT"
+            # The command is not looked at before the processes of a spawn have met.
+            macro = "BY_ROOT" if p.name == "command" else "AT_ROOT" if p.root_only else "EXPECT"
             out.append(
                 "%s(%s, %s, %s(%s));"
                 % (macro, error, p.arg() if named else '""', proc["name"], args)

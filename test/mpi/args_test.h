@@ -51,5 +51,8 @@ void args_expect(int errclass, const char *arg, int got, const char *call);
         if (rank == 0) \
             EXPECT(errclass, arg, call); \
     } while (0)
+/* The same, where the root looks at it after the call has begun in all processes. */
+#define BY_ROOT(errclass, arg, call) \
+    EXPECT(errclass, rank == 0 ? (arg) : "rank 0, the root, could not spawn", call)
 
 #endif
