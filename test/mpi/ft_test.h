@@ -29,6 +29,22 @@ static inline void ft_die(void)
     raise(SIGKILL);
 }
 
+/* The last rank dies, `late_us` after all others have called this too: a call from which it has
+ * returned may else continue in others, and fail there. */
+static inline void ft_lose_last(unsigned late_us)
+{
+    enum { FT_TAG = 31000 };
+    int last = mt_size - 1;
+    if (mt_rank != last) {
+        OK(MPI_Send(NULL, 0, MPI_INT, last, FT_TAG, MPI_COMM_WORLD));
+        return;
+    }
+    for (int i = 0; i < last; i++)
+        OK(MPI_Recv(NULL, 0, MPI_INT, i, FT_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    usleep(late_us);
+    ft_die();
+}
+
 /* Of this rank alone.  The exit code of mpirun is that of the lowest rank that lives, so rank 0, or
  * the lowest survivor, prints the result of the program; failures of others are in their exit
  * codes, which the survivors give to the lowest one: ft_end(). */

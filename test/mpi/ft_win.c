@@ -25,8 +25,7 @@ int main(int argc, char **argv)
     OK(MPI_Win_fence(0, win));
     mine[0] = mt_rank;
     OK(MPI_Win_fence(0, win));
-    if (mt_rank == victim)
-        ft_die();
+    ft_lose_last(0);
 
     FAILS(MPI_Recv(&v, 1, MPI_INT, victim, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
           MPIX_ERR_PROC_FAILED);
