@@ -99,8 +99,9 @@ static void prove(const struct door *d, char side, const uint8_t *waiter, const 
     rt_hmac(d->key, sizeof d->key, text, sizeof text, mac);
 }
 
-/* The caller proves first, so the waiting side answers only those who have the key.  The caller
- * also speaks first: the kernel keeps silent connections back (listen() in host/accept.c). */
+/* The caller sends its proof first, so the waiting side sends its own only to callers that have the
+ * key.  The caller also sends the first nonce, because the kernel reports a connection only when it
+ * has data (listen() in host/accept.c). */
 static int meet_caller(const struct door *d, int fd)
 {
     uint8_t mine[RT_SHA256_LEN], theirs[RT_SHA256_LEN], mac[RT_SHA256_LEN], want[RT_SHA256_LEN];

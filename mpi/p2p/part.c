@@ -266,8 +266,9 @@ bool wm_part_mark(struct wm_part *p, int i)
     return !before;
 }
 
-/* Sends what is marked, in the order in which it was marked; false: nothing was, and the next
- * thread that marks sends.  Under the lock, in which `p` stays even if it completes. */
+/* Sends the marked partitions in the order of their marks.  False: there was none, and the next
+ * thread that marks a partition sends it.  Under the lock, which keeps `p` alive if it completes.
+ */
 static bool send_marked(struct wm_part *p)
 {
     struct wm_piece *first = NULL, *last = &sending, *next;

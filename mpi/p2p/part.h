@@ -65,8 +65,8 @@ extern const struct rt_req_ops wm_psend_ops, wm_precv_ops;
 int wm_part_open(struct wm_part *p);
 /* Marks partition i ready, without a lock; false: it was marked before in this operation. */
 bool wm_part_mark(struct wm_part *p, int i);
-/* Sends partition i, which this thread has marked, without a lock; failures are reported when the
- * request completes.  Another thread may send it, which is in this function. */
+/* Sends partition i, which this thread has marked; called without a lock.  If another thread is in
+ * this function, that thread sends it.  The request reports failures at its completion. */
 void wm_part_send(struct wm_part *p, int i);
 /* Whether partition i of an active receive is in the buffer; without a lock. */
 bool wm_part_arrived(const struct wm_part *p, int i);

@@ -350,8 +350,8 @@ static bool serve(struct wm_domain *d, bool *open)
     return false;
 }
 
-/* The oldest call that waits for other processes, as a wait of the program, which is blocked in the
- * driver or will be.  NULL: none. */
+/* Publishes the oldest call that waits for other processes as a wait of this process: the program
+ * waits in the driver and publishes nothing.  NULL: there is no such call. */
 static struct rt_wait_note *show(uint64_t since_ns)
 {
     struct rt_list *l;

@@ -4,7 +4,7 @@
  * poll once, and other processes that send.  The steps are those of mpi/p2p/wait_lanes.c and
  * wait_sleep.c, runtime/mem/bell.c and of a sender (btl/shm), one access to shared memory each, in
  * the order of the sources.  Stores wait in a buffer for each thread until a step that empties it,
- * as on x86.  What is used under a lock changes together with the step before.
+ * as on x86.  A step also changes the data that its lock protects.
  *
  * Nothing may be left asleep: in each state without a next step, all threads have ended.  With one
  * step moved or left out, each proof must fail. */
