@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keeps other users away from the PMIx server.  Since version 4, PMIx listens on TCP only, reads
- * the first message of a connection with blocking reads on its only thread, and trusts the user id
- * in this message.  So any user of the host could stop the server with a silent connection, or
- * impersonate a rank.  The kernel knows the owner of each socket of this host (sock_diag(7)).
- * Connections that another user has opened are closed before PMIx sees them.  Connections of the
- * same user reach PMIx when their first bytes have arrived, so a port scanner blocks nothing.
+/* Keeps other users, and ranks that die while they connect, away from the PMIx server.  Since
+ * version 4, PMIx listens on TCP only, reads the first message of a connection with blocking reads
+ * on its only thread, and trusts the user id in this message.  So any user of the host could stop
+ * the server with a silent connection, or impersonate a rank.  The kernel knows the owner of each
+ * socket of this host (sock_diag(7)). Connections that another user has opened are closed before
+ * PMIx sees them.  Connections of the same user reach PMIx when their first bytes have arrived, so
+ * a port scanner blocks nothing.
  *
- * PMIx calls accept(2) and listen(2) through dynamic symbols.  The executable's own definitions, in
- * this file, take precedence over those of libc.  They are called on a thread of PMIx, never block,
- * and keep no state. */
+ * PMIx calls accept(2), listen(2) and send(2) through dynamic symbols.  The executable's own
+ * definitions, in this file, take precedence over those of libc.  They are called on a thread of
+ * PMIx, never block, and keep no state. */
 #include "launcher/job.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
@@ -134,4 +135,16 @@ __attribute__((visibility("default"))) int launch_accept(int fd, struct sockaddr
         *len = n;
     }
     return s;
+}
+
+/* Replaces send() for PMIx, which calls it for the answers of a handshake only.  If one fails
+ * because the rank has died, PMIx 4 to 6 free the entry of this rank twice and leave it in their
+ * list.  So it counts as sent: the end of the connection, which is read next, tells PMIx of the
+ * death.  Other callers in the launcher use MSG_NOSIGNAL, and see the error. */
+ssize_t launch_send(int fd, const void *data, size_t len, int flags) __asm__("send");
+__attribute__((visibility("default"))) ssize_t launch_send(int fd, const void *data, size_t len,
+                                                           int flags)
+{
+    ssize_t n = sendto(fd, data, len, flags, NULL, 0);
+    return n < 0 && !flags && (errno == EPIPE || errno == ECONNRESET) ? (ssize_t)len : n;
 }

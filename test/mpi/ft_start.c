@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mpirun --ft: a rank dies at a system call of its start, of its first messages or of its end; the
  * others end with right values.  Arguments: the victim's rank and the number of the call at which
- * it dies, 0: it lives and prints how many calls it has made.  Without arguments: only whether this
- * build can count them.
+ * it dies; 0: it lives and prints how many calls it has made; -1: it dies before the PMIx server
+ * answers it.  Without arguments: only whether this build can count
+ * them.
  *
  * This program defines the functions of the C library that Weft and PMIx call for files, memory,
  * sockets and waits, so that the calls of both are counted. */
@@ -53,7 +54,6 @@ COUNTED(ssize_t, read, (int fd, void *buf, size_t n), (fd, buf, n))
 COUNTED(ssize_t, write, (int fd, const void *buf, size_t n), (fd, buf, n))
 COUNTED(ssize_t, writev, (int fd, const struct iovec *v, int n), (fd, v, n))
 COUNTED(ssize_t, readv, (int fd, const struct iovec *v, int n), (fd, v, n))
-COUNTED(ssize_t, send, (int fd, const void *buf, size_t n, int flags), (fd, buf, n, flags))
 COUNTED(ssize_t, sendmsg, (int fd, const struct msghdr *m, int flags), (fd, m, flags))
 COUNTED(ssize_t, recv, (int fd, void *buf, size_t n, int flags), (fd, buf, n, flags))
 COUNTED(ssize_t, recvmsg, (int fd, struct msghdr *m, int flags), (fd, m, flags))
@@ -74,6 +74,33 @@ COUNTED(int, munmap, (void *p, size_t n), (p, n))
 COUNTED(int, poll, (struct pollfd * f, nfds_t n, int ms), (f, n, ms))
 COUNTED(int, epoll_wait, (int fd, struct epoll_event *e, int n, int ms), (fd, e, n, ms))
 COUNTED(int, epoll_ctl, (int fd, int op, int to, struct epoll_event *e), (fd, op, to, e))
+
+/* Sends the first half of a message; when the server waits for the rest, its process, which is the
+ * parent, stops until the rest has been sent and this process has ended. */
+static void die_unanswered(int fd, const void *buf, size_t n)
+{
+    pid_t server = getppid();
+    if (sendto(fd, buf, n / 2, 0, NULL, 0) == (ssize_t)(n / 2))
+        usleep(200000);
+    kill(server, SIGSTOP);
+    usleep(20000); /* each of its threads has to stop */
+    if (sendto(fd, (const char *)buf + n / 2, n - n / 2, 0, NULL, 0) > 0 && fork() == 0) {
+        close(fd);
+        usleep(200000);
+        kill(server, SIGCONT);
+        _exit(0);
+    }
+    raise(SIGKILL);
+}
+
+EXPORTED ssize_t send(int fd, const void *buf, size_t n, int flags);
+EXPORTED ssize_t send(int fd, const void *buf, size_t n, int flags)
+{
+    strike();
+    if (armed && at < 0 && flags == 0)
+        die_unanswered(fd, buf, n);
+    return sendto(fd, buf, n, flags, NULL, 0);
+}
 
 EXPORTED int open(const char *path, int flags, ...)
 {
