@@ -24,7 +24,7 @@ def run(n, victim, options, at):
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
     died = f"1 of {n} ranks died" in job.stdout
     # A rank that is killed after MPI_Finalize has not died; its code may be that of mpirun.
-    # PMIx prints an error where its server loses count of the ranks, and may answer nobody from then on.
+    # PMIx prints an error where its server loses count of the ranks, and may answer no process from then on.
     good = not re.search("failed|PMIX ERROR", job.stdout) and (
         job.returncode == 0 or (job.returncode == 137 and victim == 0 and not died))
     if not good:
