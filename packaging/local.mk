@@ -2,7 +2,7 @@
 # Packages, each made from the release archive.  CONFIGURE='...': options of its configure.
 EXTRA_DIST += packaging/README.md packaging/site.py packaging/pip/README.md packaging/pip/wheel.py packaging/debian packaging/container/Containerfile \
 	packaging/container/mpijob.yaml packaging/rpm/weft-mpi.spec packaging/spack/package.py packaging/conda/meta.yaml \
-	packaging/easybuild/weft-mpi-0.1.0-GCC-13.3.0.eb test/rig/wheel test/rig/packages
+	packaging/easybuild/weft-mpi-0.1.0-GCC-13.3.0.eb test/rig/wheel test/rig/packages test/rig/containers
 
 packages: wheel
 	@! command -v dpkg-buildpackage >/dev/null || $(MAKE) $(AM_MAKEFLAGS) deb
@@ -27,6 +27,10 @@ wheel: dist
 check-packages:
 	@TEST_BUILDDIR=$(abs_top_builddir) $(run_python) $(abs_srcdir)/test/rig/packages $(PACKAGES) || test $$? = 77
 
+# The cases of docs/CONTAINERS.md with Podman, as root.
+check-containers: all
+	@TEST_BUILDDIR=$(abs_top_builddir) $(run_python) $(abs_srcdir)/test/rig/containers || test $$? = 77
+
 # The documents and manual pages as web pages in site/; mkdocs checks their links.
 site: all
 	@$(PYTHON) -c 'import mkdocs' 2>/dev/null || { echo "make site needs mkdocs: pip install mkdocs"; exit 1; }
@@ -36,4 +40,4 @@ site: all
 check-wheel:
 	@command -v patchelf >/dev/null || { echo "wheel: skipped: patchelf is missing (apt-get install patchelf)"; exit 0; }; \
 	$(MAKE) $(AM_MAKEFLAGS) wheel && { $(run_python) $(abs_srcdir)/test/rig/wheel wheels || test $$? = 77; }
-.PHONY: packages wheel deb site check-wheel check-packages
+.PHONY: packages wheel deb site check-wheel check-packages check-containers

@@ -26,6 +26,7 @@ check-all: all
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-torch
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-jax
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-packages
+	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-containers
 
 check-layers:
 	@cd $(srcdir) && $(run_python) test/tool/check-layers
