@@ -7,7 +7,7 @@ core_sources += coll/args.h coll/args.c coll/kinds.def coll/coll.h coll/begin.h 
 	coll/node/pace.c coll/node/ring.c \
 	coll/gpu/plan.h coll/gpu/plan_int.h coll/gpu/plan.c coll/gpu/plan_own.c coll/gpu/plan_fold.c coll/gpu/plan_move.c coll/gpu/plan_engine.c coll/gpu/plan_turns.c coll/gpu/turns.c
 core_sources += coll/gpu/plan_names.c
-core_sources += coll/gpu/gate.h coll/gpu/gate.c coll/gpu/vote.c coll/gpu/persistent.c coll/gpu/ranges.h coll/gpu/ranges.c coll/gpu/mappings.c coll/gpu/run.c
+core_sources += coll/gpu/gate.h coll/gpu/gate.c coll/gpu/vote.c coll/gpu/persistent.c coll/gpu/ranges.h coll/gpu/ranges.c coll/gpu/mappings.c coll/gpu/staging.c coll/gpu/run.c
 core_sources += coll/hier/hier.h coll/hier/team.h coll/hier/team.c coll/hier/local.h coll/hier/local.c coll/hier/on_device.h coll/hier/rooted.c coll/hier/allreduce.c \
 	coll/hier/allgather.c coll/hier/alltoall.c coll/hier/gather.c coll/hier/reduce_scatter.c coll/hier/scan.c coll/hier/on_device.c
 core_sources += coll/ft/agree.h coll/ft/agree.c

@@ -19,9 +19,10 @@
  * because none of them starts an algorithm in shared memory.
  *
  * A rank whose memory others cannot map (not exportable, or its device cannot access theirs) vetoes
- * short calls.  On long calls it votes yes and sets `apart` in its descriptor.  Then all ranks send
- * messages between devices, with the staging buffers and pipelines of point-to-point messages
- * (mpi/p2p/pieces.c), and no rank stages whole buffers in host memory.
+ * short calls.  On long calls it votes yes.  If its memory is not exportable, it describes staging
+ * memory instead (staging.c).  If that cannot be done, it sets `apart` in its descriptor.  Then all
+ * ranks send messages between devices, with the staging buffers and pipelines of point-to-point
+ * messages (mpi/p2p/pieces.c), and no rank stages whole buffers in host memory.
  *
  * A rank that could not start a call (out of memory) may repeat the call if it has made no other
  * since; its vote stays, and the call was vetoed. */

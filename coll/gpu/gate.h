@@ -9,6 +9,7 @@
 #include "coll/coll.h"
 #include "coll/gpu/plan.h"
 #include "coll/gpu/ranges.h"
+#include "runtime/gpu/op.h"
 
 /* Structs of ended calls that a rank keeps, so that a window of nonblocking calls is recognised
  * when it is repeated.  Each new call searches them, and each has some memory for every rank. */
@@ -36,11 +37,27 @@ struct coll_gpu_asked {
     const struct rt_gpu *g; /* the device that did the work */
 };
 
+/* Staging memory in place of ranges that others cannot map: staging.c. */
+struct coll_gpu_staging {
+    struct coll_gpu_staged {
+        struct rt_gpu_op op;
+        struct coll_gpu_staging *all;
+        struct rt_gpu_stage *mem; /* NULL: none */
+        char *user;               /* the memory for which `mem` stands */
+        size_t len;
+        bool is_input;
+    } part[COLL_GPU_RANGES];
+    char *result; /* where the user expects the RECV range; NULL: there */
+    int running;  /* copies */
+    int err;
+};
+
 /* State that is kept beside the ranges, and the mappings of the other ranks' ranges: mappings.c. */
 struct coll_gpu_maps {
     bool far;   /* this rank does not try to map memory: coll_gpu.far */
     bool known; /* the struct was last used for the same call */
     struct coll_gpu_asked asked;
+    struct coll_gpu_staging staging;
     struct rt_gpu_stage *scratch[COLL_GPU_UNITS];
     char *scratch_at[COLL_GPU_UNITS];
     int nscratch;
@@ -170,6 +187,14 @@ void coll_gpu_put_post(const struct coll_gpu_call *c);
 /* Maps the ranges in all ranks' descriptors.  -RT_E... on failure; -RT_ENOTSUP: a rank has set
  * `apart`. */
 int coll_gpu_map(struct coll_gpu_call *c);
+/* Puts staging memory in the place of a range that others cannot map.  0, or -RT_E...: the range is
+ * as before.  staging.c */
+int coll_gpu_staging_take(struct coll_gpu_call *c, enum coll_gpu_range w);
+bool coll_gpu_is_staged(const struct coll_gpu_call *c);
+/* Start copying the input into it, the result out of it; until none is `running`. */
+void coll_gpu_staging_in(struct coll_gpu_call *c);
+void coll_gpu_staging_out(struct coll_gpu_call *c);
+void coll_gpu_staging_give(struct coll_gpu_call *c); /* tolerates none */
 /* Whether the rank's device has kernels besides copies. */
 bool coll_gpu_has_kernels(const struct coll_gpu_call *c);
 /* All ranks have voted yes: runs the call to its end. */

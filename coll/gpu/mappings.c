@@ -125,6 +125,7 @@ void coll_gpu_unlearn(struct coll_gpu_call *c)
 static void release_own(struct coll_gpu_call *c)
 {
     coll_gpu_ranges_release(&c->ranges);
+    coll_gpu_staging_give(c);
     while (c->maps.nscratch)
         coll_gpu_engine->give(c->maps.scratch[--c->maps.nscratch]);
 }
@@ -178,8 +179,13 @@ static int describe_range(struct coll_gpu_call *c, enum coll_gpu_range w, bool *
         at->g = NULL;
     int err = c->maps.far ? coll_gpu_engine->query(r->own.at[w], r->own.len[w], at)
                           : coll_gpu_range_register(r, w);
-    if (c->maps.far ? err >= 0 : err == -RT_ENOTSUP && at->g)
-        return may_go_by_messages(c) ? 1 : -RT_ENOTSUP;
+    if (c->maps.far ? err >= 0 : err == -RT_ENOTSUP && at->g) {
+        if (!may_go_by_messages(c))
+            return -RT_ENOTSUP;
+        if (c->maps.far || coll_gpu_staging_take(c, w) < 0)
+            return 1;
+        err = coll_gpu_range_register(r, w);
+    }
     *other |= err > 0;
     return err < 0 ? err : 0;
 }
@@ -340,6 +346,8 @@ int coll_gpu_map(struct coll_gpu_call *c)
 void coll_gpu_release(struct coll_gpu_call *c)
 {
     struct coll_team *t = c->gate->board.team;
+    if (coll_gpu_is_staged(c)) /* next time the memory may be another */
+        c->run.planned = c->maps.asked.known = false;
     if (c->run.planned && !is_persistent(c) && !c->maps.unpinned) {
         c->maps.unpinned = true; /* the next call may be the same */
         t->ops->dev_unpin(t, c->maps.map, nmaps(c));

@@ -40,7 +40,7 @@ int coll_gpu_ranges_describe(struct coll_gpu_ranges *r, const struct coll_args *
 {
     struct coll_gpu_post *post = coll_gpu_post_of(r, r->team->rank);
     int err = coll_gpu_own(r->team, a, &r->own, post->offsets);
-    post->has = post->pages = post->direct = 0;
+    post->has = post->pages = post->direct = post->staged = 0;
     post->turns = 0;
     post->publishes = r->own.publishes;
     post->word = r->own.word;
@@ -95,7 +95,7 @@ void coll_gpu_ranges_read(struct coll_gpu_ranges *r)
         for (int w = 0; w < COLL_GPU_RANGES; w++)
             r->len[w][i] = post->len[w];
         r->word[i] = post->word;
-        r->in_place |= post->word & COLL_GPU_IN_PLACE;
+        r->in_place |= post->word & COLL_GPU_IN_PLACE || post->staged;
         r->offsets[i] = post->publishes ? post->offsets : NULL;
         r->large_pages &= !(post->has & ~post->pages & 1u << COLL_GPU_RECV);
         r->direct &= post->direct || !post->has;

@@ -28,7 +28,8 @@ struct coll_gpu_post {
     uint32_t pages;  /* bit per range: its allocation consists of whole large pages */
     uint32_t direct; /* the device that does the work has a separate link to each other device */
     uint32_t apart;  /* a range cannot be mapped: all ranks use messages for the call */
-    uint32_t pad[3];
+    uint32_t staged; /* a range is staging memory: its data come later (staging.c) */
+    uint32_t pad[2];
     uint64_t offsets[]; /* [size] */
 };
 #define COLL_GPU_IN_PLACE 1u /* bit of `word`: the rank's input is overwritten */
@@ -45,7 +46,7 @@ struct coll_gpu_ranges { /* zeroed before first use */
     const struct rt_gpu_ptr *near; /* memory on the device that does the work; NULL: no work on this
                                     * rank */
     /* From the descriptors of all ranks. */
-    bool in_place;    /* some rank's input is overwritten */
+    bool in_place;    /* some rank's input is overwritten, or is staged */
     bool large_pages; /* all ranks' results lie in allocations of large pages */
     bool direct;      /* set in the descriptors of all ranks that have a device */
     bool in_turns;    /* a rank works for another: as in struct coll_gpu_view */

@@ -260,12 +260,20 @@ static int fail(struct coll_gpu_call *c)
     return coll_gpu_over(c, err);
 }
 
+static int copied_out(struct coll_gpu_call *c)
+{
+    return c->maps.staging.running ? 0 : coll_gpu_over(c, c->maps.staging.err);
+}
+
 static int at_end(struct coll_gpu_call *c)
 {
     if (!coll_board_all_at(&c->on, COLL_BOARD_END))
         return 0;
-    if (!(c->on.seen & (COLL_BOARD_FAILED | COLL_BOARD_DECLINED)))
-        return coll_gpu_over(c, 0);
+    if (!(c->on.seen & (COLL_BOARD_FAILED | COLL_BOARD_DECLINED))) {
+        coll_gpu_staging_out(c);
+        c->go = copied_out;
+        return copied_out(c);
+    }
     if (c->on.seen & COLL_BOARD_FAILED)
         return fail(c);
     c->task->messages = true; /* the others may have begun later calls */
@@ -336,6 +344,21 @@ static int all_ready(struct coll_gpu_call *c)
     return c->on.seen ? coll_gpu_end(c) : coll_gpu_carry_out(c);
 }
 
+static int be_ready(struct coll_gpu_call *c)
+{
+    if (c->maps.staging.running)
+        return 0;
+    if (c->maps.staging.err < 0) {
+        c->on.flags |= COLL_BOARD_FAILED;
+        c->on.err = c->maps.staging.err;
+        return coll_gpu_end(c);
+    }
+    c->go = all_ready;
+    coll_board_publish(&c->on, COLL_BOARD_READY);
+    coll_gpu_wait_a_moment(c, COLL_BOARD_READY);
+    return all_ready(c);
+}
+
 int coll_gpu_run(struct coll_gpu_call *c)
 {
     bool in_place;
@@ -348,8 +371,7 @@ int coll_gpu_run(struct coll_gpu_call *c)
         return coll_gpu_end(c);
     if (!in_place)
         return coll_gpu_carry_out(c);
-    c->go = all_ready;
-    coll_board_publish(&c->on, COLL_BOARD_READY);
-    coll_gpu_wait_a_moment(c, COLL_BOARD_READY);
-    return all_ready(c);
+    coll_gpu_staging_in(c);
+    c->go = be_ready;
+    return be_ready(c);
 }

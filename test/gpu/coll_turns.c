@@ -2,9 +2,10 @@
 /* Collectives of ranks that share one device, whose compute engine works for one process at a time:
  * one process launches the kernels for all.  The fake driver counts kernels and the copies that
  * need the compute engine.
- *     coll_turns [mps | late]
+ *     coll_turns [mps | late | pool]
  * mps: processes use the device at the same time, so every rank works.  late: kernels start late,
- * as if other processes computed, so most short calls go through host memory. */
+ * as if other processes computed, so most short calls go through host memory.  pool: memory of a
+ * pool, which other processes cannot map. */
 #include <dlfcn.h>
 #include <string.h>
 #include "test/gpu/gputest.h"
@@ -16,7 +17,7 @@ enum { WARM = 3, CALLS = 32 };
 static fake_cuda_seen_fn *seen;
 static unsigned char *in, *out;
 static float *host;
-static bool mps, late;
+static bool mps, late, pool;
 
 static long counted(const char *what) { return seen ? seen(what) : 0; }
 
@@ -167,6 +168,21 @@ static void one_process_works_for_all(void)
             one_works((enum kind)k, n[i] * mt_size, k <= SHARES && n[i] == 240000);
 }
 
+/* Long calls: each rank copies its data once into memory that others can map, and once out of it.
+ */
+static void pools_are_copied_twice(void)
+{
+    int n = 300000 * mt_size;
+    long of[64];
+    for (int i = 0; i < 2 * KINDS; i++) {
+        enum kind k = (enum kind)(i % KINDS);
+        count(k, n, of);
+        for (int r = 1; r < mt_size && seen; r++)
+            CHECK_MSG(of[r] <= 2, "%s of %d floats: rank %d used the compute engine %ld times",
+                      names[k], n, r, of[r]);
+    }
+}
+
 /* Ranks that are not known to share the device work for themselves, until each has made a context.
  */
 static void warm_up(void)
@@ -200,18 +216,21 @@ int main(int argc, char **argv)
     gt_need(1);
     mps = argc > 1 && !strcmp(argv[1], "mps");
     late = argc > 1 && !strcmp(argv[1], "late");
+    pool = argc > 1 && !strcmp(argv[1], "pool");
     mt_init(argc, argv);
     gt_use(0);
     seen = (fake_cuda_seen_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_seen");
     fake_cuda_fail_fn *fail = (fake_cuda_fail_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_fail");
     if (fail)
         fail("turn:0,kernel:0"); /* counts, nothing fails */
-    in = gt_alloc(GT_CUDA, 0, LONGEST, 0);
-    out = gt_alloc(GT_CUDA, 0, LONGEST, 0);
+    in = gt_alloc(pool ? GT_POOL_OWN : GT_CUDA, 0, LONGEST, 0);
+    out = gt_alloc(pool ? GT_POOL_OWN : GT_CUDA, 0, LONGEST, 0);
     host = malloc(LONGEST);
     MT_RUN(warm_up);
     if (late)
         MT_RUN(short_calls_avoid_turns);
+    else if (pool)
+        MT_RUN(pools_are_copied_twice);
     else
         MT_RUN(one_process_works_for_all);
     free(host);
