@@ -28,9 +28,12 @@
  * pieces are long rather than in the cache (measured: 4 MiB in 16 pieces is slower than in 8).
  * Where system calls are costlier, longer pieces would be faster. */
 #define PIECE_MIN (256 << 10)
-/* Where processes take turns on the device, each piece waits for turns on both sides, so there are
- * few: as long as a turn allows (16 MiB within a device take 10 to 20 us, a turn 140; H200). */
-#define TURN_STEP (4 * RT_GPU_STAGE_LARGE)
+/* Where processes take turns on the device, all pieces that a side has room for, two, move in one
+ * turn, so a message needs two turns for each two pieces: pieces are long.  A copy within the
+ * device moves 1.9 TB/s and a turn takes 140 us (H200), so 128 MiB take half a turn.  More would
+ * be faster, and take more memory. */
+#define TURN_STEP_MIN (4 * (int64_t)RT_GPU_STAGE_LARGE)
+#define TURN_STEP_MAX (16 * (int64_t)RT_GPU_STAGE_LARGE)
 /* Receives of one peer through staging memory at a time.  Idle buffers are kept only up to
  * a number of bytes, and making new ones takes long (runtime/gpu/stage.c).  More on a faster link:
  * more pinned memory, and no gain; fewer: a link that is idle between pieces. */
@@ -271,11 +274,14 @@ int wm_pieces_send(struct wm_preq *q, const struct wm_cts *cts)
 static int64_t step_of(const struct wm_preq *q, int64_t len, bool on_device)
 {
     const struct btl_caps *c = &q->peer->eager->btl->caps;
+    bool in_turns = on_device && q->dev && rt_gpu_in_turns(q->dev->at.g);
+    int64_t half = (len / 2 + 4095) & ~(int64_t)4095;
+    if (in_turns)
+        return half < TURN_STEP_MIN ? TURN_STEP_MIN : half < TURN_STEP_MAX ? half : TURN_STEP_MAX;
     if (on_device)
-        return q->dev && rt_gpu_in_turns(q->dev->at.g) ? TURN_STEP : RT_GPU_STAGE_LARGE;
+        return RT_GPU_STAGE_LARGE;
     if (!(c->flags & (BTL_PUT | BTL_GET)))
         return c->eager_max < WM_PIECE_MAX ? (int64_t)c->eager_max : WM_PIECE_MAX;
-    int64_t half = (len / 2 + 4095) & ~(int64_t)4095;
     return half < PIECE_MIN || half > WM_PIECE_MAX ? WM_PIECE_MAX : half;
 }
 
