@@ -135,8 +135,7 @@ static int fill(struct rt_gpu *g)
     if (err)
         return err;
     g->near_fence = near_fence_is_enough(&g->info);
-    g->stream_writes = rt_cuda.stream_write_value32 &&
-                       rt_gpu_attribute(g->device, CU_DEV_CAN_STREAM_MEM_OPS);
+    g->stream_writes = rt_cuda.stream_write_value32 != NULL;
     if ((r = make_streams(g)) != CU_OK)
         return rt_cuda_error(r, "making streams");
     if ((r = make_mark(g)) != CU_OK)
