@@ -303,16 +303,12 @@ static void on_quit(struct frame *f)
 static void on_died(struct frame *f)
 {
     tree_send(&agent.tree, FRAME_ALL, f->raw, f->raw_len);
-    size_t n = frame_get_count(&f->in, 4);
-    for (size_t i = 0; i < n; i++) {
-        int rank = frame_get_int(&f->in);
-        if (f->in.bad || rank < 0 || rank >= agent.job.total)
-            f->in.bad = true;
-        else if (agent.phase == AGENT_RUNNING && agent.job.nrunning)
-            launch_server_died(rank);
-    }
-    if (!frame_in_ok(&f->in))
+    const char *nspace = frame_get_text(&f->in);
+    int rank = frame_get_int(&f->in);
+    if (!frame_in_ok(&f->in) || rank < 0)
         f->in.bad = true;
+    else if (agent.phase == AGENT_RUNNING && agent.job.nrunning)
+        launch_server_died(nspace, rank);
 }
 
 void agent_obey(struct frame *f)

@@ -554,10 +554,10 @@ static void notified(pmix_status_t status, void *arg)
 }
 
 /* PMIx keeps the event for ranks that register for it later, and sends it to each rank once. */
-void launch_server_died(int rank)
+void launch_server_died(const char *nspace, int rank)
 {
     pmix_proc_t who;
-    PMIX_LOAD_PROCID(&who, server.nspace, (pmix_rank_t)rank);
+    PMIX_LOAD_PROCID(&who, nspace, (pmix_rank_t)rank);
     pmix_status_t rc = PMIx_Notify_event(PMIX_ERR_PROC_TERM_WO_SYNC, &who, PMIX_RANGE_LOCAL, NULL,
                                          0, notified, NULL);
     if (rc != PMIX_SUCCESS)

@@ -21,8 +21,8 @@ void launch_server_answer(struct launch_call *call, int err, const void *data, s
 /* Requests what a rank of this host has published; the answer is an event LAUNCH_PUBLISHED with
  * this number. */
 int launch_server_fetch(int rank, uint32_t number);
-/* Notifies the ranks of this host that `rank` of the job has died. */
-void launch_server_died(int rank);
+/* Notifies the ranks of this host that `rank` of that job has died, of this one or another. */
+void launch_server_died(const char *nspace, int rank);
 void launch_call_free(struct launch_call *call);
 /* The i-th rank on a host, in ascending order. */
 uint32_t launch_rank_on(const struct launch_job *job, int host, int i);

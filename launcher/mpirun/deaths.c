@@ -2,9 +2,10 @@
 /* mpirun --ft.  A rank dies that ends by a signal, with a code other than 0, or without
  * MPI_Finalize; ranks that end after MPI_Finalize have left in good order, whatever their code.
  * The ranks of this host get a PMIx event, those of other hosts a frame from which their agent
- * makes one. */
+ * makes one, and the mpiruns of the other jobs (family.h) a frame from which they do the same. */
 #include "launcher/host/server.h"
 #include "launcher/mpirun/deaths.h"
+#include "launcher/mpirun/family.h"
 #include "launcher/mpirun/head.h"
 #include "launcher/mpirun/job_end.h"
 #include "runtime/base/clock.h"
@@ -16,14 +17,20 @@
 
 #define SHOWN 32 /* rows of the table */
 
+void launch_death_publish(struct launch_job *job, const char *nspace, int rank)
+{
+    if (job->head)
+        head_died(job->head, nspace, rank);
+    else if (job->nrunning)
+        launch_server_died(nspace, rank);
+}
+
 static void record(struct launch_job *job, struct launch_rank *r)
 {
     r->died = ++job->ndied;
     r->died_ns = rt_now_ns();
-    if (job->head)
-        head_died(job->head, r->rank);
-    else if (job->nrunning)
-        launch_server_died(r->rank);
+    launch_death_publish(job, job->nspace, r->rank);
+    family_died(job, job->nspace, r->rank);
 }
 
 bool launch_death(struct launch_job *job, struct launch_rank *r)

@@ -10,6 +10,9 @@
 bool launch_death(struct launch_job *job, struct launch_rank *r);
 /* The same for ranks that ran on hosts first..end-1, which are lost: SIGKILL stands for how. */
 bool launch_death_of_hosts(struct launch_job *job, int first, int end);
+/* Notifies the ranks of this mpirun's job that a rank of that job, of this one or another, has
+ * died. */
+void launch_death_publish(struct launch_job *job, const char *nspace, int rank);
 /* At the end of the job: prints who died, when and of what, and returns the job's exit code: that
  * of the lowest rank that did not die, or, if all died, that of the first death. */
 int launch_deaths_end(const struct launch_job *job);

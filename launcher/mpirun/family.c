@@ -3,6 +3,7 @@
  * the mpirun of a member: the requests of its ranks are passed on to the first mpirun. */
 #include "launcher/host/ask.h"
 #include "launcher/host/spawn.h"
+#include "launcher/mpirun/deaths.h"
 #include "launcher/mpirun/family_state.h"
 #include "launcher/mpirun/head_state.h"
 #include "launcher/mpirun/job_end.h"
@@ -104,6 +105,50 @@ static void notice(struct launch_job *job, const struct asker *to, const char *n
     }
     put_notice(&o, 0, to->rank, nspace, code);
     send_on(&to->via->chan, &o);
+}
+
+/* ---- deaths ---- */
+
+static void send_death(struct frame_chan *to, const char *nspace, int rank)
+{
+    struct frame_out o = { 0 };
+    frame_begin(&o, FRAME_DIED, 0);
+    frame_put_str(&o, nspace);
+    frame_put_int(&o, rank);
+    send_on(to, &o);
+}
+
+void family_died(struct launch_job *job, const char *nspace, int rank)
+{
+    struct family *f = job->family;
+    if (f->has_up) {
+        send_death(&f->up, nspace, rank);
+        return;
+    }
+    struct family_death *more = realloc(f->deaths, (size_t)(f->ndeaths + 1) * sizeof *more);
+    if (!more) {
+        log_error(LAUNCH, "out of memory to report that rank %d of %s has died", rank, nspace);
+        return;
+    }
+    f->deaths = more;
+    snprintf(more[f->ndeaths].nspace, sizeof more->nspace, "%s", nspace);
+    more[f->ndeaths++].rank = rank;
+    for (struct member *m = f->members; m; m = m->next)
+        if (m->up && !m->adopted && strcmp(m->nspace, nspace))
+            send_death(&m->chan, nspace, rank);
+}
+
+static void on_died(struct launch_job *job, struct frame *f, bool pass)
+{
+    const char *nspace = frame_get_text(&f->in);
+    int rank = frame_get_int(&f->in);
+    if (!frame_in_ok(&f->in) || rank < 0) {
+        f->in.bad = true;
+        return;
+    }
+    launch_death_publish(job, nspace, rank);
+    if (pass)
+        family_died(job, nspace, rank);
 }
 
 /* ---- connected jobs ---- */
@@ -411,6 +456,8 @@ static void on_up(struct launch_job *job, struct member *m, struct frame *f)
         err = launch_list_add(&words, nspace);
     family_answer(job, &m->asker, err ? -RT_ENOMEM : 0, &words);
     launch_list_fini(&words);
+    for (int i = 0; i < job->family->ndeaths && !m->adopted; i++)
+        send_death(&m->chan, job->family->deaths[i].nspace, job->family->deaths[i].rank);
 }
 
 static void on_ask(struct launch_job *job, struct member *m, struct frame *f)
@@ -436,6 +483,8 @@ static void take_frames(struct launch_job *job, struct member *m)
             on_ask(job, m, &f);
         else if (f.type == FRAME_DONE)
             m->left = true;
+        else if (f.type == FRAME_DIED)
+            on_died(job, &f, true);
         if (f.in.bad) {
             log_error(LAUNCH, "invalid message from the mpirun of job %d", m->number);
             end_member(m);
@@ -483,6 +532,8 @@ static void take_orders(struct launch_job *job)
             on_answer(job, &frame);
         else if (frame.type == FRAME_NOTICE)
             on_notice(job, &frame);
+        else if (frame.type == FRAME_DIED)
+            on_died(job, &frame, false);
         else if (frame.type == FRAME_QUIT)
             launch_end_begin(job, LAUNCH_EXIT_FAIL);
     }
@@ -698,6 +749,7 @@ void family_fini(struct launch_job *job)
     frame_close(&f->up);
     names_fini(&f->names);
     free(f->edges);
+    free(f->deaths);
     free(f);
     job->family = NULL;
 }

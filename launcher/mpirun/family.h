@@ -32,6 +32,9 @@ void family_up(struct launch_job *job);
 void family_ask(struct launch_job *job, struct launch_call *call, int rank);
 void family_ask_from(struct launch_job *job, uint32_t node, uint32_t number, int rank,
                      const struct launch_list *words);
+/* With --ft: a rank of that job has died.  The ranks of all other jobs of the family are notified:
+ * which of them know the rank, they find out themselves. */
+void family_died(struct launch_job *job, const char *nspace, int rank);
 /* With --ft: the ranks have ended, and their deaths are no failure of the job: the jobs connected
  * to it continue. */
 void family_left(struct launch_job *job);

@@ -45,6 +45,12 @@ struct edge {
     int a, b;
 };
 
+/* A rank that has died (--ft). */
+struct family_death {
+    char nspace[200];
+    int rank;
+};
+
 /* A request that this mpirun has passed on to the first one. */
 struct passed {
     struct passed *next;
@@ -59,6 +65,8 @@ struct family {
     int njobs;               /* numbers given to jobs until now */
     struct edge *edges;
     int nedges;
+    struct family_death *deaths; /* for jobs that start later; in the first mpirun */
+    int ndeaths;
     struct names names;
     bool own_failed;      /* the failure of the own job has been handled */
     struct frame_chan up; /* to the first mpirun; closed in the first mpirun itself */

@@ -319,15 +319,17 @@ void head_signal(struct head *h, int sig)
     send_number(h, FRAME_SIGNAL, FRAME_ALL, &number);
 }
 
-void head_died(struct head *h, int rank)
+void head_died(struct head *h, const char *nspace, int rank)
 {
-    uint8_t buf[FRAME_HEADER + 8];
-    struct frame_out o = { .buf = buf, .cap = sizeof buf };
+    struct frame_out o = { 0 };
     frame_begin(&o, FRAME_DIED, FRAME_ALL);
-    frame_put_u32(&o, 1);
+    frame_put_str(&o, nspace);
     frame_put_int(&o, rank);
-    frame_end(&o);
-    tree_send(&h->tree, FRAME_ALL, o.buf, o.len);
+    if (frame_end(&o) == 0)
+        tree_send(&h->tree, FRAME_ALL, o.buf, o.len);
+    else
+        log_error(LAUNCH, "out of memory to report that rank %d of %s has died", rank, nspace);
+    frame_out_fini(&o);
 }
 
 void head_finish(struct head *h)

@@ -21,7 +21,8 @@ void head_go(struct head *h);
 void head_stop(struct launch_job *job);
 
 void head_signal(struct head *h, int sig); /* to all ranks */
-void head_died(struct head *h, int rank);  /* to all hosts: a rank has died (--ft) */
+/* To all hosts: a rank of that job has died (--ft). */
+void head_died(struct head *h, const char *nspace, int rank);
 /* No rank is left: the agents clean up and send the remaining output. */
 void head_finish(struct head *h);
 bool head_finished(const struct head *h);

@@ -4,6 +4,7 @@
 #include "runtime/boot/dead.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/log.h"
+#include "runtime/boot/jobs.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,13 +14,15 @@
 #define FIRST 64u /* entries of the first block */
 #define NBLOCKS 26
 
-uint32_t rt_dead_count;
+uint32_t rt_dead_count, rt_dead_unmet;
 void (*rt_dead_notify)(void);
 
 static struct {
     pthread_mutex_t lock; /* of writers */
     struct rt_proc *block[NBLOCKS];
     char nspace[256]; /* of this job */
+    struct rt_name *unmet;
+    uint32_t nunmet;
 } dead = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* The block of entry i; its index in the block. */
@@ -47,12 +50,9 @@ bool rt_dead_has(struct rt_proc p)
     return false;
 }
 
-void rt_dead_add(struct rt_proc p)
+static void add(struct rt_proc p)
 {
     uint32_t at;
-    if (!cfg.ft)
-        return;
-    pthread_mutex_lock(&dead.lock);
     int b = block_of(rt_dead_count, &at);
     if (!dead.block[b])
         dead.block[b] = malloc((FIRST << b) * sizeof *dead.block[b]);
@@ -62,6 +62,48 @@ void rt_dead_add(struct rt_proc p)
         dead.block[b][at] = p;
         rt_store_release(&rt_dead_count, rt_dead_count + 1);
     }
+}
+
+void rt_dead_add(struct rt_proc p)
+{
+    if (!cfg.ft)
+        return;
+    pthread_mutex_lock(&dead.lock);
+    add(p);
+    pthread_mutex_unlock(&dead.lock);
+}
+
+/* In another job, perhaps one that this process has not met yet. */
+static void add_unmet(const char *nspace, uint32_t rank)
+{
+    struct rt_name n = { rt_boot_job_id(nspace), rank, 0 };
+    pthread_mutex_lock(&dead.lock);
+    struct rt_name *more = realloc(dead.unmet, (dead.nunmet + 1) * sizeof *more);
+    if (!more) {
+        log_error(BOOT, "no memory to note that rank %u of %s has died; calls may wait for it",
+                  rank, nspace);
+    } else {
+        dead.unmet = more;
+        more[dead.nunmet++] = n;
+        rt_store_release(&rt_dead_unmet, rt_dead_unmet + 1);
+    }
+    pthread_mutex_unlock(&dead.lock);
+}
+
+void rt_dead_meet(void)
+{
+    struct rt_proc p;
+    if (!cfg.ft)
+        return;
+    pthread_mutex_lock(&dead.lock);
+    uint32_t left = 0;
+    rt_store_relaxed(&rt_dead_unmet, 0u);
+    for (uint32_t i = 0; i < dead.nunmet; i++)
+        if (rt_boot_proc(dead.unmet[i], &p) < 0)
+            dead.unmet[left++] = dead.unmet[i];
+        else
+            add(p);
+    dead.nunmet = left;
     pthread_mutex_unlock(&dead.lock);
 }
 
@@ -70,12 +112,13 @@ static void on_death(size_t id, pmix_status_t status, const pmix_proc_t *source,
                      pmix_event_notification_cbfunc_fn_t cbfunc, void *cbdata)
 {
     (void)id, (void)status, (void)info, (void)ninfo, (void)results, (void)nresults;
-    if (!strcmp(source->nspace, dead.nspace) && source->rank < (pmix_rank_t)rt_boot.size &&
-        source->rank != (pmix_rank_t)rt_boot.rank) {
+    bool own = !strcmp(source->nspace, dead.nspace);
+    if (!own)
+        add_unmet(source->nspace, source->rank);
+    else if (source->rank < (pmix_rank_t)rt_boot.size && source->rank != (pmix_rank_t)rt_boot.rank)
         rt_dead_add((struct rt_proc){ 0, source->rank });
-        if (rt_dead_notify)
-            rt_dead_notify();
-    }
+    if (rt_dead_notify)
+        rt_dead_notify();
     if (cbfunc)
         cbfunc(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
 }

@@ -15,6 +15,11 @@ struct rt_proc rt_dead_at(uint32_t i); /* i < rt_dead() */
 bool rt_dead_has(struct rt_proc p);
 void rt_dead_add(struct rt_proc p); /* does nothing if `p` is in the list already */
 
+/* Deaths in other jobs, by events: entered once this process has met the dead.  rt_dead_meet()
+ * enters them; called by one thread at a time, like jobs.h. */
+extern RT_HIDDEN uint32_t rt_dead_unmet; /* number of events that it has not looked at */
+void rt_dead_meet(void);
+
 /* Called after an entry by an event, on a thread of PMIx; set before rt_boot_init(). */
 extern RT_HIDDEN void (*rt_dead_notify)(void);
 

@@ -21,7 +21,7 @@
 
 enum {
     FRAME_HEADER = 12,
-    FRAME_VERSION = 8, /* of the frames; must change with each change of a frame */
+    FRAME_VERSION = 9, /* of the frames; must change with each change of a frame */
     FRAME_GREETING = 64,
     FRAME_MAX = 256 << 20,  /* largest payload; far more than the fence data of 100,000 ranks */
     FRAME_NOISE_MAX = 65536 /* most text before the greeting; a login script prints less */
@@ -58,7 +58,7 @@ enum frame_type {
     FRAME_ANSWER,      /* down, to the requesting node or mpirun: the answer */
     FRAME_NOTICE,      /* down: a job that a rank has spawned has ended */
     FRAME_UP,          /* between mpiruns: the spawned job runs */
-    FRAME_DIED,        /* down: ranks that have died, for the ranks that continue (mpirun --ft) */
+    FRAME_DIED,        /* down, and between mpiruns: a rank of a job has died (mpirun --ft) */
     FRAME_LOOK,        /* down: what do the ranks do?  See launcher/explain/merge.h */
     FRAME_MOVED,       /* up: whether they have done anything since the last look */
     FRAME_PICTURE,     /* up: what they wait for */

@@ -4,6 +4,7 @@
 #include "runtime/boot/jobs.h"
 #include "runtime/base/err.h"
 #include "runtime/base/hmac.h"
+#include "runtime/boot/dead.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static struct {
     uint64_t own; /* id of the own job; 0: not computed yet */
 } met;
 
-static uint64_t id_of(const char *nspace)
+uint64_t rt_boot_job_id(const char *nspace)
 {
     uint8_t mac[RT_SHA256_LEN];
     uint64_t id;
@@ -50,7 +51,7 @@ static uint64_t id_of(const char *nspace)
 static uint64_t own_id(void)
 {
     if (!met.own)
-        met.own = id_of(rt_boot.nspace);
+        met.own = rt_boot_job_id(rt_boot.nspace);
     return met.own;
 }
 
@@ -193,7 +194,7 @@ int64_t rt_boot_card_len(const void *card, size_t max)
     const char *p = card;
     if (c.magic != CARD_MAGIC || c.nbytes > max || c.nbytes % 8 || c.rank >= RANK_MAX ||
         c.name_len < 2 || c.name_len > sizeof rt_boot.nspace || head_len(c.name_len) > c.nbytes ||
-        p[sizeof c + c.name_len - 1] || c.job != id_of(p + sizeof c) ||
+        p[sizeof c + c.name_len - 1] || c.job != rt_boot_job_id(p + sizeof c) ||
         !values_fit(p + head_len(c.name_len), p + c.nbytes))
         return -RT_EINVAL;
     return c.nbytes;
@@ -250,6 +251,7 @@ int rt_boot_meet(const void *card, struct rt_proc *out)
     struct card **slot = &met.jobs[out->ns].cards[c->rank];
     free(*slot);
     *slot = copy;
+    rt_dead_meet();
     return 0;
 }
 

@@ -15,6 +15,7 @@ struct rt_name {  /* a process, as all processes name it */
 };
 
 struct rt_name rt_boot_name(struct rt_proc p);
+uint64_t rt_boot_job_id(const char *nspace); /* any thread */
 /* The process of that name.  -RT_ENOENT: this process has not met it. */
 int rt_boot_proc(struct rt_name n, struct rt_proc *out);
 /* The number of a process's host among those of its job.  -RT_ENOENT: unknown, then for all

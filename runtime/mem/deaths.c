@@ -117,6 +117,7 @@ static bool look_at(int r)
 static void take_reported(void)
 {
     struct node_private *my = &rt_node_private;
+    bool other = false;
     for (uint32_t n = rt_dead(); my->nreported < n; my->nreported++) {
         struct rt_proc p = rt_dead_at(my->nreported);
         int r = p.ns == 0 ? rt_node_attached(p.rank) : -1;
@@ -125,7 +126,10 @@ static void take_reported(void)
             rt_store_release(&b->ended, RT_BELL_ENDED);
             count(b);
         }
+        other |= p.ns != 0;
     }
+    if (other && rt_others_is_open())
+        rt_others_look();
 }
 
 static void on_reported(void)
@@ -168,6 +172,8 @@ bool rt_deaths_look(void)
     struct node_private *my = &rt_node_private;
     if (rt_unlikely(!rt_load_acquire(&rt_node.settled)))
         rt_node_seek();
+    if (rt_unlikely(rt_load_acquire(&rt_dead_unmet)))
+        rt_dead_meet();
     if (!rt_node.base)
         return false;
     if (rt_unlikely(my->nreported != rt_dead()))

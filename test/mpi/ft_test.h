@@ -45,10 +45,8 @@ static inline void ft_lose_last(unsigned late_us)
     ft_die();
 }
 
-/* Of this rank alone.  The exit code of mpirun is that of the lowest rank that lives, so rank 0, or
- * the lowest survivor, prints the result of the program; failures of others are in their exit
- * codes, which the survivors give to the lowest one: ft_end(). */
-static inline int ft_end(const char *name, int lowest, const int *alive, int nalive)
+/* Whether one of these ranks has failed, at `lowest`. */
+static inline int ft_failed(int lowest, const int *alive, int nalive)
 {
     int failed = check_failed_case, other;
     for (int i = 0; i < nalive && mt_rank == lowest; i++) {
@@ -60,7 +58,16 @@ static inline int ft_end(const char *name, int lowest, const int *alive, int nal
     }
     if (mt_rank != lowest)
         MPI_Send(&failed, 1, MPI_INT, lowest, MT_TAG_RESULT, MPI_COMM_WORLD);
-    else
+    return failed;
+}
+
+/* Of this rank alone.  The exit code of mpirun is that of the lowest rank that lives, so rank 0, or
+ * the lowest survivor, prints the result of the program; failures of others are in their exit
+ * codes, which the survivors give to the lowest one. */
+static inline int ft_end(const char *name, int lowest, const int *alive, int nalive)
+{
+    int failed = ft_failed(lowest, alive, nalive);
+    if (mt_rank == lowest)
         printf("%sok 1 - %s\n1..1\n", failed ? "not " : "", name);
     fflush(stdout);
     MPI_Finalize();

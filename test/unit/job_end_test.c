@@ -9,6 +9,7 @@
 #include "launcher/host/spawn.h"
 #include "launcher/job.h"
 #include "launcher/mpirun/deaths.h"
+#include "launcher/mpirun/family.h"
 #include "launcher/mpirun/job_end.h"
 #include "launcher/mpirun/head.h"
 #include "launcher/mpirun/forward.h"
@@ -25,8 +26,16 @@ void launch_io_print(const char *text) { snprintf(said, sizeof said, "%s", text)
 void launch_io_drain(struct launch_job *j, struct launch_rank *r) { (void)j, (void)r; }
 void launch_signal_local(const struct launch_job *j, int sig) { (void)j, (void)sig; }
 static int published[8], npublished;
-void launch_server_died(int rank) { published[npublished++] = rank; }
-void head_died(struct head *h, int rank) { (void)h, (void)rank; }
+void launch_server_died(const char *nspace, int rank)
+{
+    (void)nspace;
+    published[npublished++] = rank;
+}
+void head_died(struct head *h, const char *nspace, int rank) { (void)h, (void)nspace, (void)rank; }
+void family_died(struct launch_job *j, const char *nspace, int rank)
+{
+    (void)j, (void)nspace, (void)rank;
+}
 void head_signal(struct head *h, int sig) { (void)h, (void)sig; }
 
 static uint64_t now_ns = 1000000000u;
