@@ -244,6 +244,9 @@ static void describe_rank(struct explain_picture *p, const struct explain_pages 
         r->use = a->state;
         r->nhidden = a->nhidden;
         r->left_ns = a->left_ns;
+        r->faults = a->faults;
+        for (int k = 0; k < RT_ACTIVITY_REVOKED; k++)
+            r->faults.revoked[k].name[sizeof r->faults.revoked[k].name - 1] = '\0';
         snprintf(t->last_call, sizeof t->last_call, "%.*s", (int)sizeof a->last_call - 1,
                  a->last_call);
         for (int k = 0; k < RT_ACTIVITY_NOTES; k++)

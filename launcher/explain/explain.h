@@ -50,6 +50,7 @@ struct explain_rank {
     uint32_t nhidden;      /* waits of further threads, without a note */
     uint64_t left_ns;      /* when the last published wait ended; 0: there was none */
     const char *last_call; /* its procedure */
+    struct rt_activity_faults faults; /* the caller has checked that its strings end */
     const struct explain_wait *waits; /* the notes that are in use */
     int nwaits;
 };

@@ -95,6 +95,29 @@ static void put_wait(FILE *f, const struct explain_rank *r, const struct explain
     fputc('}', f);
 }
 
+/* Only of ranks that know of any. */
+static void put_faults(FILE *f, const struct rt_activity_faults *a)
+{
+    if (a->nfailed) {
+        fprintf(f, "\"nfailed\": %u, \"failed\": [", a->nfailed);
+        for (uint32_t i = 0; i < a->nfailed && i < RT_ACTIVITY_FAILED; i++)
+            fprintf(f, "%s%d", i ? ", " : "", a->failed[i]);
+        fprintf(f, "], ");
+    }
+    if (!a->nrevoked)
+        return;
+    fprintf(f, "\"nrevoked\": %u, \"revoked\": [", a->nrevoked);
+    const char *comma = "";
+    for (int i = 0; i < RT_ACTIVITY_REVOKED; i++)
+        if (a->revoked[i].ctx) {
+            fprintf(f, "%s{", comma);
+            put(f, "communicator", a->revoked[i].name);
+            fprintf(f, "\"communicator_context\": %u}", a->revoked[i].ctx);
+            comma = ", ";
+        }
+    fprintf(f, "], ");
+}
+
 static void put_rank(FILE *f, const struct explain_rank *r)
 {
     fprintf(f, "{\"rank\": %d, \"pid\": %d, \"cpu\": %.2f, \"status\": %d, ", r->rank, r->pid,
@@ -109,6 +132,7 @@ static void put_rank(FILE *f, const struct explain_rank *r)
         put_seconds(f, "last_call_seconds", r, r->left_ns);
         fprintf(f, "\"use\": %u, \"hidden_waits\": %u, ", r->use, r->nhidden);
     }
+    put_faults(f, &r->faults);
     fprintf(f, "\"waits\": [");
     for (int i = 0; i < r->nwaits; i++) {
         fputs(i ? ", " : "", f);

@@ -190,6 +190,30 @@ static void get_wait(struct frame_in *in, int total, struct explain_wait *w)
 
 /* ---- one rank ---- */
 
+static void put_faults(struct frame_out *o, const struct rt_activity_faults *f)
+{
+    frame_put_u32(o, f->nfailed);
+    for (uint32_t i = 0; i < f->nfailed && i < RT_ACTIVITY_FAILED; i++)
+        frame_put_int(o, f->failed[i]);
+    frame_put_u32(o, f->nrevoked);
+    for (int i = 0; i < RT_ACTIVITY_REVOKED && f->nrevoked; i++) {
+        frame_put_u32(o, f->revoked[i].ctx);
+        frame_put_str(o, f->revoked[i].name);
+    }
+}
+
+static void get_faults(struct frame_in *in, int total, struct rt_activity_faults *f)
+{
+    f->nfailed = frame_get_u32(in);
+    for (uint32_t i = 0; i < f->nfailed && i < RT_ACTIVITY_FAILED && !in->bad; i++)
+        f->failed[i] = get_number(in, RT_WAIT_FOREIGN, total - 1);
+    f->nrevoked = frame_get_u32(in);
+    for (int i = 0; i < RT_ACTIVITY_REVOKED && f->nrevoked && !in->bad; i++) {
+        f->revoked[i].ctx = frame_get_u32(in);
+        get_name(in, f->revoked[i].name, sizeof f->revoked[i].name);
+    }
+}
+
 static void put_rank(struct frame_out *o, const struct explain_rank *r)
 {
     int cpu = r->cpu < 0 ? -1 : r->cpu * 1000 > CPU_MAX ? CPU_MAX : (int)(r->cpu * 1000);
@@ -207,6 +231,7 @@ static void put_rank(struct frame_out *o, const struct explain_rank *r)
     frame_put_u32(o, r->nhidden);
     frame_put_u64(o, r->left_ns);
     frame_put_str(o, r->last_call);
+    put_faults(o, &r->faults);
     frame_put_u8(o, (unsigned)r->nwaits);
     for (int i = 0; i < r->nwaits; i++)
         put_wait(o, &r->waits[i]);
@@ -230,6 +255,7 @@ static void get_rank(struct frame_in *in, int total, struct explain_rank *r)
     r->nhidden = frame_get_u32(in);
     r->left_ns = frame_get_u64(in);
     r->last_call = get_text(in);
+    get_faults(in, total, &r->faults);
     r->nwaits = (int)frame_get_u8(in);
     in->bad |= state > EXPLAIN_UNREADABLE || r->use > 3 || r->nwaits > RT_ACTIVITY_NOTES;
     r->nwaits = in->bad ? 0 : r->nwaits;

@@ -154,11 +154,81 @@ static void print_head(FILE *f, const struct explain_job *job, const struct expl
     fprintf(f, "\n");
 }
 
+/* ---- faults (mpirun --ft) ---- */
+
+static int by_value(const void *a, const void *b)
+{
+    return (*(const int *)a > *(const int *)b) - (*(const int *)a < *(const int *)b);
+}
+
+/* "failed: ranks 2,5, known to 0-1,3-4". */
+static int print_failed(FILE *f, const struct explain_job *job, int *known)
+{
+    int *failed = malloc(((size_t)job->nranks * RT_ACTIVITY_FAILED + 1) * sizeof *failed);
+    char text[PRINT_RANGES], by[PRINT_RANGES];
+    int n = 0, nknown = 0;
+    bool others = false;
+    for (int i = 0; i < job->nranks && failed; i++) {
+        const struct rt_activity_faults *a = &job->ranks[i].faults;
+        if (a->nfailed)
+            known[nknown++] = job->ranks[i].rank;
+        for (uint32_t k = 0; k < a->nfailed && k < RT_ACTIVITY_FAILED; k++)
+            if (a->failed[k] >= 0)
+                failed[n++] = a->failed[k];
+            else
+                others = true;
+    }
+    if (n)
+        qsort(failed, (size_t)n, sizeof *failed, by_value);
+    print_ranges(text, failed, n);
+    qsort(known, (size_t)nknown, sizeof *known, by_value);
+    print_ranges(by, known, nknown);
+    if (nknown)
+        fprintf(f, "  failed: %s%s%s%s, known to %s\n", n ? "rank " : "", text,
+                n && others ? " and " : "", others ? "ranks of other jobs" : "", by);
+    free(failed);
+    return nknown > 0;
+}
+
+/* "revoked: "halo" (context 6) in 0-1": the communicator that the lowest rank names first, and the
+ * number of communicators in the rank that knows most. */
+static int print_revoked(FILE *f, const struct explain_job *job, int *known)
+{
+    const struct rt_activity_faults *first = NULL;
+    char by[PRINT_RANGES];
+    uint32_t most = 0;
+    int nknown = 0, at = 0;
+    for (int i = 0; i < job->nranks; i++) {
+        const struct rt_activity_faults *a = &job->ranks[i].faults;
+        most = a->nrevoked > most ? a->nrevoked : most;
+        for (int k = 0; k < RT_ACTIVITY_REVOKED; k++) {
+            if (!a->revoked[k].ctx)
+                continue;
+            if (!first) {
+                first = a;
+                at = k;
+            }
+            if (a->revoked[k].ctx == first->revoked[at].ctx)
+                known[nknown++] = job->ranks[i].rank;
+        }
+    }
+    if (!first)
+        return 0;
+    qsort(known, (size_t)nknown, sizeof *known, by_value);
+    print_ranges(by, known, nknown);
+    fprintf(f, "  revoked: \"%s\" (context %u), known to %s", first->revoked[at].name,
+            first->revoked[at].ctx, by);
+    if (most > 1)
+        fprintf(f, ", and %u more", most - 1);
+    fputc('\n', f);
+    return 1;
+}
+
 /* A line for each: its ranks, the wait, and the age of the longest. */
-static void print_groups(FILE *f, const struct print_all *all, int *ranks)
+static void print_groups(FILE *f, const struct print_all *all, int *ranks, int max)
 {
     char text[GROUPS_MAX][PRINT_RANGES];
-    int shown = all->ngroups < GROUPS_MAX ? all->ngroups : GROUPS_MAX, rest = all->nwaits;
+    int shown = all->ngroups < max ? all->ngroups : max, rest = all->nwaits;
     size_t width = 0;
     double longest[GROUPS_MAX] = { 0 };
     for (int i = 0; i < shown; i++) {
@@ -186,12 +256,15 @@ static void print_groups(FILE *f, const struct print_all *all, int *ranks)
 void explain_print(const struct explain_job *job, const struct explain_verdict *v, FILE *f)
 {
     struct print_all all;
-    int *ranks = group(job, &all) ? NULL : malloc(((size_t)all.nwaits + 1) * sizeof *ranks);
+    size_t room = group(job, &all) ? 0 : (size_t)(all.nwaits + job->nranks) + 1;
+    int *ranks = room ? malloc(room * sizeof *ranks) : NULL;
     if (!ranks)
         fprintf(f, "out of memory while the waits of the job are described\n");
     else {
         print_head(f, job, v);
-        print_groups(f, &all, ranks);
+        int nfaults = print_failed(f, job, ranks);
+        nfaults += print_revoked(f, job, ranks);
+        print_groups(f, &all, ranks, GROUPS_MAX - nfaults);
         for (int i = 0, lines = 0; i < v->nroots && lines < 2; i++) {
             const struct explain_rank *r = print_find(job, v->roots[i]);
             if (r && !r->nwaits && (v->kind != EXPLAIN_LATE || r == v->a.rank)) {

@@ -81,6 +81,7 @@ struct wm_comm {
         uint32_t nseen;   /* `unacked` is of these */
         bool unacked;     /* one of the others is of a process to receive from */
         bool revoked;     /* mpi/ft/revoke.c; then `peers` is empty */
+        bool published;   /* as revoked: rt_activity_revoked() */
         uint64_t uid;     /* mpi/ft/ft.h; 0: not needed yet */
         uint32_t nagreed; /* agreements begun so far, the same on all ranks */
         struct wm_ft_call *calls; /* mpi/ft/agree.h: the first is in progress, the others wait */

@@ -19,6 +19,7 @@
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/revoke.h"
 #include "mpi/p2p/wait.h"
+#include "runtime/mem/activity.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,8 @@ static void comm_destroy(struct wm_comm *c)
     if (comm_predefined(c))
         RT_BUG("the last reference to %s, a predefined communicator, was dropped", c->name);
     uint32_t ctx = c->ctx; /* 0: a failed MPI_Comm_idup */
+    if (rt_unlikely(c->ft.published))
+        rt_activity_freed(ctx);
     bool tainted = wm_failed_taints(c);
     if (tainted && c->local)
         c->local->team.failed = true;

@@ -20,6 +20,7 @@
 #include "runtime/base/err.h"
 #include "runtime/boot/dead.h"
 #include "runtime/boot/jobs.h"
+#include "runtime/mem/activity.h"
 #include "runtime/mem/deaths.h"
 
 #include <stdlib.h>
@@ -79,6 +80,8 @@ static struct revocation *make(int n)
 static void apply(struct wm_comm *c)
 {
     wm_revoke_messages(c);
+    rt_activity_revoked(c->ctx, c->name);
+    c->ft.published = true;
     if (c->local) /* messages of the intercommunicator's collectives */
         wm_revoke_messages(c->local);
     coll_revocations++;

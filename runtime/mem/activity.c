@@ -105,6 +105,42 @@ uint64_t *rt_activity_counters(uint64_t nmoving)
     return page->counters;
 }
 
+void rt_activity_failed(int32_t world)
+{
+    struct rt_activity *page = own_page();
+    uint32_t n = page ? page->faults.nfailed : 0;
+    if (!page)
+        return;
+    if (n < RT_ACTIVITY_FAILED)
+        page->faults.failed[n] = world;
+    rt_store_release(&page->faults.nfailed, n + 1);
+}
+
+void rt_activity_revoked(uint32_t ctx, const char *name)
+{
+    struct rt_activity *page = own_page();
+    struct rt_activity_faults *f = page ? &page->faults : NULL;
+    for (int i = 0; f && i < RT_ACTIVITY_REVOKED; i++)
+        if (!f->revoked[i].ctx) {
+            snprintf(f->revoked[i].name, sizeof f->revoked[i].name, "%s", name);
+            rt_store_release(&f->revoked[i].ctx, ctx);
+            break;
+        }
+    if (f)
+        f->nrevoked++;
+}
+
+void rt_activity_freed(uint32_t ctx)
+{
+    struct rt_activity *page = own_page();
+    struct rt_activity_faults *f = page ? &page->faults : NULL;
+    for (int i = 0; f && i < RT_ACTIVITY_REVOKED; i++)
+        if (f->revoked[i].ctx == ctx)
+            rt_store_release(&f->revoked[i].ctx, 0u);
+    if (f)
+        f->nrevoked--;
+}
+
 /* Whether the file is a node segment; maps it. */
 static bool map_segment(int fd, struct rt_activity_view *v)
 {

@@ -24,6 +24,8 @@
 #define RT_ACTIVITY_RUNS 4
 #define RT_ACTIVITY_HELD 4 /* locks of windows that are named */
 #define RT_ACTIVITY_COUNTERS 64
+#define RT_ACTIVITY_FAILED 8  /* dead ranks that are named */
+#define RT_ACTIVITY_REVOKED 4 /* revoked communicators that are named */
 
 enum rt_wait_kind {
     RT_WAIT_OTHER, /* known by its call alone */
@@ -100,6 +102,17 @@ struct rt_wait_note {
     uint64_t stack[RT_ACTIVITY_STACK];
 };
 
+/* What a process knows of faults (mpirun --ft). */
+struct rt_activity_faults {
+    uint32_t nfailed;
+    int32_t failed[RT_ACTIVITY_FAILED]; /* the first, as ranks of the job, or RT_WAIT_FOREIGN */
+    uint32_t nrevoked;                  /* communicators, until they are freed */
+    struct {
+        uint32_t ctx; /* 0: none */
+        char name[28];
+    } revoked[RT_ACTIVITY_REVOKED]; /* some of these */
+};
+
 struct rt_activity {    /* a page of the node segment */
     uint32_t rank;      /* of the job */
     uint32_t pid;       /* 0: not in the pid namespace of the reader */
@@ -111,6 +124,7 @@ struct rt_activity {    /* a page of the node segment */
     uint64_t moved;     /* bytes of parts of long messages so far: a change is progress, too */
     uint64_t ncounters; /* a change of one of the first ones is progress */
     uint64_t counters[RT_ACTIVITY_COUNTERS]; /* of operations and bytes: mpi/p2p/stats.h */
+    struct rt_activity_faults faults;
     struct rt_wait_note notes[RT_ACTIVITY_NOTES];
 };
 #define RT_ACTIVITY_NBYTES 4096u /* of the segment for each rank */
@@ -133,6 +147,12 @@ void rt_activity_end(struct rt_wait_note *n, uint64_t now_ns);
 /* Memory for RT_ACTIVITY_COUNTERS counters that other processes read; a change of one of the first
  * `nmoving` is progress.  NULL: there is no segment. */
 uint64_t *rt_activity_counters(uint64_t nmoving);
+
+/* For `faults`: a process has died, world as in rt_wait_item; a communicator is revoked; it is
+ * freed.  One thread at a time. */
+void rt_activity_failed(int32_t world);
+void rt_activity_revoked(uint32_t ctx, const char *name);
+void rt_activity_freed(uint32_t ctx);
 
 /* A part of a long message has moved.  One thread at a time; approximate with more. */
 extern RT_HIDDEN uint64_t *rt_activity_bytes;

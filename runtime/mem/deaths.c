@@ -5,6 +5,7 @@
 #include "runtime/base/idle.h"
 #include "runtime/boot/dead.h"
 #include "runtime/boot/store.h"
+#include "runtime/mem/activity.h"
 #include "runtime/mem/others.h"
 #include "runtime/mem/segment_int.h"
 
@@ -127,6 +128,7 @@ static void take_reported(void)
             count(b);
         }
         other |= p.ns != 0;
+        rt_activity_failed(p.ns ? RT_WAIT_FOREIGN : (int32_t)p.rank);
     }
     if (other && rt_others_is_open())
         rt_others_look();

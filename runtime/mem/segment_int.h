@@ -13,8 +13,8 @@
 #define NODE_AREA_PER_RANK (64u << 20)
 #define NODE_GRANULE (64u << 10)
 
-/* "nodweft9": changes when something changes that processes of other jobs read. */
-#define NODE_MAGIC 0x3974666577646f6eu
+/* "nodwefta": changes when something changes that processes of other jobs read. */
+#define NODE_MAGIC 0x6174666577646f6eu
 
 /* First page.  The first group of members is constant once the file has its name; the second is
  * accessed atomically. */

@@ -117,6 +117,11 @@ static void fill(void)
     ranks[2].place = "chem.f90:77";
     ranks[2].function = "step_chem";
     ranks[2].last_call = "MPI_Waitall";
+    ranks[2].faults = (struct rt_activity_faults){ .nfailed = 9,
+                                                   .failed = { 3, RT_WAIT_FOREIGN, 5 },
+                                                   .nrevoked = 2,
+                                                   .revoked = {
+                                                       [1] = { 6, "halo" }, [3] = { 8, "rows" } } };
     ranks[2].left_ns = 67 * SECOND;
     ranks[3].state = EXPLAIN_BLOCKED;
     ranks[3].detail = "read";
