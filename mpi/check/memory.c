@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "mpi/check/report.h"
 #include "mpi/check/variable.h"
@@ -39,6 +40,57 @@ static void look_at_frame(const void *buf, int64_t count, const struct rt_layout
     struct check_place p = check_here();
     check_fail("rank %d: the buffer of %s has %lld bytes from %p on by count and datatype, but is "
                "a variable of a function whose variables end %lld bytes before that",
+               rt_boot.rank, check_place_text(&p, here, sizeof here), (long long)(past - first),
+               (void *)first, (long long)(past - end));
+}
+
+/* glibc's malloc(): the word before a block has its length and three flags, the next block follows,
+ * and the last one ends with the heap.  A buffer for which that holds is taken for a block. */
+enum { BLOCK_MIN = 32, BLOCK_MAPPED = 2, BLOCK_OF_ARENA = 4, BLOCK_FLAGS = 7, BLOCKS_MAX = 65536 };
+#define ARENA_ALIGN ((uintptr_t)64 << 20) /* of a heap that is not the first one */
+
+/* The end of the heap that a block belongs to, by the word before it. */
+static uintptr_t heap_end(uintptr_t at, size_t head)
+{
+    uintptr_t base = at & ~(ARENA_ALIGN - 1);
+    if (!(head & BLOCK_OF_ARENA))
+        return (uintptr_t)sbrk(0);
+    return is_mapped(base, 1) ? base + ((const size_t *)base)[2] : 0;
+}
+
+/* Where the memory of the block ends that begins at `at`; 0: there is none. */
+static uintptr_t block_end(uintptr_t at)
+{
+    const uintptr_t word = sizeof(size_t);
+    uintptr_t block = at - 2 * word;
+    if (at % (2 * word) || !is_mapped(block, 1))
+        return 0;
+    size_t first = ((const size_t *)block)[1];
+    uintptr_t end = heap_end(at, first);
+    for (int i = 0; block < end && i < BLOCKS_MAX; i++) {
+        size_t head = ((const size_t *)block)[1], len = head & ~(size_t)BLOCK_FLAGS;
+        if (head & BLOCK_MAPPED || len < BLOCK_MIN || len > end - block || len % (2 * word))
+            return 0;
+        bool far = (block ^ (block + len)) >= 4096; /* in another page, if it is a block */
+        block += len;
+        if (far && block < end && !is_mapped(block, 1))
+            return 0;
+    }
+    return block == end ? at - word + (first & ~(size_t)BLOCK_FLAGS) : 0;
+}
+
+/* Other threads may change that while this one reads it: only where there are none but PMIx's. */
+static void look_at_block(uintptr_t first, uintptr_t past)
+{
+    char here[160];
+    struct stat tasks; /* two links, and one for each thread */
+    bool alone = stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink <= 4;
+    uintptr_t end = alone ? block_end(first) : 0;
+    if (!end || past <= end)
+        return;
+    struct check_place p = check_here();
+    check_fail("rank %d: the buffer of %s has %lld bytes from %p on by count and datatype, but the "
+               "block of malloc() that it begins ends %lld bytes before that",
                rt_boot.rank, check_place_text(&p, here, sizeof here), (long long)(past - first),
                (void *)first, (long long)(past - end));
 }
@@ -109,6 +161,7 @@ void check_memory(const void *buf, int64_t count, const struct rt_layout *l, boo
     uintptr_t first = (uintptr_t)buf + (uintptr_t)l->true_lb;
     uintptr_t past = first + (uintptr_t)((count - 1) * l->extent + l->true_extent);
     look_at_frame(buf, count, l, first, past);
+    look_at_block(first, past);
     look_at_pages(first, past);
     if (written)
         look_at_entries(count, l);

@@ -212,6 +212,35 @@ static void frame(void)
     room[1] = room[0];
 }
 
+/* A block of malloc(), too short; and in right_messages, what still fits in. */
+static void heap(void)
+{
+    char *p = malloc(100);
+    if (rank == 0)
+        MPI_Send(buf, 1, MPI_INT, 1, 5, world);
+    else
+        MPI_Recv(p, 30, MPI_INT, 0, 5, world, MPI_STATUS_IGNORE);
+    free(p);
+}
+
+static void heap_fits(void)
+{
+    enum { BLOCKS = 60 };
+    char *p[BLOCKS];
+    for (int n = 0; n < BLOCKS; n++) {
+        size_t nbytes = (size_t)n * (size_t)n * 60 + 1; /* of all kinds of blocks */
+        p[n] = calloc(nbytes, 1);
+        MPI_Bcast(p[n], (int)nbytes, MPI_CHAR, 0, world);
+        MPI_Bcast(p[n] + nbytes / 2, (int)(nbytes - nbytes / 2), MPI_CHAR, 0, world);
+    }
+    for (int n = 0; n < BLOCKS; n += 2)
+        free(p[n]);
+    for (int n = 1; n < BLOCKS; n += 2) {
+        MPI_Bcast(p[n], n * n * 60 + 1, MPI_CHAR, 0, world);
+        free(p[n]);
+    }
+}
+
 static void unmapped(void)
 {
     MPI_Datatype t;
@@ -496,6 +525,7 @@ static void right_messages(void)
     MPI_Type_free(&gaps);
     MPI_Type_free(&apart);
     right_collectives();
+    heap_fits();
     MPI_Sendrecv_replace(buf, 10, MPI_INT, !rank, 1, !rank, 1, world, MPI_STATUS_IGNORE);
 }
 
@@ -577,7 +607,7 @@ static const struct {
     CASE(conflict_puts),  CASE(conflict_get),
     CASE(conflict_own),   CASE(conflict_vector),
     CASE(right_messages), CASE(right_windows),
-    CASE(right_files),
+    CASE(right_files),    CASE(heap),
 };
 
 int main(int argc, char **argv)

@@ -86,6 +86,7 @@ def buffers():
     does not give freed memory out again, by which it is found."""
     each(BUFFERS, 1)
     if not is_sanitized():
+        run("heap", 1, "rank 1: the buffer of MPI_Recv" + AT + " has 120 bytes .*the block of malloc\\(\\) that it begins ends 16 bytes")
         run("coll_frame", 1, "rank [01]: the buffer of MPI_Iallreduce" + AT + ", on .* is a variable of a function that has returned before")
         run("freed_buffer", 1, "rank 0: the buffer of MPI_Isend" + AT + ", to rank 1, tag 5, has been freed before the operation was")
 
