@@ -156,8 +156,17 @@ static void add_unexpected(const struct wm_unex *u, void *arg)
 void wm_describe_unexpected(struct wm_domain *d, struct rt_wait_note *n)
 {
     wm_match_each(&d->match, add_unexpected, n);
-    if (d->rma_held)
-        d->rma_held(n);
+}
+
+void wm_describe_locks(const struct wm_domain *d, struct rt_wait_note *n)
+{
+    struct wm_domain *zero = wm_main_domain;
+    if (d != zero && !rt_lock_try(&zero->lock))
+        return; /* a thread uses lane 0; where it waits, it publishes them */
+    if (zero->rma_held)
+        zero->rma_held(n);
+    if (d != zero)
+        rt_unlock_plain(&zero->lock); /* nothing has changed */
 }
 
 void wm_describe_held(struct rt_wait_note *n, const struct wm_comm *c, int target)

@@ -23,8 +23,9 @@ void wm_describe_preq(const void *preq, struct rt_wait_note *n);
 /* One more request for which the wait waits. */
 void wm_describe_add(struct rt_wait_note *n, const struct rt_req *r);
 /* Adds what others may need of this process: unexpected messages, those of the wait's communicator
- * first, and the locks of windows that it holds. */
+ * first; the locks of windows that it holds, also for a wait of a lane without windows. */
 void wm_describe_unexpected(struct wm_domain *d, struct rt_wait_note *n);
+void wm_describe_locks(const struct wm_domain *d, struct rt_wait_note *n);
 
 /* One more lock, of a target in a window on c; MPI_ANY_SOURCE: of all. */
 void wm_describe_held(struct rt_wait_note *n, const struct wm_comm *c, int target);

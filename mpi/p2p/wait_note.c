@@ -40,6 +40,7 @@ static void publish(struct wm_domain *d, struct wm_wait *w)
     if (w->what.describe)
         w->what.describe(w->what.of, n);
     wm_describe_unexpected(d, n);
+    wm_describe_locks(d, n);
     rt_activity_publish(n);
 }
 

@@ -551,6 +551,27 @@ static void nothing_left(void)
     MPI_Comm_free(&dup);
 }
 
+/* As lock_of_another, but rank 2 waits on another lane than that of the window. */
+static void lock_beside(void)
+{
+    MPI_Win win;
+    MPI_Comm c;
+    int *base;
+    MPI_Comm_dup(WORLD, &c);
+    MPI_Comm_set_name(c, "beside");
+    MPI_Win_allocate(64, 4, MPI_INFO_NULL, WORLD, &base, &win);
+    if (rank == 2)
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+    MPI_Barrier(WORLD);
+    if (rank == 1) {
+        MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win);
+        MPI_Get(&other, 1, MPI_INT, 0, 0, 1, MPI_INT, win);
+        MPI_Win_unlock(0, win); /* lock_beside others */
+    }
+    MPI_Recv(&other, 1, MPI_INT, 1, 7, c, IGNORE); /* lock_beside */
+    ended = 1;
+}
+
 static const struct mode {
     const char *name;
     void (*run)(void);
@@ -581,6 +602,7 @@ static const struct mode {
               { "waitall", waitall },
               { "threads", threads },
               { "lanes", lanes },
+              { "lock_beside", lock_beside },
               { "computes", computes },
               { "before_init", before_init },
               { "sends_to_busy", sends_to_busy },
@@ -601,7 +623,8 @@ int main(int argc, char **argv)
     volatile double x = 0;
     if (!strcmp(name, "before_init") && own && !strcmp(own, "1"))
         step_chemistry(&x);
-    bool multiple = !strcmp(name, "threads") || !strcmp(name, "lanes");
+    bool multiple = !strcmp(name, "threads") || !strcmp(name, "lanes") ||
+                    !strcmp(name, "lock_beside");
     MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
     MPI_Comm_rank(WORLD, &rank);
     MPI_Comm_size(WORLD, &size);

@@ -27,6 +27,14 @@ def lock_that_another_rank_holds():
               '@lock_of_another@; rank 1 is in MPI_Win_unlock for rank 0 on "window"@lock_of_another others@')
 
 
+def lock_of_a_rank_on_another_lane():
+    """The holder waits in a lane that has no windows.  Rank 0 is the target, and waits like rank 2."""
+    explained("lock_beside", two_for(2),
+              '  0,2  MPI_Recv from rank 1 tag 7, 4 B on "beside" (3 ranks)@lock_beside@, for #S#',
+              '  1    MPI_Win_unlock for rank 0 on "window" (3 ranks)@lock_beside others@, for #S#',
+              "kind: a rank waits while it holds the lock of a window", options=["--set", "lanes=4"])
+
+
 def fence_that_a_rank_misses():
     explained("fence", EACH_OTHER,
               '  0,2  MPI_Win_fence #1 on "window" (3 ranks)@fence@, for #S#',
@@ -232,5 +240,5 @@ def left_in_finalize():
         assert done.returncode == 0 and not done.stderr, done
 
 
-main([lock_that_another_rank_holds, fence_that_a_rank_misses, one_collective_more, partitions_that_are_not_ready,
+main([lock_that_another_rank_holds, lock_of_a_rank_on_another_lane, fence_that_a_rank_misses, one_collective_more, partitions_that_are_not_ready,
       waits_for_another_job, spawn_that_is_not_started, no_room_for_messages, calls_on_a_stream, lines_of_python_code, collective_calls_of_a_file, left_in_finalize])
