@@ -49,7 +49,9 @@ _Static_assert(sizeof(struct coll_req) <= WM_REQ_MAX, "collective request fits a
 static void count(struct wm_domain *d, const struct coll_task *k)
 {
     wm_stat_add(&d->stats->coll[k->args.kind], 1);
-    rt_store_relaxed(&d->stats->alg, k->alg);
+    const struct coll_alg **last = &wm_main_domain->stats->alg; /* of all lanes: rarely written */
+    if (rt_load_relaxed(last) != k->alg)
+        rt_store_relaxed(last, k->alg);
     if (rt_likely(!wm_event_wanted(WM_EVENT_COLL)))
         return;
     /* Between two groups some ranks have no data. */
