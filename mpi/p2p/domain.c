@@ -108,7 +108,8 @@ static int open_transport(struct wm_domain *d, const struct btl_ops *ops)
     for (int k = 0; k < n; k++)
         if (btl_check(d->btl[d->nbtl + k]) < 0)
             return -RT_EINTERN;
-    d->has_fds = d->has_fds || (n && ops->sleep_fd && ops->remote);
+    if (n && ops->sleep_fd && ops->remote)
+        rt_store_relaxed(&d->has_fds, true);
     d->nbtl += n;
     return 0;
 }
@@ -155,7 +156,8 @@ int wm_domain_open_jobs(struct wm_domain *d)
             return err;
         any = any || is_open(d, btl_all[i]);
     }
-    d->has_fds = true;
+    rt_store_relaxed(&d->has_fds, true); /* sleepers find descriptors to poll when they wake up */
+    rt_bell_ring_self();
     sort_transports(d);
     if (!any)
         log_error(MPI,

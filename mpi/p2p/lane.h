@@ -22,6 +22,7 @@ struct wm_lanes {
     struct wm_domain *at[WM_LANES_MAX]; /* NULL: not made yet */
     /* Threads that sleep on the bell of the process, or are about to; every call reads the rest. */
     _Alignas(RT_CACHE_LINE) uint32_t nsleeping;
+    uint32_t polled; /* one of them polls the descriptors of lane 0's transports, too: 1 */
 };
 extern struct wm_lanes wm_lanes;
 

@@ -18,6 +18,12 @@
  *    thread that releases such a lock checks the waits of the guests there, and rings the bell for
  *    one that has ended.
  *
+ * The descriptors of transports are those of lane 0, and any sleeper may poll them:
+ *
+ * 5. Where lane 0 has descriptors, a thread that sleeps finds another one that polls them
+ *    (wm_lanes.polled), after it has armed, or does so itself.  Who ends such a sleep makes
+ * progress of lane 0 and rings, unless another thread polls already.
+ *
  * test/unit/wait_model_test.c plays all orders of these steps. */
 #include "mpi/p2p/lane.h"
 #include "mpi/p2p/progress.h"
@@ -61,22 +67,20 @@ void wm_lanes_wake_guests(struct wm_domain *d)
         rt_bell_ring_self();
 }
 
-/* Lane 0 has the descriptors of transports; where it has no watcher, they are polled by a short
- * sleep. */
-static int look(struct wm_domain *e, int *limit_us)
+static int look(struct wm_domain *e, struct wm_sleep *s)
 {
     e->lock.on_release = wm_wait_on_release;
+    if (!e->lane && s->polls)
+        wm_sleep_add(s, e);
     int found = wm_wait_exhaust(e);
-    if (!e->lane && wm_progress_look(e) && *limit_us > RT_DEATHS_US)
-        *limit_us = RT_DEATHS_US;
-    if (e->has_fds && !e->wait.watcher && *limit_us > WM_WAIT_FDS_US)
-        *limit_us = WM_WAIT_FDS_US;
+    if (!e->lane && wm_progress_look(e) && s->limit_us > RT_DEATHS_US)
+        s->limit_us = RT_DEATHS_US;
     return found;
 }
 
 /* As a guest in the lanes of w, if guests is not NULL. */
 static bool look_at_each(const struct wm_domain *but, const struct wm_wait *w, struct guest *guests,
-                         int *limit_us)
+                         struct wm_sleep *s)
 {
     int found = 0;
     for (int i = 0; i < rt_load_acquire(&wm_lanes.n); i++) {
@@ -88,15 +92,15 @@ static bool look_at_each(const struct wm_domain *but, const struct wm_wait *w, s
             guests[i].w = w;
             rt_list_append(&e->wait.guests, &guests[i].link);
         }
-        found += look(e, limit_us);
+        found += look(e, s);
         rt_unlock(&e->lock);
     }
-    return found;
+    return found || s->missed;
 }
 
-bool wm_lanes_look(const struct wm_domain *but, int *limit_us)
+bool wm_lanes_look(const struct wm_domain *but, struct wm_sleep *s)
 {
-    return look_at_each(but, NULL, NULL, limit_us);
+    return look_at_each(but, NULL, NULL, s);
 }
 
 static void leave(const struct wm_wait *w, struct guest *guests)
@@ -114,22 +118,21 @@ static void leave(const struct wm_wait *w, struct guest *guests)
 void wm_lanes_sleep(struct wm_domain *d, struct wm_wait *w)
 {
     struct guest guests[WM_LANES_MAX];
+    struct wm_sleep s;
     int limit_us = wm_wait_publish(d, w);
     wm_wait_count_awake(d, -1);
     rt_unlock(&d->lock); /* in this lane, another thread becomes the watcher */
-    rt_fetch_add(&wm_lanes.nsleeping, 1u);
-    uint32_t armed = rt_bell_arm(false);
-    bool rung = look_at_each(NULL, w, guests, &limit_us) || w->ready(w->arg);
+    wm_sleep_arm(&s, false, limit_us);
+    bool rung = look_at_each(NULL, w, guests, &s) || w->ready(w->arg);
     uint64_t begin = 0;
     if (!rung) {
         begin = rt_now_ns();
-        rung = rt_bell_sleep(armed, limit_us);
+        rung = wm_sleep(&s, NULL);
     }
-    bool forgotten = !rung && limit_us >= WM_WAIT_NET_US && w->ready(w->arg);
+    bool forgotten = !rung && s.limit_us >= WM_WAIT_NET_US && w->ready(w->arg);
     leave(w, guests); /* a thread that has just ended the wait has rung then */
-    forgotten = forgotten && !rt_bell_rung(armed);
-    rt_bell_disarm();
-    rt_fetch_add(&wm_lanes.nsleeping, UINT32_MAX);
+    forgotten = forgotten && !rt_bell_rung(s.armed);
+    wm_sleep_end(&s);
     rt_lock(&d->lock);
     wm_wait_count_awake(d, 1);
     if (begin)

@@ -140,50 +140,98 @@ int wm_domain_sleep_fds(const struct wm_domain *d, struct pollfd *p, int *limit_
 /* The sleep of a watcher has ended at its safety net, and the bell is still armed.  True: there was
  * something to do, or its wait had ended, and no event has reported that.  (A short sleep often
  * ends between the arrival of a message and its bell.) */
-static bool was_forgotten(struct wm_domain *d, const struct wm_sleeper *s, uint32_t armed,
-                          struct pollfd *p, int nfds)
+static bool was_forgotten(struct wm_domain *d, const struct wm_sleeper *s, struct wm_sleep *k)
 {
-    if (nfds && rt_bell_poll(armed, p, nfds, 0))
+    if (k->polls && rt_bell_poll(k->armed, k->p, k->nfds, 0))
         return false;
     bool found = wm_wait_ended(s->w) || wm_progress(d);
-    return found && s->asleep && !rt_bell_rung(armed);
+    return found && s->asleep && !rt_bell_rung(k->armed);
+}
+
+void wm_sleep_arm(struct wm_sleep *s, bool polls, int limit_us)
+{
+    uint32_t none = 0;
+    bool shared = rt_load_relaxed(&wm_main_domain->has_fds);
+    rt_fetch_add(&wm_lanes.nsleeping, 1u);
+    s->limit_us = limit_us;
+    s->nfds = 0;
+    s->polls = (polls || shared) && rt_cas(&wm_lanes.polled, &none, 1u);
+    s->armed = rt_bell_arm(s->polls);
+    s->missed = shared && !s->polls && !rt_load_acquire(&wm_lanes.polled);
+}
+
+void wm_sleep_add(struct wm_sleep *s, struct wm_domain *d)
+{
+    int n = wm_domain_sleep_fds(d, s->p + 1 + s->nfds, &s->limit_us);
+    if (n < 0)
+        s->missed = true;
+    else if (s->polls)
+        s->nfds += n;
+}
+
+/* Who polls makes progress of lane 0 after an event there, because no other thread may see it. */
+bool wm_sleep(struct wm_sleep *s, const struct wm_domain *d)
+{
+    struct wm_domain *zero = wm_main_domain;
+    if (!s->polls)
+        return rt_bell_sleep(s->armed, s->limit_us);
+    bool rung = rt_bell_poll(s->armed, s->p, s->nfds, s->limit_us);
+    if (d != zero) {
+        rt_lock(&zero->lock);
+        wm_wait_exhaust(zero);
+        rt_unlock(&zero->lock);
+    }
+    return rung;
+}
+
+/* Another sleeper has to poll from now on. */
+void wm_sleep_end(const struct wm_sleep *s)
+{
+    rt_bell_disarm(s->polls);
+    rt_fetch_add(&wm_lanes.nsleeping, UINT32_MAX);
+    if (!s->polls)
+        return;
+    rt_store_release(&wm_lanes.polled, 0u);
+    rt_fence();
+    if (rt_load_relaxed(&wm_lanes.nsleeping) && !rt_load_relaxed(&wm_lanes.polled))
+        rt_bell_ring_self();
 }
 
 /* Sleeps on the bell, armed before the last look; any later event rings. */
 static void watch(struct wm_domain *d, struct wm_wait *w)
 {
     struct wm_sleeper s = { .w = w };
-    struct pollfd p[1 + WM_BTL_MAX + WM_WAIT_FDS];
+    struct wm_sleep k;
     int limit_us = wm_wait_publish(d, w);
     d->wait.watcher = &s;
     rt_unlock_plain(&d->lock);
-    rt_fetch_add(&wm_lanes.nsleeping, 1u);
-    uint32_t armed = rt_bell_arm(d->has_fds || w->nfds);
-    bool busy = wm_lanes_on() && wm_lanes_look(d, &limit_us);
-    bool is_short = limit_us < WM_WAIT_NET_US;
+    wm_sleep_arm(&k, w->nfds, limit_us);
+    if (w->nfds && !k.polls && k.limit_us > WM_WAIT_FDS_US)
+        k.limit_us = WM_WAIT_FDS_US;
+    bool busy = wm_lanes_on() && wm_lanes_look(d, &k);
+    bool is_short = k.limit_us < WM_WAIT_NET_US;
     rt_lock(&d->lock);
-    if (rt_unlikely(wm_progress_look(d)) && limit_us > RT_DEATHS_US)
-        limit_us = RT_DEATHS_US;
-    int nfds = wm_domain_sleep_fds(d, p + 1, &limit_us);
+    if (rt_unlikely(wm_progress_look(d)) && k.limit_us > RT_DEATHS_US)
+        k.limit_us = RT_DEATHS_US;
+    wm_sleep_add(&k, d);
     bool rung = true;
-    if (nfds >= 0 && !wm_wait_exhaust(d) && !busy) {
+    if (!wm_wait_exhaust(d) && !busy && !k.missed) {
         uint64_t begin = rt_now_ns();
-        for (int i = 0; i < w->nfds; i++)
-            p[1 + nfds++] = w->fds[i];
+        for (int i = 0; i < w->nfds && k.polls; i++)
+            k.p[1 + k.nfds++] = w->fds[i];
         fall_asleep(d, &s);
         rt_unlock_plain(&d->lock);
-        rung = nfds ? rt_bell_poll(armed, p, nfds, limit_us) : rt_bell_sleep(armed, limit_us);
+        rung = wm_sleep(&k, d);
         rt_lock(&d->lock);
         wm_wait_count_sleep(d, begin);
-        if (!rung && !is_short && was_forgotten(d, &s, armed, p, nfds)) {
+        if (!rung && !is_short && was_forgotten(d, &s, &k)) {
             wm_stat_add(&d->stats->rescues, 1);
             rung = true;
         }
         if (s.asleep)
             set_awake(d, &s);
     }
-    rt_bell_disarm();
-    rt_fetch_add(&wm_lanes.nsleeping, UINT32_MAX);
+    wm_sleep_end(&k);
     d->wait.watcher = NULL;
     if (rung) /* else the thread sleeps again at once */
         w->idle = (struct rt_idle){ 0 };

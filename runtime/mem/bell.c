@@ -194,14 +194,14 @@ uint32_t rt_bell_arm(bool polls)
 bool rt_bell_rung(uint32_t armed) { return rt_load_acquire(&my_bell()->word) != armed; }
 
 /* While others have armed, `asleep` stays as it is: a needless ring is harmless. */
-void rt_bell_disarm(void)
+void rt_bell_disarm(bool polls)
 {
     rt_lock(&armed_by.lock);
     armed_by.n -= armed_by.n > 0;
-    if (!armed_by.n) {
+    if (polls)
         armed_by.polls = false;
+    if (!armed_by.n)
         rt_store_relaxed(&my_bell()->asleep, awake_state());
-    }
     rt_unlock(&armed_by.lock);
 }
 

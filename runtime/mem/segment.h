@@ -171,7 +171,7 @@ static inline void rt_bell_ring_self(void)
 struct pollfd;
 uint32_t rt_bell_arm(bool polls);
 bool rt_bell_rung(uint32_t armed); /* since the arming */
-void rt_bell_disarm(void);
+void rt_bell_disarm(bool polls);   /* as it was armed */
 bool rt_bell_sleep(uint32_t armed, int timeout_us);
 bool rt_bell_poll(uint32_t armed, struct pollfd *p, int nfds, int timeout_us);
 

@@ -210,7 +210,7 @@ static int wakes(void)
         reach(2);
         if (!rt_bell_sleep(armed, LONG_US))
             return 2;
-        rt_bell_disarm();
+        rt_bell_disarm(false);
         until_interrupted(0);
         reach(3);
         return rt_node_has_died(VICTIM) ? 0 : 3;

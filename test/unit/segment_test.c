@@ -292,7 +292,7 @@ static int sleep_in_turn(int rank, bool polls, bool fences)
     if (fences) {
         rt_node.fence_needed = true;
         rt_node_private.membarrier = false;
-        rt_bell_disarm();
+        rt_bell_disarm(false);
     }
     uint32_t *out = rt_node_pair(rank, 1 - rank), *in = rt_node_pair(1 - rank, rank);
     rt_node_reserve(out, 4);
@@ -307,7 +307,7 @@ static int sleep_in_turn(int rank, bool polls, bool fences)
             if (rt_load_acquire(in) != i &&
                 !(polls ? rt_bell_poll(w, p, 1, LONG_US) : rt_bell_sleep(w, LONG_US)))
                 return 4;
-            rt_bell_disarm();
+            rt_bell_disarm(polls);
         }
         if (rank == 1) {
             rt_store_release(out, i);
@@ -364,12 +364,12 @@ static void descriptors_wake(void)
     p[1] = (struct pollfd){ .fd = fds[0], .events = POLLIN };
     uint64_t t = rt_now_ns();
     CHECK(!rt_bell_poll(rt_bell_arm(true), p, 1, 2000));
-    rt_bell_disarm();
+    rt_bell_disarm(true);
     CHECK(rt_now_ns() - t >= 2000000);
     CHECK_EQ(write(fds[1], "", 1), 1);
     t = rt_now_ns();
     CHECK(rt_bell_poll(rt_bell_arm(true), p, 1, LONG_US));
-    rt_bell_disarm();
+    rt_bell_disarm(true);
     CHECK(rt_now_ns() - t < LONG_US * UINT64_C(1000));
     CHECK_EQ(read(fds[0], &c, 1), 1);
     CHECK(!(rt_node.bells[0].asleep & RT_BELL_ASLEEP));
@@ -396,7 +396,7 @@ static void sleep_times_out(void)
     CHECK(rt_now_ns() - t >= 2000000);
     rt_bell_ring_self();
     CHECK(rt_bell_rung(armed));
-    rt_bell_disarm();
+    rt_bell_disarm(false);
     CHECK(!(rt_node.bells[0].asleep & RT_BELL_ASLEEP));
     rt_node_close();
 }

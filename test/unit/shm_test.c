@@ -387,7 +387,7 @@ static int send_asleep(const void *buf, size_t len)
         int err = send(buf, len);
         if (err == -RT_EAGAIN)
             rt_bell_sleep(armed, 10 * (int)PATIENCE * TIMEOUT_S * 1000000);
-        rt_bell_disarm();
+        rt_bell_disarm(false);
         if (err != -RT_EAGAIN)
             return err;
     }

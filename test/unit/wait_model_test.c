@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sleeps of a process with several lanes: every order of the steps of a thread that waits for
  * requests of two lanes, a watcher of one lane, threads of the process that complete requests or
- * poll once, and other processes that send.  The steps are those of mpi/p2p/wait_lanes.c and
+ * poll once, and other processes that send, of this host or of another one: then a descriptor is
+ * readable, and no bell rings.  The steps are those of mpi/p2p/wait_lanes.c and
  * wait_sleep.c, runtime/mem/bell.c and of a sender (btl/shm), one access to shared memory each, in
  * the order of the sources.  Stores wait in a buffer for each thread until a step that empties it,
  * as on x86.  A step also changes the data that its lock protects.
@@ -25,7 +26,9 @@ enum var {
     ASLEEP,
     WORD,
     NSLEEPING,
-    TAKEN, /* messages, for each lane; from here on under the lane's lock */
+    POLLED,
+    READABLE, /* messages of other hosts, for lane 0, that have not been taken */
+    TAKEN,    /* messages, for each lane; from here on under the lane's lock */
     ON_RELEASE = TAKEN + LANES,
     NAWAKE = ON_RELEASE + LANES,
     GUEST = NAWAKE + LANES,
@@ -43,6 +46,7 @@ enum op {
     ADD,
     BARRIER,
     CLEAR,
+    TAKE_ROLE,
     LOAD,
     READ_WORD,
     READ_DONE,
@@ -61,6 +65,7 @@ enum op {
     DROP,
     UNLESS_FOUND,
     UNLESS_READY,
+    UNLESS_POLLS,
 };
 #define NEXT (-1) /* STORE: one more than there is */
 
@@ -71,7 +76,7 @@ struct ins {
 
 struct thread {
     uint16_t pc;
-    uint8_t found, kept, done, word, nbuf;
+    uint8_t found, kept, done, word, polls, nbuf;
     uint8_t buf[BUFFER][2];
 };
 
@@ -84,6 +89,7 @@ _Static_assert(sizeof(struct state) % 8 == 0, "hashed by words");
 static struct ins code[CODE];
 static int ncode, nthreads;
 static bool any;                         /* the wait of the guest is for one request */
+static bool fds;                         /* lane 0 has descriptors */
 static uint8_t message[LANES][MESSAGES]; /* which request each message completes */
 static struct state first;
 
@@ -116,6 +122,7 @@ static void pass(struct state *s, struct thread *t, int lane)
     if (*find(s, t, SENT + lane) == *taken)
         return;
     store(t, DONE + message[lane][(*taken)++], 1);
+    s->mem[READABLE] -= !lane && s->mem[READABLE];
     t->found = 1;
 }
 
@@ -125,8 +132,10 @@ static bool ready(const struct thread *t) { return any ? t->done & 3 : (t->done 
 static bool step(struct state *s, struct thread *t, const struct ins *i)
 {
     uint8_t *at = &s->mem[i->var];
-    bool jump = false, whole = i->op <= BARRIER || i->op == CLEAR || i->op == FENCE;
-    if ((whole && t->nbuf) || (i->op == TAKE_LOCK && *at) || (i->op == SLEEP && *at == t->word))
+    bool jump = false, whole = i->op <= BARRIER || i->op == FENCE;
+    bool event = *at != t->word || (t->polls && s->mem[READABLE]);
+    whole = whole || i->op == CLEAR || i->op == TAKE_ROLE;
+    if ((whole && t->nbuf) || (i->op == TAKE_LOCK && *at) || (i->op == SLEEP && !event))
         return false;
     switch (i->op) {
     case TAKE_LOCK:
@@ -150,6 +159,10 @@ static bool step(struct state *s, struct thread *t, const struct ins *i)
     case CLEAR:
         jump = !*at;
         *at = 0;
+        break;
+    case TAKE_ROLE:
+        t->polls = !*at;
+        *at = 1;
         break;
     case LOAD:
         jump = !*find(s, t, i->var);
@@ -189,6 +202,9 @@ static bool step(struct state *s, struct thread *t, const struct ins *i)
         break;
     case UNLESS_READY:
         jump = ready(t);
+        break;
+    case UNLESS_POLLS:
+        jump = t->polls;
         break;
     default:
         break;
@@ -299,6 +315,8 @@ static enum fault {
     NO_BARRIER,    /* rt_bell_arm() without membarrier */
     WORD_FIRST,    /* rt_bell_wake() changes the word before it clears `asleep` */
     SLEPT_BLINDLY, /* fall_asleep() without its look at waits that have ended */
+    NO_SUCCESSOR,  /* wm_sleep_end() without its ring */
+    NOT_MISSED,    /* wm_sleep_arm() without its look for a thread that polls */
     FAULTS
 } fault;
 
@@ -309,7 +327,12 @@ static int emit(enum op op, int var, int n)
     return ncode++;
 }
 
-static void here(int jump) { code[jump].n = (int16_t)ncode; }
+/* The step `jump`, if not -1, continues here. */
+static void here(int jump)
+{
+    if (jump >= 0)
+        code[jump].n = (int16_t)ncode;
+}
 
 /* rt_bell_ring_at() of a thread of this process, or of another one. */
 static void ring(void)
@@ -450,6 +473,48 @@ static void release(int lane)
     emit(UNLOCK, LOCK + lane, 0);
 }
 
+/* wm_sleep_arm(), without nsleeping; returns where to go if the thread that polled has gone. */
+static int arm_or_miss(void)
+{
+    if (fds)
+        emit(TAKE_ROLE, POLLED, 0);
+    arm();
+    if (!fds || fault == NOT_MISSED)
+        return -1;
+    int polls = emit(UNLESS_POLLS, 0, 0), missed = emit(LOAD, POLLED, 0);
+    here(polls);
+    return missed;
+}
+
+/* The end of wm_sleep() outside lane 0. */
+static void progress_of_zero(void)
+{
+    int polls = emit(UNLESS_POLLS, 0, 0), none = emit(JUMP, 0, 0);
+    here(polls);
+    emit(TAKE_LOCK, LOCK, 0);
+    emit(PASS, 0, 0);
+    release(0);
+    here(none);
+}
+
+/* wm_sleep_end() */
+static void sleep_end(void)
+{
+    disarm();
+    emit(ADD, NSLEEPING, -1);
+    int polls = emit(UNLESS_POLLS, 0, 0), none = emit(JUMP, 0, 0);
+    here(polls);
+    emit(STORE, POLLED, 0);
+    emit(FENCE, 0, 0);
+    int alone = emit(LOAD, NSLEEPING, 0), taken = emit(LOAD, POLLED, 0), out = emit(JUMP, 0, 0);
+    here(taken);
+    if (fault != NO_SUCCESSOR)
+        ring();
+    here(alone);
+    here(out);
+    here(none);
+}
+
 /* A program of one thread; begin() returns its number. */
 static void begin(void)
 {
@@ -489,8 +554,7 @@ static void guest(void)
     release(0);
     if (fault != COUNTED_LATE)
         emit(ADD, NSLEEPING, 1);
-    if (fault != ARMED_LATE)
-        arm();
+    int missed = fault != ARMED_LATE ? arm_or_miss() : -1;
     for (int e = 0; e < LANES; e++) {
         emit(TAKE_LOCK, LOCK + e, 0);
         if (fault != JOINED_LATE)
@@ -510,15 +574,16 @@ static void guest(void)
         emit(UNLOCK, LOCK + e, 0);
     }
     emit(SLEEP, WORD, 0);
+    progress_of_zero();
     here(early);
     here(busy);
+    here(missed);
     for (int e = 0; e < LANES; e++) {
         emit(TAKE_LOCK, LOCK + e, 0);
         emit(SET, GUEST + e, 0);
         emit(UNLOCK, LOCK + e, 0);
     }
-    disarm();
-    emit(ADD, NSLEEPING, -1);
+    sleep_end();
     emit(TAKE_LOCK, LOCK, 0);
     emit(CHANGE, NAWAKE, 1);
     emit(UNLOCK, LOCK, 0);
@@ -544,7 +609,7 @@ static void watcher(void)
     here(not_yet);
     emit(UNLOCK, LOCK + 1, 0);
     emit(ADD, NSLEEPING, 1);
-    arm();
+    int missed = arm_or_miss();
     emit(TAKE_LOCK, LOCK, 0);
     look(0);
     emit(TAKE_LOCK, LOCK + 1, 0);
@@ -558,15 +623,19 @@ static void watcher(void)
         wake_ended();
     emit(UNLOCK, LOCK + 1, 0);
     emit(SLEEP, WORD, 0);
+    progress_of_zero();
     emit(TAKE_LOCK, LOCK + 1, 0);
     int awake = emit(IF_0, SLEEPER, 0);
     emit(SET, SLEEPER, 0);
     emit(CHANGE, NAWAKE + 1, 1);
     here(busy);
     here(awake);
-    disarm();
-    emit(ADD, NSLEEPING, -1);
+    int end = ncode;
+    sleep_end();
     emit(JUMP, 0, top);
+    here(missed);
+    emit(TAKE_LOCK, LOCK + 1, 0);
+    emit(JUMP, 0, end);
     here(over);
 }
 
@@ -601,11 +670,29 @@ static void sender(int lane, int n)
     }
 }
 
+/* A sleeper that finds work after it has armed: it may be the one that polls. */
+static void leaver(void)
+{
+    begin();
+    emit(ADD, NSLEEPING, 1);
+    here(arm_or_miss());
+    sleep_end();
+}
+
+/* A process of another host. */
+static void far_sender(void)
+{
+    begin();
+    emit(STORE, SENT, NEXT);
+    emit(ADD, READABLE, 1);
+}
+
 static void reset(bool for_any)
 {
     memset(&first, 0, sizeof first);
     ncode = nthreads = 0;
     any = for_any;
+    fds = false;
     message[0][0] = 0;
     message[1][0] = 1;
     message[1][1] = 2;
@@ -667,7 +754,25 @@ static void completers_beside_a_watcher(void)
     completer(1, 2);
 }
 
-enum { CASES = 7 };
+static void far_beside_one_that_leaves(void)
+{
+    reset(true);
+    fds = true;
+    guest();
+    leaver();
+    far_sender();
+}
+
+static void far_sender_and_completer(void)
+{
+    reset(false);
+    fds = true;
+    guest();
+    far_sender();
+    completer(1, 1);
+}
+
+enum { CASES = 9 };
 
 static bool play(int which)
 {
@@ -689,6 +794,12 @@ static bool play(int which)
         break;
     case 5:
         completers_beside_a_watcher();
+        break;
+    case 6:
+        far_sender_and_completer();
+        break;
+    case 7:
+        far_beside_one_that_leaves();
         break;
     default:
         beside_a_watcher();
