@@ -99,6 +99,12 @@ void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_ta
         coll_gpu_prepare(k);
 }
 
+void coll_prepare_own(struct coll_task *k, struct coll_team *own)
+{
+    k->team = own;
+    k->messages = false;
+}
+
 int coll_restart(struct coll_task *k)
 {
     k->home = NULL;

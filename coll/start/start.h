@@ -12,9 +12,12 @@ int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task 
 /* The same for a persistent call.  coll_prepare() copies the arguments; all ranks create their
  * persistent calls in the same order.  coll_restart() starts the call; ranks may start their calls
  * in different orders.  So these calls use messages, or what the ranks agreed on when they created
- * the call. */
+ * the call: devices, or a team of its own. */
 void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_task *task);
 int coll_restart(struct coll_task *task);
+/* After coll_prepare(), alike on all ranks: the call uses the shared memory of `own`, which
+ * coll_team_own() has made. */
+void coll_prepare_own(struct coll_task *task, struct coll_team *own);
 /* Call before freeing a prepared task; the task must not be started. */
 void coll_unprepare(struct coll_task *task);
 

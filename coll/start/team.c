@@ -65,6 +65,17 @@ int coll_team_prepare(struct coll_team *whole)
     return err ? err : coll_node_create(t);
 }
 
+int coll_team_own(struct coll_team *own, const struct coll_team *t)
+{
+    *own = *t;
+    own->failed = false;
+    own->gpu = NULL;
+    own->device_part = NULL;
+    own->node = NULL;
+    own->limits = NULL;
+    return coll_node_create(own);
+}
+
 void coll_team_attach(struct coll_team *whole, size_t off)
 {
     struct coll_team *t = coll_team_local(whole);

@@ -33,6 +33,10 @@ int coll_team_split(struct coll_team *t, const int *ranks, int n);
 struct coll_team *coll_team_local(struct coll_team *t);
 /* The ranks of coll_team_local() as ranks of `t`; NULL: they are the same. */
 const int *coll_team_local_ranks(const struct coll_team *t);
+/* A team of the same ranks, all on one host, for one persistent call: with shared memory and
+ * numbers of its own, so its starts take no turn among the calls of `t`.  It is allocated, attached
+ * and ended like `t`.  0 or -RT_ENOMEM. */
+int coll_team_own(struct coll_team *own, const struct coll_team *t);
 /* Call after the struct has been copied to another address. */
 void coll_team_moved(struct coll_team *t);
 /* Whether no other rank will access the team's shared memory: all have freed the team, which each

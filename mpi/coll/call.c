@@ -5,9 +5,11 @@
 #include "coll/begin.h"
 #include "coll/select.h"
 #include "coll/start/start.h"
+#include "coll/start/team.h"
 #include "mpi/coll/check.h"
 #include "mpi/coll/check_bufs.h"
 #include "mpi/coll/device.h"
+#include "mpi/coll/team.h"
 #include <stdio.h>
 #include <string.h>
 #include "mpi/op/op.h"
@@ -41,6 +43,7 @@ struct coll_req {
     struct wm_op *op;
     void *vectors;
     int ntypes;
+    struct coll_team *own; /* of a persistent call that has shared memory of its own */
 };
 _Static_assert(COLL_ROOT == MPI_ROOT && COLL_NOBODY == MPI_PROC_NULL, "roots as MPI has them");
 _Static_assert(sizeof(struct coll_req) <= WM_REQ_MAX, "collective request fits a slab slot");
@@ -89,6 +92,8 @@ static void req_release(struct rt_req *r)
         check_bufs_end(r);
     if (r->flags & RT_REQ_PERSISTENT)
         coll_unprepare(&q->task);
+    if (q->own)
+        wm_coll_team_own_end(q->own);
     if (q->stype)
         wm_type_unref(q->stype);
     if (q->rtype)
@@ -108,7 +113,10 @@ static void *req_owner(const struct rt_req *r) { return ((const struct coll_req 
 /* After the request completes: releases a request whose handle the user has freed. */
 static void req_done(struct rt_req *r, void *arg)
 {
+    const struct coll_req *q = (struct coll_req *)r;
     (void)arg;
+    if (rt_unlikely(r->err) && q->own)
+        q->comm->team.failed |= q->own->failed;
     if ((r->flags & RT_REQ_PERSISTENT) && (r->flags & RT_REQ_CHECKED))
         check_bufs_end(r);
     if (r->flags & RT_REQ_DETACHED)
@@ -142,26 +150,29 @@ static int req_start(struct rt_req *r)
     return 0;
 }
 
-/* The teams of calls are those of communicators. */
 static void describe_task(const struct rt_req *r, struct rt_wait_note *n)
 {
     const struct coll_task *k = (const struct coll_task *)r;
-    const struct wm_comm *c = rt_container(k->team, struct wm_comm, team);
+    const struct wm_comm *c = k->team->arg;
     wm_describe_one(n, c, wm_describe_item(RT_WAIT_COLL, c, MPI_PROC_NULL, k->tag, k->bytes));
     snprintf(n->what, sizeof n->what, "%s", coll_kind_names[k->args.kind]);
     n->number = k->seq;
     n->root = coll_forms[k->args.kind].traits & COLL_IS_ROOTED ? k->args.root : -1;
 }
 
+static void req_poll(struct rt_req *r);
+
 static const struct rt_req_ops task_ops = { .name = "collective call", .describe = describe_task };
 static const struct rt_req_ops req_ops = { .name = "collective operation",
                                            .release = req_release,
                                            .owner = req_owner,
+                                           .poll = req_poll,
                                            .describe = describe_task };
 static const struct rt_req_ops persistent_ops = { .name = "persistent collective operation",
                                                   .start = req_start,
                                                   .release = req_release,
                                                   .owner = req_owner,
+                                                  .poll = req_poll,
                                                   .describe = describe_task };
 
 /* Only progress delivers messages.  A call has no algorithm if it has nothing to do or while its
@@ -214,6 +225,21 @@ static inline bool run_alone(struct wm_domain *d, struct coll_task *k)
     return run_yielding(d, k);
 }
 
+/* As run_alone(), for a request that a thread waits for. */
+static void req_poll(struct rt_req *r)
+{
+    struct coll_task *k = &((struct coll_req *)r)->task;
+    if (rt_idle_oversubscribed() || has_messages(k) || k->args.mem != RT_MEM_HOST)
+        return;
+    rt_list_del(&k->link);
+    for (int i = 0; i < OWN_POLLS; i++) {
+        if (coll_task_advance(k) || !rt_list_empty(&k->link)) /* or it waits for its turn */
+            return;
+        rt_relax();
+    }
+    rt_list_append(k->home, &k->link);
+}
+
 static int start_task(struct wm_comm *c, struct coll_team *t, const struct coll_args *a,
                       bool background, struct coll_task *k)
 {
@@ -263,6 +289,43 @@ int wm_coll_run(struct wm_comm *c, const struct coll_args *a)
     return k.req.err;
 }
 
+/* Whether this rank can carry the call out in shared memory. */
+static bool may_share(const struct coll_req *q)
+{
+    const struct coll_task *k = &q->task;
+    const char *why;
+    if (q->comm->whole || k->fixed || k->args.mem != RT_MEM_HOST)
+        return false;
+    const int64_t bytes = coll_args_bytes(k->team, &k->args);
+    return !coll_args_are_empty(&k->args, bytes) &&
+           coll_choose_for(k->team, &k->args, bytes, true, &why)->need & COLL_NEED_ONE_NODE;
+}
+
+/* The ranks agree whether a persistent call gets shared memory of its own, and where.  The creation
+ * of such a call is collective and may wait (MPI-5.0 section 6.13).  0 or -RT_E... */
+static int share(struct wm_comm *c, struct coll_req *q)
+{
+    uint64_t block = 0;
+    q->own = may_share(q) ? wm_coll_team_own_make(c, &block) : NULL;
+    int64_t v[2] = { !q->own, (int64_t)block };
+    const struct coll_args a = { .kind = COLL_ALLREDUCE,
+                                 .sbuf = COLL_IN_PLACE,
+                                 .rbuf = v,
+                                 .rcount = 2,
+                                 .rtype = &wm_type_get(MPI_INT64_T)->layout,
+                                 .op = &wm_op_get(MPI_MAX)->op,
+                                 .mem = RT_MEM_HOST };
+    int err = wm_coll_run(c, &a);
+    if (!err && !v[0]) {
+        coll_team_attach(q->own, (size_t)v[1] - 1);
+        coll_prepare_own(&q->task, q->own);
+    } else if (q->own) {
+        wm_coll_team_own_end(q->own);
+        q->own = NULL;
+    }
+    return err;
+}
+
 static int start_request(struct wm_call *call)
 {
     bool persistent = call->form == WM_PERSISTENT;
@@ -274,14 +337,17 @@ static int start_request(struct wm_call *call)
     int err = 0;
     q->task.req.status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG };
     q->task.req.notify = req_done;
+    q->task.req.flags = RT_REQ_POLLS;
     q->task.up = NULL;
     q->task.background = !call->attended;
     hold(q, call);
     if (persistent) {
-        q->task.req.flags = RT_REQ_PERSISTENT;
+        q->task.req.flags |= RT_REQ_PERSISTENT;
         q->task.req.done = 1;
         call->args.found = NULL; /* the call is started later */
         coll_prepare(&call->comm->team, &call->args, &q->task);
+        if (wm_coll_team_may_own(call->comm) && !coll_is(call->args.kind, COLL_IS_NEIGHBOR))
+            err = share(call->comm, q);
     } else {
         if (rt_unlikely(cfg.check))
             check_bufs_begin(q->comm, &call->args, &q->task.req);

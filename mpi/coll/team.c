@@ -26,15 +26,21 @@
 
 _Static_assert(COLL_TAG_END <= WM_TAG_COMM, "tags of collectives and of new communicators differ");
 
-/* Shared memory of a communicator that this process has freed while other processes may still be
- * reading: freed when they have finished. */
+/* Shared memory of a communicator or persistent call that this process has freed while other
+ * processes may still be reading: freed when they have finished. */
 struct leaving {
-    struct coll_team team;
+    struct coll_team team; /* first member */
     size_t off, nbytes;
+    bool own; /* of a persistent call */
     struct leaving *next;
     struct rt_proc here[]; /* its ranks on this host */
 };
 static struct leaving *leaving; /* under the domain's lock */
+
+/* Persistent calls with shared memory of their own whose rank 0 is this process: at most 4 MiB each
+ * for up to 64 ranks (COLL_NODE_HALF).  Further ones use messages. */
+#define OWN_MOST 64
+static int nown;
 
 static struct wm_msg message(struct coll_team *t, const void *buf, int64_t n,
                              const struct rt_layout *l, int peer, int tag)
@@ -345,6 +351,13 @@ static void leave(struct coll_team *t, size_t off, size_t nbytes)
         rt_node_free(off & OFF_MASK, nbytes);
 }
 
+static void leave_last(struct leaving *l)
+{
+    leave(&l->team, l->off, l->nbytes);
+    nown -= l->own && l->nbytes;
+    free(l);
+}
+
 static void note_deaths(struct leaving *l)
 {
     struct coll_team *local = coll_team_local(&l->team);
@@ -365,8 +378,7 @@ static void sweep(void)
             continue;
         }
         *p = l->next;
-        leave(&l->team, l->off, l->nbytes);
-        free(l);
+        leave_last(l);
     }
 }
 
@@ -534,6 +546,18 @@ int wm_coll_team_own(struct wm_comm *c)
     return MPI_SUCCESS;
 }
 
+static struct leaving *leaving_new(struct wm_comm *c)
+{
+    struct coll_team *local = coll_team_local(&c->team);
+    struct leaving *l = malloc(sizeof *l + (size_t)local->size * sizeof *l->here);
+    if (!l)
+        return NULL;
+    *l = (struct leaving){ 0 };
+    for (int i = 0; i < local->size; i++)
+        l->here[i] = wm_group_proc(c->group, coll_team_whole_rank(local, i));
+    return l;
+}
+
 void wm_coll_team_fini(struct wm_comm *c)
 {
     struct coll_team *t = &c->team, *local = coll_team_local(t);
@@ -543,11 +567,12 @@ void wm_coll_team_fini(struct wm_comm *c)
     size_t nbytes = owner && !is_world(c) ? coll_team_nbytes(local->size) : 0;
     struct leaving *l = NULL;
     if (owner && !coll_team_quiet(t))
-        l = malloc(sizeof *l + (size_t)local->size * sizeof *l->here);
+        l = leaving_new(c);
     if (l) {
-        *l = (struct leaving){ .team = *t, .off = c->team_off, .nbytes = nbytes, .next = leaving };
-        for (int i = 0; i < local->size; i++)
-            l->here[i] = wm_group_proc(c->group, coll_team_whole_rank(local, i));
+        l->team = *t;
+        l->off = c->team_off;
+        l->nbytes = nbytes;
+        l->next = leaving;
         l->team.arg = NULL;
         coll_team_moved(&l->team);
         leaving = l;
@@ -557,4 +582,50 @@ void wm_coll_team_fini(struct wm_comm *c)
     } else {
         leave(t, c->team_off, nbytes);
     }
+}
+
+/* ---- persistent calls ---- */
+
+bool wm_coll_team_may_own(struct wm_comm *c)
+{
+    return !c->inter && wm_coll_team_in_node(c) && coll_team_attached(&c->team);
+}
+
+struct coll_team *wm_coll_team_own_make(struct wm_comm *c, uint64_t *block)
+{
+    sweep();
+    struct leaving *l = nown < OWN_MOST ? leaving_new(c) : NULL;
+    if (!l)
+        return NULL;
+    l->own = true;
+    if (coll_team_own(&l->team, &c->team)) {
+        free(l);
+        return NULL;
+    }
+    *block = 0;
+    if (c->rank > 0)
+        return &l->team;
+    l->nbytes = coll_team_nbytes(c->size);
+    l->off = rt_node_try_alloc(l->nbytes, true);
+    *block = l->off + 1;
+    if (*block) {
+        nown++;
+        return &l->team;
+    }
+    l->nbytes = 0;
+    leave_last(l);
+    return NULL;
+}
+
+void wm_coll_team_own_end(struct coll_team *t)
+{
+    struct leaving *l = rt_container(t, struct leaving, team);
+    t->arg = NULL;
+    if (t->rank > 0 || coll_team_quiet(t)) {
+        leave_last(l);
+        return;
+    }
+    l->next = leaving;
+    leaving = l;
+    sweep();
 }

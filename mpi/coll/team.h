@@ -39,4 +39,12 @@ void wm_coll_team_like(struct wm_comm *c, const struct wm_comm *model);
 bool wm_coll_team_in_node(const struct wm_comm *c);
 void wm_coll_team_fini(struct wm_comm *c);
 
+/* Shared memory of its own for a persistent call.  may_own: whether the communicator's calls can
+ * have some; the same on all ranks.  make: a team without shared memory, or NULL: no memory; rank 0
+ * has allocated a block, *block (others: 0) is its offset + 1, to be attached by
+ * coll_team_attach().  end: tolerates that.  Of lane 0, under its lock. */
+bool wm_coll_team_may_own(struct wm_comm *c);
+struct coll_team *wm_coll_team_own_make(struct wm_comm *c, uint64_t *block);
+void wm_coll_team_own_end(struct coll_team *own);
+
 #endif

@@ -36,6 +36,8 @@ struct rt_req_ops {                 /* functions of a kind of request; NULL: not
     int (*error)(const struct rt_req *r); /* of a request that has failed: the MPI error
                                            * class, with its text; NULL: the class of
                                            * `err` */
+    /* Polls a pending request for some microseconds, before the general wait. */
+    void (*poll)(struct rt_req *r);
     bool no_free_active; /* freeing the handle of an active operation is an error */
 };
 
@@ -58,6 +60,7 @@ struct rt_req {
 #define RT_REQ_USER 16u      /* a generalised request, which the user completes */
 #define RT_REQ_DEVICE 32u    /* its buffer is device memory */
 #define RT_REQ_CHECKED 128u  /* WEFT_CHECK watches its buffer: mpi/check */
+#define RT_REQ_POLLS 256u    /* has ops->poll */
 #define RT_REQ_INNER 64u     /* `arg` is the request that the user holds; this one is part of it */
 
 static inline bool rt_req_done(const struct rt_req *r)
