@@ -44,6 +44,7 @@ struct coll_req {
     void *vectors;
     int ntypes;
     struct coll_team *own; /* of a persistent call that has shared memory of its own */
+    int broken;            /* the ranks could not agree on it: what starts return, or 0 */
 };
 _Static_assert(COLL_ROOT == MPI_ROOT && COLL_NOBODY == MPI_PROC_NULL, "roots as MPI has them");
 _Static_assert(sizeof(struct coll_req) <= WM_REQ_MAX, "collective request fits a slab slot");
@@ -137,7 +138,7 @@ static int req_start(struct rt_req *r)
     r->err = 0;
     if (rt_unlikely(cfg.check))
         check_bufs_begin(q->comm, &q->task.args, r);
-    int err = q->comm->ft.revoked ? -RT_EREVOKED : coll_restart(&q->task);
+    int err = q->comm->ft.revoked ? -RT_EREVOKED : q->broken ? q->broken : coll_restart(&q->task);
     if (err < 0) {
         r->done = 1;
         if (r->flags & RT_REQ_CHECKED)
@@ -302,8 +303,9 @@ static bool may_share(const struct coll_req *q)
 }
 
 /* The ranks agree whether a persistent call gets shared memory of its own, and where.  The creation
- * of such a call is collective and may wait (MPI-5.0 section 6.13).  0 or -RT_E... */
-static int share(struct wm_comm *c, struct coll_req *q)
+ * of such a call is collective and may wait (MPI-5.0 section 6.13).  If a process has died, the
+ * starts return the error. */
+static void share(struct wm_comm *c, struct coll_req *q)
 {
     uint64_t block = 0;
     q->own = may_share(q) ? wm_coll_team_own_make(c, &block) : NULL;
@@ -315,15 +317,14 @@ static int share(struct wm_comm *c, struct coll_req *q)
                                  .rtype = &wm_type_get(MPI_INT64_T)->layout,
                                  .op = &wm_op_get(MPI_MAX)->op,
                                  .mem = RT_MEM_HOST };
-    int err = wm_coll_run(c, &a);
-    if (!err && !v[0]) {
+    q->broken = wm_coll_run(c, &a);
+    if (!q->broken && !v[0]) {
         coll_team_attach(q->own, (size_t)v[1] - 1);
         coll_prepare_own(&q->task, q->own);
     } else if (q->own) {
         wm_coll_team_own_end(q->own);
         q->own = NULL;
     }
-    return err;
 }
 
 static int start_request(struct wm_call *call)
@@ -347,7 +348,7 @@ static int start_request(struct wm_call *call)
         call->args.found = NULL; /* the call is started later */
         coll_prepare(&call->comm->team, &call->args, &q->task);
         if (wm_coll_team_may_own(call->comm) && !coll_is(call->args.kind, COLL_IS_NEIGHBOR))
-            err = share(call->comm, q);
+            share(call->comm, q);
     } else {
         if (rt_unlikely(cfg.check))
             check_bufs_begin(q->comm, &call->args, &q->task.req);
