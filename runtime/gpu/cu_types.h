@@ -70,6 +70,7 @@ typedef struct cu_graph_exec_st *cu_graph_exec;
 #define CU_DEV_MINOR 76
 #define CU_DEV_MANAGED_MEMORY 83
 #define CU_DEV_CONCURRENT_MANAGED 89
+#define CU_DEV_CAN_STREAM_MEM_OPS 92
 #define CU_DEV_VMM 102
 #define CU_DEV_POSIX_FD 103
 #define CU_DEV_MEMORY_POOLS 115

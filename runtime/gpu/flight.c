@@ -143,16 +143,11 @@ static void recall(struct move_state *m, struct move_flight *f)
 }
 
 /* f ends after the work in `s` up to here. */
-static cu_result mark(struct move_state *m, struct move_flight *f, cu_stream s)
+static cu_result mark(struct move_flight *f, cu_stream s)
 {
     f->stream = s;
-    if (!f->by_event) {
-        cu_result r = rt_cuda.stream_write_value32(s, word_of(f), f->value, 0);
-        if (rt_likely(r != CU_ERROR_NOT_SUPPORTED))
-            return r;
-        m->g->stream_writes = false;
-        f->by_event = true;
-    }
+    if (!f->by_event)
+        return rt_cuda.stream_write_value32(s, word_of(f), f->value, 0);
     if (!f->event) {
         cu_result r = rt_cuda.event_create(&f->event, CU_EVENT_DISABLE_TIMING);
         if (r != CU_OK)
@@ -332,7 +327,7 @@ static bool engine_copy(struct move_state *m, struct rt_gpu_op *op, cu_stream s)
  * them, so that the buffers are not used before; the next copies are tried again. */
 static void engine_mark(struct move_state *m, struct move_flight *f, cu_stream s)
 {
-    cu_result r = mark(m, f, s);
+    cu_result r = mark(f, s);
 
     if (r == CU_OK) {
         set_busy(m, f);

@@ -44,8 +44,7 @@ struct rt_gpu {
     bool lost;          /* the context has gone, and with it everything made in it */
     bool shared;        /* other processes use the device: no polling kernel, */
     bool in_turns;      /* and its compute engine works for one process at a time */
-    bool stream_writes; /* cuStreamWriteValue32 exists, and has not refused: attributes of the
-                         * device describe its first version only */
+    bool stream_writes; /* copy engines report their ends by cuStreamWriteValue32 */
     bool near_fence; /* a copy or reduction that is `near` may end with a fence of device scope */
 
     /* A small allocation of the library.  The context is unchanged as long as the driver knows this

@@ -82,6 +82,8 @@ int rt_gpu_meet_on(struct rt_gpu *g, void *stream, const struct rt_gpu_meet *m)
     return answer(g, r, "starting a kernel on the stream of a communicator");
 }
 
+/* The device's attribute is of no use: it describes older functions, which an option of the kernel
+ * module enables. */
 bool rt_gpu_can_hand(void) { return rt_cuda.stream_write_value32 && rt_cuda.stream_wait_value32; }
 
 int rt_gpu_hand_on(struct rt_gpu *g, void *stream, const struct rt_gpu_hand *h)

@@ -30,7 +30,6 @@ struct dev {
     const void *bad;    /* copies to this address are refused with CU_ERROR_INVALID_VALUE */
     cu_result dead;     /* result of every call after the context has failed */
     bool no_marks;      /* stream writes and event records are refused */
-    bool no_writes;     /* stream writes are not supported */
     bool by_steps;      /* dev_step() is a third of what a block of a batch does */
     bool no_last_store; /* kernels and stream writes do not store their word */
     char where[64];     /* streams of the copies by copy engines, one digit each */

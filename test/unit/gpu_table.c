@@ -87,9 +87,10 @@ static cu_result t_device_get_uuid(struct cu_uuid *uuid, cu_device d)
 static cu_result t_device_get_attribute(int *value, int attribute, cu_device d)
 {
     (void)d;
-    *value = attribute == CU_DEV_MAJOR             ? table.major
-             : attribute == CU_DEV_MULTIPROCESSORS ? 132
-                                                   : 0;
+    *value = attribute == CU_DEV_MAJOR                ? table.major
+             : attribute == CU_DEV_MULTIPROCESSORS    ? 132
+             : attribute == CU_DEV_CAN_STREAM_MEM_OPS ? table.stream_writes
+                                                      : 0;
     return CU_OK;
 }
 
@@ -544,6 +545,7 @@ void table_reset(void)
                             .version = 13000,
                             .ndevices = 2,
                             .newest = CU_PTR_MEMORY_BLOCK_ID,
+                            .stream_writes = true,
                             .major = 9 };
     for (int i = 0; i < 4; i++) {
         table.primary[i].device = i;

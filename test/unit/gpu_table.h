@@ -36,8 +36,9 @@ struct table {
                             this machine */
     cu_result init, ask; /* results of cuInit, cuPointerGetAttributes if not CU_OK */
     int newest;          /* newest attribute that the driver knows */
-    const char *fail;    /* the function that fails, by its field in struct rt_cuda, */
-    int fail_at;         /* at the n-th call from now, 1 is the next; 0: never */
+    bool stream_writes;
+    const char *fail; /* the function that fails, by its field in struct rt_cuda, */
+    int fail_at;      /* at the n-th call from now, 1 is the next; 0: never */
     cu_result fail_with;
     bool can_access;
 

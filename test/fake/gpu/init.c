@@ -7,6 +7,7 @@
  *   FAKE_CUDA_DMABUF=0        1: adapters may write to its memory, and must read it back
  *   FAKE_CUDA_MEM=8589934592  bytes of memory of each device, counted per process
  *   FAKE_CUDA_MPS=0           1: reports that processes share contexts by MPS
+ *   FAKE_CUDA_MEMOPS=1        0: the first version of stores by streams is not enabled
  *   FAKE_CUDA_SPREAD=0        1: device addresses lie terabytes apart, as with the real driver
  *   FAKE_CUDA_DELAY_US=0      random delay before each operation of a stream, at most
  *   FAKE_CUDA_VERSION=13000
@@ -411,6 +412,9 @@ cu_result cuDeviceGetAttribute(int *value, int attribute, cu_device d)
         return 0;
     case CU_DEV_MAJOR:
         *value = 9;
+        return 0;
+    case CU_DEV_CAN_STREAM_MEM_OPS:
+        *value = env_number("FAKE_CUDA_MEMOPS", 1) != 0;
         return 0;
     case CU_DEV_UNIFIED_ADDRESSING:
     case CU_DEV_MANAGED_MEMORY:
