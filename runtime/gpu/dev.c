@@ -135,7 +135,7 @@ static int fill(struct rt_gpu *g)
     if (err)
         return err;
     g->near_fence = near_fence_is_enough(&g->info);
-    /* 0 with driver 580, where the function works all the same: it describes its first version.
+    /* 0 with driver 580, although the function works: it describes the first version.
      * Events are as good there: messages of 16 and 64 KiB between two processes of one H200 take
      * 14.4 and 15.9 us with events, 16.2 and 19.8 with stores. */
     g->stream_writes = rt_cuda.stream_write_value32 &&
