@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Erroneous programs with streams, for test/mpi/hang.py: a rank does not enqueue its part of a
- * message or a collective.  Three ranks.
- *   stream_stuck receive | reduce | synchronize */
+ * message or a collective, or the last rank enqueues another short collective.  Three ranks.
+ *   stream_stuck receive | reduce | differ | synchronize */
 #include "test/gpu/gputest.h"
 #include "test/mpi/mpitest.h"
 
@@ -28,9 +28,13 @@ static void enqueue(const char *what, MPI_Comm comm, void *in, void *out)
     MPI_Status status;
     if (!strcmp(what, "receive"))
         OK(MPIX_Recv_enqueue(out, N, MPI_BYTE, 0, 7, comm, &status)); /* receive */
-    else
+    else if (strcmp(what, "differ") != 0)
         OK(MPIX_Allreduce_enqueue(in, out, N, MPI_INT, MPI_SUM, comm)); /* reduce */
-    OK(cu.stream_synchronize(stream));                                  /* synchronize */
+    else if (mt_rank == mt_size - 1)
+        OK(MPIX_Barrier_enqueue(comm));
+    else
+        OK(MPIX_Bcast_enqueue(out, 1000, MPI_INT, 0, comm));
+    OK(cu.stream_synchronize(stream)); /* synchronize */
 }
 
 int main(int argc, char **argv)
@@ -40,7 +44,7 @@ int main(int argc, char **argv)
     mt_init(argc, argv);
     gt_use(0);
     MPI_Comm comm = on_stream(&s);
-    if (mt_rank && argc > 1)
+    if (argc > 1 && (mt_rank || !strcmp(argv[1], "differ")))
         enqueue(argv[1], comm, gt_alloc(GT_CUDA, 0, 4 * N, 0), gt_alloc(GT_CUDA, 0, 4 * N, 0));
     OK(MPI_Barrier(MPI_COMM_WORLD)); /* others */
     return 0;

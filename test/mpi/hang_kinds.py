@@ -147,18 +147,21 @@ def calls_on_a_stream():
     receive = "MPIX_Recv_enqueue from rank 0 tag 7"
     # Under MPS the hosts wait for each other, else the threads that carry the calls out.
     for mode, mps, call in (("receive", "1", receive), ("receive", "0", receive), ("reduce", "1", "MPIX_Allreduce_enqueue for rank 0"),
-                            ("reduce", "0", "MPIX_Allreduce_enqueue #0")):
+                            ("reduce", "0", "MPIX_Allreduce_enqueue #0"), ("differ", "0", "MPIX_Barrier_enqueue #0")):
         job = subprocess.Popen([mpirun, "-n", "3", "--set", "hang_s=1", stuck, mode], stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=dict(env, FAKE_CUDA_MPS=mps))
         try:
             lines = [re.sub(r" at stream_stuck\.c:[0-9]+", "", text) for text in picture(job.stdout)]
         finally:
             stop(job)
+        # The root of a short broadcast waits for no other rank, so only the last rank is in its call.
+        stuck_ranks, others = ("2", "0-1") if mode == "differ" else ("1-2", "0")
+        here = [f"  {stuck_ranks:<4} {call} on communicator 10 (3 ranks), for #S#",
+                f"  {others:<4} MPI_Barrier #0 on MPI_COMM_WORLD (3 ranks), for #S#"]
         expect(lines, "no progress for #S#: 2 of 3 ranks wait, directly or through others, for rank 0 (#HOST#, pid #PID#)",
-               f"  1-2  {call} on communicator 10 (3 ranks), for #S#",
-               "  0    MPI_Barrier #0 on MPI_COMM_WORLD (3 ranks), for #S#",
+               *(reversed(here) if mode == "differ" else here),
                "kind: a rank has not enqueued its part of a call on a stream: rank 0 is in MPI_Barrier #0 on MPI_COMM_WORLD; "
-               f"rank 1 is in {call} on communicator 10")
+               f"rank {stuck_ranks[0]} is in {call} on communicator 10")
 
 
 def pythons():
