@@ -410,13 +410,32 @@ void coll_sched_next_round(struct coll_sched *s, const struct step *end)
     s->posted = false;
 }
 
-/* After an error, messages that are still in progress may write to the schedule's buffers.  So the
- * schedule is kept to the end of the process: memory in a job that has lost a process is better
- * than a write into memory that has been reallocated. */
+/* Releases the messages of the round, some of them when they are complete.  False: all are. */
+static bool detach(struct coll_sched *s)
+{
+    struct coll_team *t = s->task->team;
+    bool any = false;
+    for (; s->next_req < s->nreqs; s->next_req++) {
+        struct rt_req *r = s->reqs[s->next_req];
+        if (rt_req_done(r)) {
+            t->ops->release(t, r);
+        } else {
+            r->flags |= RT_REQ_DETACHED;
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* After an error, messages that are still in progress may write to the schedule's buffers, and so
+ * may calls in shared memory.  Then the schedule is kept to the end of the process: memory in a job
+ * that has lost a process is better than a write into memory that has been reallocated. */
 static int sched_abandon(struct coll_task *k, int err)
 {
     static struct coll_sched *abandoned;
     struct coll_sched *s = k->state;
+    if (!detach(s) && s->next_call == s->ncalls && !s->gpu)
+        return err;
     log_debug(COLL, "call %u abandoned after an error: %s", k->seq, rt_err_text(err));
     s->abandoned = rt_load_relaxed(&abandoned);
     while (!rt_cas(&abandoned, &s->abandoned, s)) /* teams of other lanes abandon theirs, too */

@@ -14,19 +14,18 @@
 
 static MPI_Comm base;
 
-/* Bytes of the shared memory of this host that are in use. */
-static size_t shared_used(void)
+static size_t variable(const char *name)
 {
-    unsigned long long bytes = 0;
+    unsigned long long v = 0;
     int index, count;
     MPI_T_pvar_session session;
     MPI_T_pvar_handle handle;
-    OK(MPI_T_pvar_get_index("shm_segment_used_bytes", MPI_T_PVAR_CLASS_LEVEL, &index));
+    OK(MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_LEVEL, &index));
     OK(MPI_T_pvar_session_create(&session));
     OK(MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count));
-    OK(MPI_T_pvar_read(session, handle, &bytes));
+    OK(MPI_T_pvar_read(session, handle, &v));
     OK(MPI_T_pvar_session_free(&session));
-    return bytes;
+    return v;
 }
 
 static void check_growth(const char *what, size_t before, size_t now)
@@ -51,7 +50,8 @@ static void round_of(int i, int me, int n)
     if (me == i % n)
         OK(MPIX_Comm_revoke(c));
     for (int k = 0; rc == MPI_SUCCESS && k < 2; k++)
-        rc = MPI_Allreduce(in, out, N, MPI_INT, MPI_SUM, c);
+        rc = i % 2 ? MPI_Alltoall(in, N / n, MPI_INT, out, N / n, MPI_INT, c)
+                   : MPI_Allreduce(in, out, N, MPI_INT, MPI_SUM, c);
     MPI_Error_class(rc, &class);
     CHECK_EQ(class, MPIX_ERR_REVOKED);
     OK(MPIX_Comm_shrink(c, &small));
@@ -65,7 +65,7 @@ int main(int argc, char **argv)
 {
     int n, me, alive[64], fds = 0, provided;
     char c;
-    size_t private = 0, shared = 0;
+    size_t private = 0, shared = 0, comms = 0;
     ft_init(argc, argv);
     MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -79,13 +79,15 @@ int main(int argc, char **argv)
     for (int i = 0; i < TIMES; i++) {
         if (i == WARM) {
             private = mallinfo2().uordblks;
-            shared = shared_used();
+            shared = variable("shm_segment_used_bytes");
+            comms = variable("objects_communicators");
             fds = descriptors();
         }
         round_of(i, me, n);
     }
     check_growth("private memory", private, mallinfo2().uordblks);
-    check_growth("shared memory", shared, shared_used());
+    check_growth("shared memory", shared, variable("shm_segment_used_bytes"));
+    CHECK_EQ(variable("objects_communicators"), comms);
     CHECK_EQ(descriptors(), fds);
     MPI_T_finalize();
     MPI_Comm_free(&base);
