@@ -126,8 +126,9 @@ int wm_alive_numbers(struct wm_comm *c, struct coll_args *a, struct wm_numbers *
     a->rbuf = memcpy(k->v, v, (size_t)n * sizeof *v);
     a->rcount = n;
     int err = wm_coll_begin(c, &c->team, a, &k->task);
-    if (!err && wait_request(c, &k->task.req))
-        return -RT_EPEER; /* the task stays */
+    k->stays = !err && wait_request(c, &k->task.req);
+    if (k->stays)
+        return -RT_EPEER;
     err = err ? err : k->task.req.err;
     if (err == -RT_EREMOTE) /* numbers lie in host memory, so the sender has lost a process */
         err = -RT_EPEER;

@@ -33,6 +33,7 @@ int wm_alive_receive(struct wm_comm *c, struct rt_req *r);
 struct wm_numbers {
     struct coll_task task;
     int64_t v[WM_ALIVE_NUMBERS];
+    bool stays; /* the task */
 };
 int wm_alive_numbers(struct wm_comm *c, struct coll_args *a, struct wm_numbers *k, int64_t *v,
                      int n);

@@ -208,6 +208,14 @@ void wm_comm_release_ctx(uint32_t ctx)
         first_window = word / WORDS;
 }
 
+uint32_t wm_ctx_used(void)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < NWORDS; i++)
+        n += (uint32_t)__builtin_popcountll(used[i]);
+    return n;
+}
+
 void wm_ctx_init(void)
 {
     memset(used, 0, sizeof used[0] * WORDS);

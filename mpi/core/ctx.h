@@ -11,6 +11,7 @@ struct wm_ctx_search;
 int wm_ctx_find(const struct wm_exch *x, struct wm_ctx_search *s, uint32_t *ctx);
 /* Releases an id that this process has taken.  Under the domain's lock. */
 void wm_comm_release_ctx(uint32_t ctx);
+uint32_t wm_ctx_used(void); /* ids that are taken */
 /* At the first start of the library: all ids but the reserved ones are free. */
 void wm_ctx_init(void);
 

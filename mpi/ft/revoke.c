@@ -77,15 +77,20 @@ static struct revocation *make(int n)
     return r;
 }
 
-static void apply(struct wm_comm *c)
+void wm_ft_end_calls(struct wm_comm *c)
 {
     wm_revoke_messages(c);
-    rt_activity_revoked(c->ctx, c->name);
-    c->ft.published = true;
-    if (c->local) /* messages of the intercommunicator's collectives */
-        wm_revoke_messages(c->local);
     coll_revocations++;
     rt_interrupt();
+}
+
+static void apply(struct wm_comm *c)
+{
+    if (c->local) /* messages of the intercommunicator's collectives */
+        wm_revoke_messages(c->local);
+    wm_ft_end_calls(c);
+    rt_activity_revoked(c->ctx, c->name);
+    c->ft.published = true;
 }
 
 static void keep(struct wm_domain *d, struct revocation *r)

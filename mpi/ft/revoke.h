@@ -7,6 +7,8 @@
 
 /* Calls on `c` fail from now on, in all its processes.  0, -RT_ENOMEM. */
 int wm_ft_revoke(struct wm_comm *c);
+/* Ends the calls on `c` in this process alone, also those that no request of the user is for. */
+void wm_ft_end_calls(struct wm_comm *c);
 /* A new communicator, which another process may have revoked already. */
 void wm_ft_created(struct wm_comm *c);
 

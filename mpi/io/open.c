@@ -13,6 +13,7 @@
 #include "mpi/coll/alive.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/helper.h"
+#include "mpi/ft/revoke.h"
 #include "mpi/io/cop.h"
 #include "mpi/io/file.h"
 #include "mpi/io/hints.h"
@@ -21,6 +22,7 @@
 #include "mpi/io/twophase.h"
 #include "mpi/io/view.h"
 #include "mpi/p2p/domain.h"
+#include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -205,6 +207,21 @@ static int complete(struct wm_file *f)
     return err ? err : wm_shared_open(f, f->pos);
 }
 
+/* A process has died while the file was opened: a task of the domain still uses the communicator.
+ * True: it has ended.  Without --ft the job ends soon. */
+static bool end_calls(struct wm_file *f)
+{
+    if (!cfg.ft || !wm_shared_is_local(f))
+        return false;
+    wm_file_lock(f);
+    wm_ft_end_calls(f->comm);
+    if (f->numbers->stays)
+        wm_domain_wait(f->comm->dom, &f->numbers->task.req);
+    wm_file_unlock(f);
+    f->dead = false;
+    return true;
+}
+
 int wm_api_file_open(struct wm_comm *comm, const char *filename, int amode, struct wm_info *info,
                      struct wm_file **fh)
 {
@@ -228,7 +245,7 @@ int wm_api_file_open(struct wm_comm *comm, const char *filename, int amode, stru
     own->file = f;
     own->notices = own->ctx;
     err = complete(f);
-    if (f->dead) /* a task of the domain still uses the communicator */
+    if (f->dead && !end_calls(f))
         return err;
     if (err) {
         wm_shared_close(f);

@@ -80,6 +80,8 @@ int wm_shared_open(struct wm_file *f, int64_t at)
     return err;
 }
 
+bool wm_shared_is_local(const struct wm_file *f) { return !f->shared || !f->shared->win; }
+
 int wm_shared_close(struct wm_file *f)
 {
     struct wm_shared *s = f->shared;

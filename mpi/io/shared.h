@@ -10,6 +10,7 @@
  * MPI_SUCCESS, or an error with its text: the same on all ranks. */
 int wm_shared_open(struct wm_file *f, int64_t at);
 int wm_shared_close(struct wm_file *f);
+bool wm_shared_is_local(const struct wm_file *f); /* closing it waits for no other process */
 /* Adds n etypes to the shared pointer, atomically; *old is its value before, in etypes.
  * Not collective. */
 int wm_shared_add(struct wm_file *f, int64_t n, int64_t *old);

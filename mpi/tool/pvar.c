@@ -6,6 +6,7 @@
 #include <string.h>
 #include "coll/select.h"
 #include "mpi/api/bodies.h"
+#include "mpi/core/ctx.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/lane.h"
 #include "mpi/p2p/p2p.h"
@@ -100,6 +101,17 @@ static uint64_t posted(const struct wm_comm *c)
 }
 static uint64_t comm_calls(const struct wm_comm *c) { return rt_load_relaxed(&c->team.seq); }
 static uint64_t comm_size(const struct wm_comm *c) { return (uint64_t)c->size; }
+
+static uint64_t retired_of(const struct wm_domain *d, size_t off)
+{
+    (void)off;
+    return rt_load_relaxed(&d->failed.nretired);
+}
+static uint64_t contexts(const struct wm_comm *c)
+{
+    (void)c;
+    return wm_ctx_used() - sum(retired_of, 0);
+}
 
 /* The segment stays mapped. */
 static uint64_t segment(const struct wm_comm *c)
@@ -241,6 +253,9 @@ static const struct pvar table[] = {
          "Times that another thread held this lock then."),
     LOOK("objects_communicators", LEVEL, BASIC, CAT_OBJECTS, comms,
          "Communicators alive besides the predefined ones."),
+    LOOK("objects_contexts", LEVEL, DEV, CAT_OBJECTS, contexts,
+         "Contexts of communicators, windows and files that are taken; not those that are retired "
+         "because their communicator was revoked, or messages of it may be left."),
     LOOK("objects_requests", LEVEL, BASIC, CAT_OBJECTS, requests,
          "Requests held, including a few that are kept ready for the next message."),
     LOOK("objects_datatypes", LEVEL, BASIC, CAT_OBJECTS, types, "Derived datatypes alive."),
