@@ -2,8 +2,8 @@
 /* mpirun --ft: random calls (argument seed=N) while ranks die at random times.  All ranks draw the
  * same calls.  A rank whose call fails revokes the communicator and contributes 0 to an agreement;
  * the survivors then shrink the communicator and continue with the call that failed first.  A call
- * that succeeds has right values.  At the end the survivors have no more descriptors than before.
- * ft_random.py runs it. */
+ * that succeeds has right values.  At the end the survivors have no more descriptors and contexts
+ * than before.  ft_random.py runs it (in=FOLDER: for files). */
 #include "test/mpi/ft_test.h"
 
 #include <dirent.h>
@@ -254,12 +254,10 @@ static int communicators(void)
         n = colour ? size / 2 : (size + 1) / 2;
     } else if (how == 2) {
         rc = wait_for(MPI_Comm_idup(comm, &c, &r), &r);
-        c = rc ? MPI_COMM_NULL : c;
     } else if (how == 3) {
         rc = MPIX_Comm_shrink(comm, &c);
     } else {
         rc = wait_for(MPIX_Comm_ishrink(comm, &c, &r), &r);
-        c = rc ? MPI_COMM_NULL : c;
     }
     int lost = consensus(rc, 0, 0);
     if (!lost) {
@@ -269,37 +267,254 @@ static int communicators(void)
         if (rc) /* others of this communicator may wait */
             OK(MPIX_Comm_revoke(c));
     }
-    if (c != MPI_COMM_NULL)
+    if (c != MPI_COMM_NULL) /* nonblocking calls set it when they begin */
         OK(MPI_Comm_free(&c));
     return lost ? LOST : rc;
+}
+
+static int abandoned; /* windows and files that only some have */
+
+static int epoch(MPI_Win w, int how)
+{
+    MPI_Group all;
+    int rc;
+    switch (how) {
+    case 0:
+        return MPI_Win_fence(0, w);
+    case 1:
+        return MPI_Win_lock_all(0, w);
+    case 2:
+        return MPI_Win_lock(MPI_LOCK_SHARED, (rank + 1) % size, 0, w);
+    default:
+        OK(MPI_Comm_group(comm, &all));
+        rc = MPI_Win_post(all, 0, w);
+        rc = rc ? rc : MPI_Win_start(all, 0, w);
+        MPI_Group_free(&all);
+        return rc;
+    }
+}
+
+/* All data have arrived if all have returned from the barrier. */
+static int epoch_end(MPI_Win w, int how)
+{
+    int rc;
+    switch (how) {
+    case 0:
+        return MPI_Win_fence(0, w);
+    case 1:
+        rc = MPI_Win_unlock_all(w);
+        return rc ? rc : MPI_Barrier(comm);
+    case 2:
+        rc = MPI_Win_unlock((rank + 1) % size, w);
+        return rc ? rc : MPI_Barrier(comm);
+    default:
+        rc = MPI_Win_complete(w);
+        return rc ? rc : MPI_Win_wait(w);
+    }
 }
 
 static int window(void)
 {
     MPI_Win w = MPI_WIN_NULL;
-    int *mem, v = rank * 1000 + turn, rc, left = (rank + size - 1) % size;
-    rc = MPI_Win_allocate(sizeof *mem * 8, sizeof *mem, MPI_INFO_NULL, comm, &mem, &w);
+    static int own[8];
+    int *mem = own, v = rank * 1000 + turn, rc, left = (rank + size - 1) % size;
+    int kind = draw(3), how = draw(4);
+    MPI_Aint at = 1;
+    if (kind == 0)
+        rc = MPI_Win_allocate(sizeof *mem * 8, sizeof *mem, MPI_INFO_NULL, comm, &mem, &w);
+    else if (kind == 1)
+        rc = MPI_Win_create(own, sizeof own, sizeof *mem, MPI_INFO_NULL, comm, &w);
+    else
+        rc = MPI_Win_create_dynamic(MPI_INFO_NULL, comm, &w);
     if (!rc)
         MPI_Win_set_errhandler(w, MPI_ERRORS_RETURN);
     int lost = consensus(rc, 0, 0);
-    if (!lost)
-        rc = MPI_Win_fence(0, w);
-    if (!lost && !rc)
-        rc = MPI_Put(&v, 1, MPI_INT, (rank + 1) % size, 1, 1, MPI_INT, w);
-    if (!lost) {
-        int end = MPI_Win_fence(0, w);
+    if (lost) {
+        abandoned += w != MPI_WIN_NULL;
+        return LOST;
+    }
+    if (kind == 2) {
+        OK(MPI_Win_attach(w, own, sizeof own));
+        OK(MPI_Get_address(&own[1], &at));
+        rc = MPI_Sendrecv_replace(&at, 1, MPI_AINT, left, TAG, (rank + 1) % size, TAG, comm,
+                                  MPI_STATUS_IGNORE);
+    }
+    if (!rc)
+        rc = epoch(w, how);
+    if (!rc) {
+        rc = MPI_Put(&v, 1, MPI_INT, (rank + 1) % size, at, 1, MPI_INT, w);
+        int end = epoch_end(w, how);
         rc = rc ? rc : end;
     }
-    if (!lost && !rc)
+    if (!rc)
         CHECK_MSG(mem[1] == left * 1000 + turn, "turn %d: %d in the window", turn, mem[1]);
-    if (!lost) /* else some may have none */
-        MPI_Win_free(&w);
+    if (rc) /* others may wait in a barrier */
+        OK(MPIX_Comm_revoke(comm));
+    if (consensus(rc, 0, 0)) { /* some may be in an epoch, in which no window can be freed */
+        abandoned++;
+        return LOST;
+    }
+    if (kind == 2)
+        OK(MPI_Win_detach(w, own));
+    rc = MPI_Win_free(&w);
+    abandoned += rc != MPI_SUCCESS;
+    return rc;
+}
+
+/* ---- persistent calls: the requests are freed whatever has happened ---- */
+
+static int starts(int n, MPI_Request *r, int times, void (*check)(int n), int len)
+{
+    int rc = 0;
+    for (int i = 0; i < times && !rc; i++) {
+        memset(in, 0, sizeof *in * (size_t)len);
+        rc = MPI_Startall(n, r);
+        if (!rc)
+            rc = MPI_Waitall(n, r, MPI_STATUSES_IGNORE);
+        if (!rc)
+            check(len);
+    }
+    if (rc)
+        OK(MPIX_Comm_revoke(comm));
+    for (int i = 0; i < n; i++) {
+        MPI_Wait(&r[i], MPI_STATUS_IGNORE); /* an active one ends with the revocation */
+        OK(MPI_Request_free(&r[i]));
+    }
+    return rc;
+}
+
+static void check_left(int n) { check_from(in, n, (rank + size - 1) % size); }
+static void check_all(int n) { check_sum(in, n); }
+
+static int persistent(void)
+{
+    MPI_Request r[2];
+    int n = length(), times = 1 + draw(3);
+    fill(n, rank);
+    if (draw(2)) {
+        OK(MPI_Send_init(out, n, MPI_INT, (rank + 1) % size, TAG, comm, &r[0]));
+        OK(MPI_Recv_init(in, n, MPI_INT, (rank + size - 1) % size, TAG, comm, &r[1]));
+        return starts(2, r, times, check_left, n);
+    }
+    TRY(MPI_Allreduce_init(out, in, n, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &r[0]));
+    return starts(1, r, times, check_all, n);
+}
+
+static int partitions(void)
+{
+    enum { PARTS = 4 };
+    MPI_Request r[2] = { MPI_REQUEST_NULL, MPI_REQUEST_NULL };
+    int n = length() % 5000 + 1, rc;
+    fill(n * PARTS, rank);
+    rc = MPI_Psend_init(out, PARTS, n, MPI_INT, (rank + 1) % size, TAG, comm, MPI_INFO_NULL, &r[0]);
+    if (!rc)
+        rc = MPI_Precv_init(in, PARTS, n, MPI_INT, (rank + size - 1) % size, TAG, comm,
+                            MPI_INFO_NULL, &r[1]);
+    if (!rc)
+        rc = MPI_Startall(2, r);
+    for (int i = 0; i < PARTS && !rc; i++)
+        rc = MPI_Pready(PARTS - 1 - i, r[0]);
+    if (!rc)
+        rc = MPI_Waitall(2, r, MPI_STATUSES_IGNORE);
+    if (!rc)
+        check_left(n * PARTS);
+    else
+        OK(MPIX_Comm_revoke(comm));
+    for (int i = 0; i < 2; i++) {
+        MPI_Wait(&r[i], MPI_STATUS_IGNORE);
+        if (r[i] != MPI_REQUEST_NULL)
+            OK(MPI_Request_free(&r[i]));
+    }
+    return rc;
+}
+
+/* ---- topologies, sessions, files ---- */
+
+static int topology(void)
+{
+    MPI_Comm c = MPI_COMM_NULL;
+    int left = (rank + size - 1) % size, right = (rank + 1) % size, rc, n = length() % 5000 + 1;
+    bool cart = draw(2);
+    if (cart)
+        rc = MPI_Cart_create(comm, 1, &size, (int[]){ 1 }, 0, &c);
+    else
+        rc = MPI_Dist_graph_create_adjacent(comm, 2, (int[]){ left, right }, MPI_UNWEIGHTED, 2,
+                                            (int[]){ left, right }, MPI_UNWEIGHTED, MPI_INFO_NULL,
+                                            0, &c);
+    int lost = consensus(rc, 0, 0);
+    if (!lost) {
+        fill(n, rank);
+        rc = MPI_Neighbor_allgather(out, n, MPI_INT, in, n, MPI_INT, c);
+        if (rc)
+            OK(MPIX_Comm_revoke(c));
+        else {
+            check_from(in, n, left);
+            check_from(in + n, n, right);
+        }
+    }
+    if (c != MPI_COMM_NULL)
+        OK(MPI_Comm_free(&c));
     return lost ? LOST : rc;
 }
 
-static int (*const calls[])(void) = { ring,      nonblocking,   to_one,   broadcast,
-                                      reduction, gathering,     exchange, revocation,
-                                      agreement, communicators, window,   reduction };
+static int session(void)
+{
+    MPI_Session s;
+    MPI_Group g;
+    MPI_Comm c;
+    int one = 1, sum = 0;
+    OK(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &s));
+    OK(MPI_Group_from_session_pset(s, "mpi://SELF", &g));
+    OK(MPI_Comm_create_from_group(g, "ft_random", MPI_INFO_NULL, MPI_ERRORS_RETURN, &c));
+    OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, c));
+    CHECK(sum == 1);
+    OK(MPI_Group_free(&g));
+    OK(MPI_Comm_free(&c));
+    OK(MPI_Session_finalize(&s));
+    return 0;
+}
+
+static const char *folder;
+
+static int file(void)
+{
+    char name[4096];
+    MPI_File f = MPI_FILE_NULL;
+    int n = length(), left = (rank + size - 1) % size, rc;
+    snprintf(name, sizeof name, "%s/turn%d", folder, turn);
+    rc = MPI_File_open(comm, name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &f);
+    if (consensus(rc, 0, 0)) {
+        abandoned += f != MPI_FILE_NULL;
+        return LOST;
+    }
+    fill(n, rank);
+    rc = MPI_File_write_at_all(f, (MPI_Offset)rank * n * (int)sizeof *out, out, n, MPI_INT,
+                               MPI_STATUS_IGNORE);
+    if (!rc)
+        rc = MPI_File_sync(f);
+    if (!rc)
+        rc = MPI_Barrier(comm);
+    if (!rc)
+        rc = MPI_File_read_at_all(f, (MPI_Offset)left * n * (int)sizeof *out, in, n, MPI_INT,
+                                  MPI_STATUS_IGNORE);
+    if (!rc)
+        check_from(in, n, left);
+    else
+        OK(MPIX_Comm_revoke(comm));
+    if (consensus(rc, 0, 0)) {
+        abandoned++;
+        return LOST;
+    }
+    rc = MPI_File_close(&f);
+    abandoned += rc != MPI_SUCCESS;
+    return rc;
+}
+
+static int (*const calls[])(void) = { ring,      nonblocking, to_one,     broadcast,  reduction,
+                                      gathering, exchange,    revocation, agreement,  communicators,
+                                      window,    reduction,   persistent, partitions, topology,
+                                      session,   file,        window };
+enum { NCALLS = sizeof calls / sizeof calls[0] };
 
 /* ---- recovery ---- */
 
@@ -339,6 +554,20 @@ static int descriptors(void)
     return n;
 }
 
+static int variable(const char *name)
+{
+    unsigned long long n = 0;
+    int index, count;
+    MPI_T_pvar_session session;
+    MPI_T_pvar_handle handle;
+    OK(MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_LEVEL, &index));
+    OK(MPI_T_pvar_session_create(&session));
+    OK(MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count));
+    OK(MPI_T_pvar_read(session, handle, &n));
+    OK(MPI_T_pvar_session_free(&session));
+    return (int)n;
+}
+
 /* This process dies after that time, wherever it is. */
 static timer_t die_after(int us)
 {
@@ -354,14 +583,19 @@ int main(int argc, char **argv)
     unsigned seed = 1, deaths;
     timer_t timer = 0;
     bool dies = false;
+    int provided;
     MPI_Comm c;
     for (int i = 1; i < argc; i++)
-        sscanf(argv[i], "seed=%u", &seed);
+        if (!sscanf(argv[i], "seed=%u", &seed) && !strncmp(argv[i], "in=", 3))
+            folder = argv[i] + 3;
     ft_init(argc, argv);
+    OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
     OK(MPI_Comm_dup(MPI_COMM_WORLD, &c));
     take(c);
-    MPI_Barrier(c); /* all have it before one dies */
-    int before = descriptors(), world = size, rc;
+    session(); /* the first one makes a communicator of the process */
+    int before = descriptors(), contexts = variable("objects_contexts"),
+        comms = variable("objects_communicators"), world = size, rc;
+    MPI_Barrier(c); /* all have it before one dies or revokes it */
     deaths = seed * 2654435761u | 1;
     for (int n = (int)(mt_random(&deaths) % (unsigned)size), i = 0; i < n; i++) {
         int victim = (int)(mt_random(&deaths) % (unsigned)size),
@@ -373,8 +607,9 @@ int main(int argc, char **argv)
     }
     do {
         while (turn < TURNS) {
-            state = (seed * 1000u + (unsigned)turn) * 2654435761u | 1;
-            rc = calls[draw(12)]();
+            state = (seed * 1000u + (unsigned)turn) * 2654435761u; /* its high bits are mixed */
+            state = (state ^ state >> 15) * 2246822519u;
+            rc = calls[draw(NCALLS)]();
             if (rc)
                 recover(rc);
             else
@@ -388,7 +623,15 @@ int main(int argc, char **argv)
             recover(rc);
     } while (rc);
     int failed = check_failed_case, all = 0, after = descriptors();
-    CHECK_MSG(after <= before + 2 * world, "%d descriptors, %d before", after, before);
+    /* a connection to each other rank; a window or file that was abandoned keeps what it has */
+    CHECK_MSG(after <= before + 2 * world + 2 * abandoned,
+              "%d descriptors, %d before, %d abandoned", after, before, abandoned);
+    after = variable("objects_contexts");
+    CHECK_MSG(after <= contexts + 3 * abandoned, "%d contexts, %d before, %d abandoned", after,
+              contexts, abandoned);
+    after = variable("objects_communicators");
+    CHECK_MSG(after <= comms + 2 * abandoned, "%d communicators, %d before, %d abandoned", after,
+              comms, abandoned);
     failed |= check_failed_case;
     OK(MPI_Allreduce(&failed, &all, 1, MPI_INT, MPI_MAX, comm));
     if (rank == 0)

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""mpirun --ft: jobs of ft_random with different seeds, ranks, transports and hosts.  Each ends by itself, with right values.
+"""mpirun --ft: jobs of ft_random with different seeds, ranks, transports and hosts.  Each ends by itself, with right values, and
+leaves no file in shared memory.
 
   ft_random.py [SECONDS [SEED]]      from seed SEED on, for SECONDS"""
 import os
 import subprocess
 import sys
+import tempfile
 import time
 
 mpirun, build, src = (os.environ["TEST_" + n] for n in ("MPIRUN", "BUILDDIR", "SRCDIR"))
@@ -18,12 +20,19 @@ LIMIT = 30 * float(os.environ.get("TEST_TIMEOUT_SCALE", "1"))
 
 def run(seed):
     n = 2 + seed // len(WAYS) % 7
-    words = [mpirun, "--ft", "--timeout", f"{LIMIT:.0f}", "--oversubscribe", *WAYS[seed % len(WAYS)], "-n", str(n), PROGRAM, f"seed={seed}"]
+    with tempfile.TemporaryDirectory(prefix="test-weft-", dir="/dev/shm") as segments, \
+            tempfile.TemporaryDirectory(prefix="test-weft-") as files:
+        return run_in(seed, n, segments, files)
+
+
+def run_in(seed, n, segments, files):
+    words = [mpirun, "--set", f"shm_dir={segments}", "--ft", "--timeout", f"{LIMIT:.0f}", "--oversubscribe", *WAYS[seed % len(WAYS)], "-n", str(n), PROGRAM, f"seed={seed}", f"in={files}"]
     job = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     out = job.communicate()[0]          # at the time limit mpirun says what the ranks wait for
-    good = job.returncode == 0 and "\nok 1" in "\n" + out and ": failed" not in out
+    left = os.listdir(segments)
+    good = not left and job.returncode == 0 and "\nok 1" in "\n" + out and ": failed" not in out
     if not good:
-        print("# " + " ".join(words) + f": code {job.returncode}\n# " + out.replace("\n", "\n# "), flush=True)
+        print("# " + " ".join(words) + f": code {job.returncode}, left in {segments}: {left}\n# " + out.replace("\n", "\n# "), flush=True)
     return good
 
 
