@@ -13,6 +13,7 @@
 #define LEFT_NBYTES 8192 /* for each communicator */
 
 static MPI_Comm base;
+static bool alltoall; /* argument: the call that fails; else an allreduce */
 
 static size_t variable(const char *name)
 {
@@ -50,8 +51,8 @@ static void round_of(int i, int me, int n)
     if (me == i % n)
         OK(MPIX_Comm_revoke(c));
     for (int k = 0; rc == MPI_SUCCESS && k < 2; k++)
-        rc = i % 2 ? MPI_Alltoall(in, N / n, MPI_INT, out, N / n, MPI_INT, c)
-                   : MPI_Allreduce(in, out, N, MPI_INT, MPI_SUM, c);
+        rc = alltoall ? MPI_Alltoall(in, N / n, MPI_INT, out, N / n, MPI_INT, c)
+                      : MPI_Allreduce(in, out, N, MPI_INT, MPI_SUM, c);
     MPI_Error_class(rc, &class);
     CHECK_EQ(class, MPIX_ERR_REVOKED);
     OK(MPIX_Comm_shrink(c, &small));
@@ -67,6 +68,7 @@ int main(int argc, char **argv)
     char c;
     size_t private = 0, shared = 0, comms = 0;
     ft_init(argc, argv);
+    alltoall = ft_has(argc, argv, "alltoall");
     MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (mt_rank == mt_size - 1)
