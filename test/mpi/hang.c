@@ -572,6 +572,14 @@ static void lock_beside(void)
     ended = 1;
 }
 
+static void roots(void)
+{
+    int all[8];
+    MPI_Gather(&one, 1, MPI_INT, all, 1, MPI_INT, rank == 1, WORLD); /* roots */
+    MPI_Barrier(WORLD);                                              /* roots others */
+    ended = all[0];
+}
+
 static const struct mode {
     const char *name;
     void (*run)(void);
@@ -603,6 +611,7 @@ static const struct mode {
               { "threads", threads },
               { "lanes", lanes },
               { "lock_beside", lock_beside },
+              { "roots", roots },
               { "computes", computes },
               { "before_init", before_init },
               { "sends_to_busy", sends_to_busy },

@@ -32,7 +32,18 @@ def lock_of_a_rank_on_another_lane():
     explained("lock_beside", two_for(2),
               '  0,2  MPI_Recv from rank 1 tag 7, 4 B on "beside" (3 ranks)@lock_beside@, for #S#',
               '  1    MPI_Win_unlock for rank 0 on "window" (3 ranks)@lock_beside others@, for #S#',
-              "kind: a rank waits while it holds the lock of a window", options=["--set", "lanes=4"])
+              'kind: a rank waits while it holds the lock of a window: rank 2 is in MPI_Recv from rank 1 tag 7 on "beside"'
+              '@lock_beside@; rank 1 is in MPI_Win_unlock for rank 0 on "window"@lock_beside others@', options=["--set", "lanes=4"])
+
+
+def different_roots():
+    """Rank 2 has sent its block to rank 0, and goes on."""
+    explained("roots", "3 of 3 ranks wait",
+              "  2  MPI_Barrier #1 on MPI_COMM_WORLD (3 ranks)@roots others@, for #S#",
+              "  0  MPI_Gather #0 root 0, 4 B on MPI_COMM_WORLD (3 ranks)@roots@, for #S#",
+              "  1  MPI_Gather #0 root 1, 4 B on MPI_COMM_WORLD (3 ranks)@roots@, for #S#",
+              "kind: different roots of one collective: rank 0 is in MPI_Gather #0 root 0, 4 B on MPI_COMM_WORLD@roots@; "
+              "rank 1 is in MPI_Gather #0 root 1, 4 B on MPI_COMM_WORLD@roots@")
 
 
 def fence_that_a_rank_misses():
@@ -243,5 +254,6 @@ def left_in_finalize():
         assert done.returncode == 0 and not done.stderr, done
 
 
-main([lock_that_another_rank_holds, lock_of_a_rank_on_another_lane, fence_that_a_rank_misses, one_collective_more, partitions_that_are_not_ready,
-      waits_for_another_job, spawn_that_is_not_started, no_room_for_messages, calls_on_a_stream, lines_of_python_code, collective_calls_of_a_file, left_in_finalize])
+main([lock_that_another_rank_holds, lock_of_a_rank_on_another_lane, different_roots, fence_that_a_rank_misses, one_collective_more,
+      partitions_that_are_not_ready, waits_for_another_job, spawn_that_is_not_started, no_room_for_messages, calls_on_a_stream,
+      lines_of_python_code, collective_calls_of_a_file, left_in_finalize])
