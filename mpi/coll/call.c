@@ -49,20 +49,24 @@ struct coll_req {
 _Static_assert(COLL_ROOT == MPI_ROOT && COLL_NOBODY == MPI_PROC_NULL, "roots as MPI has them");
 _Static_assert(sizeof(struct coll_req) <= WM_REQ_MAX, "collective request fits a slab slot");
 
-/* Counts a collective that has been started, for tools. */
-static void count(struct wm_domain *d, const struct coll_task *k)
+static __attribute__((noinline, cold)) void raise_event(const struct coll_task *k)
 {
-    wm_stat_add(&d->stats->coll[k->args.kind], 1);
-    const struct coll_alg **last = &wm_main_domain->stats->alg; /* of all lanes: rarely written */
-    if (rt_load_relaxed(last) != k->alg)
-        rt_store_relaxed(last, k->alg);
-    if (rt_likely(!wm_event_wanted(WM_EVENT_COLL)))
-        return;
     /* Between two groups some ranks have no data. */
     int64_t nbytes = k->team->local ? 0 : coll_args_bytes(k->team, &k->args);
     wm_event_raise(WM_EVENT_COLL,
                    &(struct wm_event_data){
                        { (int)k->args.kind, coll_alg_index(k->alg), k->team->size }, nbytes });
+}
+
+/* Counts a collective that has been started, for tools. */
+static inline void count(struct wm_domain *d, const struct coll_task *k)
+{
+    const struct coll_alg **last = &wm_main_domain->stats->alg; /* of all lanes: rarely written */
+    wm_stat_add(&d->stats->coll[k->args.kind], 1);
+    if (rt_load_relaxed(last) != k->alg)
+        rt_store_relaxed(last, k->alg);
+    if (rt_unlikely(wm_event_wanted(WM_EVENT_COLL)))
+        raise_event(k);
 }
 
 static void hold(struct coll_req *q, const struct wm_call *call)

@@ -336,15 +336,16 @@ static int check_array(const struct array *a)
     return MPI_SUCCESS;
 }
 
-/* `of` is an array; its requests that are not complete. */
-static void describe_pending(const void *of, struct rt_wait_note *n)
+/* The requests that are not complete, of one lane or, without `d`, of all. */
+static void describe_in(const struct wm_domain *d, const struct array *a, struct rt_wait_note *n)
 {
-    const struct array *a = of;
     struct rt_req *r;
     for (int i = 0; i < a->n; i++)
-        if (look(get(a, i), &r) == PENDING)
+        if (look(get(a, i), &r) == PENDING && (!d || wm_req_lane(r) == d))
             wm_describe_add(n, r);
 }
+
+static void describe_pending(const void *of, struct rt_wait_note *n) { describe_in(NULL, of, n); }
 
 /* ---- requests of several lanes ---- */
 
@@ -378,14 +379,6 @@ struct mixed {
     const struct array *a;
     const struct lanes *l;
 };
-
-static void describe_in(struct wm_domain *d, const struct array *a, struct rt_wait_note *n)
-{
-    struct rt_req *r;
-    for (int i = 0; i < a->n; i++)
-        if (look(get(a, i), &r) == PENDING && wm_req_lane(r) == d)
-            wm_describe_add(n, r);
-}
 
 /* Called and returns under the lock of the lane whose unexpected messages the caller adds. */
 static void describe_mixed(const void *of, struct rt_wait_note *n)
