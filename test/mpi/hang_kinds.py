@@ -37,7 +37,7 @@ def lock_of_a_rank_on_another_lane():
 
 
 def different_roots():
-    """Rank 2 has sent its block to rank 0, and goes on."""
+    """Rank 2 has sent its block to rank 0, and continues."""
     explained("roots", "3 of 3 ranks wait",
               "  2  MPI_Barrier #1 on MPI_COMM_WORLD (3 ranks)@roots others@, for #S#",
               "  0  MPI_Gather #0 root 0, 4 B on MPI_COMM_WORLD (3 ranks)@roots@, for #S#",
