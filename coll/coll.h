@@ -180,7 +180,8 @@ struct coll_task {
     int tag;         /* of this call's messages */
     bool background; /* its owner does not call progress for it before waiting for it; set before
                       * the start */
-    bool messages;   /* ranks may start the call in different orders: use messages only */
+    bool messages;   /* ranks may start the call in different orders: use messages only; not set for
+                      * a persistent call whose team is its own */
     bool copying;    /* waits for copies of this process, not for other ranks */
     /* Nonzero (-RT_E...): a device has failed, and data that this rank contributes or has received
      * are poisoned.  The algorithm continues, so that no rank hangs, sends poison in place of data,

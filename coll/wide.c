@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sums and products of 16-bit floats over messages among the ranks of one host: the messages carry
- * floats, and each rank rounds its result once.  So persistent calls, which use messages, give the
+ * floats, and each rank rounds its result once.  So persistent calls that use messages give the
  * same bits as other calls, which use shared memory or a device's kernel.  Among several hosts the
  * messages carry 16-bit floats, because then half as many bytes cross the network.  All ranks take
  * the same decision without communication, because it depends only on the team, the type and the

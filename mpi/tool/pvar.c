@@ -228,7 +228,7 @@ static const struct pvar table[] = {
       "Collective operations started, by kind in the order of the enumeration coll_kind: barrier, "
       "bcast, reduce, allreduce, gather, gatherv, scatter, scatterv, allgather, allgatherv, "
       "alltoall, alltoallv, alltoallw, reduce_scatter, reduce_scatter_block, scan, exscan.  Those "
-      "that make communicators count too.",
+      "that make communicators and persistent calls count too.",
       CLASS(COUNTER), BASIC, ALONE, PVAR_ULL, PVAR_OPEN, TOOL_ENUM_NONE, COLL_KINDS, CAT_COLL,
       STAT(coll), NULL },
     { "coll_algorithm",

@@ -194,7 +194,8 @@ static void outlives_communicator(void)
     OK(MPI_Request_free(&q));
 }
 
-/* MPI_Start waits for no rank: each starts when a message has told it that the one before has. */
+/* MPI_Start waits for no rank: each starts after a message from the rank before it, which
+ * has started. */
 static void start_does_not_wait(void)
 {
     struct one o[10];
