@@ -129,17 +129,23 @@ static void wait_device(struct wm_preq *q)
     wm_domain_left(q->dom, &wait);
 }
 
+/* The wait of a device request, which is all; or polls that come before the general wait.  Whether
+ * the wait is over. */
+static __attribute__((noinline)) bool wait_first(struct rt_req *r)
+{
+    if (r->flags & RT_REQ_DEVICE) {
+        wait_device((struct wm_preq *)r);
+        return true;
+    }
+    r->ops->poll(r);
+    return rt_req_done(r);
+}
+
 /* False: the request is not complete, a receive that must not be waited for. */
 static bool wait_for(struct wm_domain *d, struct rt_req *r)
 {
-    if (rt_unlikely(r->flags & (RT_REQ_DEVICE | RT_REQ_POLLS))) {
-        if (r->flags & RT_REQ_DEVICE)
-            wait_device((struct wm_preq *)r);
-        else
-            r->ops->poll(r);
-        if (rt_req_done(r) || r->flags & RT_REQ_DEVICE)
-            return rt_req_done(r);
-    }
+    if (rt_unlikely(r->flags & (RT_REQ_DEVICE | RT_REQ_POLLS)) && wait_first(r))
+        return rt_req_done(r);
     wm_progress(d); /* most often one pass is enough */
     return rt_req_done(r) || wm_domain_until_or(d, wm_wait_done, WM_WAIT_DONE(r),
                                                 (struct wm_what){ wm_describe_request, r },
