@@ -296,8 +296,9 @@ static ALWAYS_INLINE int take(struct wm_domain *d, const struct array *a, int i,
 
 /* Where the requests of an array are. */
 struct lanes {
-    struct wm_domain *d; /* whose lock the call holds; the first request's, at first */
-    uint32_t all;        /* with requests of several lanes: a bit for each; else 0 */
+    /* Whose lock the call holds; the first request's, at first; NULL: none, they do not change. */
+    struct wm_domain *d;
+    uint32_t all; /* with requests of several lanes: a bit for each; else 0 */
 };
 
 static __attribute__((noinline)) void find_lanes(const struct array *a, struct lanes *l)
@@ -306,20 +307,20 @@ static __attribute__((noinline)) void find_lanes(const struct array *a, struct l
     uint32_t all = 0;
     for (int i = 0; i < a->n; i++) {
         const struct rt_req *r = wm_req_get(get(a, i));
-        struct wm_domain *d = r ? wm_req_lane(r) : NULL;
+        struct wm_domain *d = r ? wm_req_domain(r) : NULL;
         if (!d)
             continue;
         first = first ? first : d;
         all |= 1u << d->lane;
     }
-    l->d = first ? first : wm_main_domain;
+    l->d = first;
     l->all = all & (all - 1) ? all : 0;
 }
 
 static inline struct lanes lanes_of(const struct array *a)
 {
     struct lanes l = { wm_main_domain, 0 };
-    if (rt_unlikely(wm_lanes_on()))
+    if (rt_unlikely(rt_threaded))
         find_lanes(a, &l);
     return l;
 }
@@ -434,10 +435,10 @@ static int wait_one(const struct array *a, MPI_Status *status)
     if (st == WRONG)
         return wrong(0, get(a, 0));
     struct wm_domain *d = wm_req_domain(r);
-    rt_lock(&d->lock);
+    wm_req_lock(d);
     int err = st == PENDING && rt_unlikely(!wait_for(d, r)) ? pending_error(r)
                                                             : take(d, a, 0, r, status);
-    rt_unlock(&d->lock);
+    wm_req_unlock(d);
     return err;
 }
 
@@ -468,7 +469,7 @@ int wm_api_test(MPI_Request *request, int *flag, MPI_Status *status)
     struct array a = array(1, request);
     struct wm_domain *d = wm_req_domain(wm_req_get(get(&a, 0)));
     int err = MPI_SUCCESS;
-    rt_lock(&d->lock);
+    wm_req_lock(d);
     enum state st = poll_one(d, get(&a, 0), &r);
     *flag = st != PENDING;
     if (st == NOTHING)
@@ -479,7 +480,7 @@ int wm_api_test(MPI_Request *request, int *flag, MPI_Status *status)
         err = take(d, &a, 0, r, status);
     else if (stuck(r))
         err = pending_error(r);
-    rt_unlock(&d->lock);
+    wm_req_unlock(d);
     wm_domain_polled(*flag);
     return err;
 }
@@ -553,7 +554,7 @@ static ALWAYS_INLINE int wait_all(struct wm_domain *d, struct array a, MPI_Statu
 {
     struct rt_req *r;
     int err = MPI_SUCCESS;
-    rt_lock(&d->lock);
+    wm_req_lock(d);
     for (int i = 0; i < a.n && !err; i++) { /* all are checked before the first is taken */
         enum state st = look(get(&a, i), &r);
         if (st == PENDING && rt_unlikely(!wait_in(d, a.h, a.n, a.abi, r)))
@@ -563,13 +564,13 @@ static ALWAYS_INLINE int wait_all(struct wm_domain *d, struct array a, MPI_Statu
     }
     if (rt_likely(!err))
         err = take_each(d, NULL, &a, statuses);
-    rt_unlock(&d->lock);
+    wm_req_unlock(d);
     return err;
 }
 
 static bool is_all_done(void *arg);
 
-/* The same where the process has several lanes. */
+/* The same with threads. */
 static __attribute__((noinline)) int wait_all_lanes(int n, MPI_Request *h, MPI_Status *statuses)
 {
     struct array a = array(n, h);
@@ -579,17 +580,17 @@ static __attribute__((noinline)) int wait_all_lanes(int n, MPI_Request *h, MPI_S
     int err = check_array(&a);
     if (err)
         return err;
-    rt_lock(&l.d->lock);
+    wm_req_lock(l.d);
     wait_mixed(&l, &a, is_all_done);
     err = take_all(&l, &a, statuses);
-    rt_unlock(&l.d->lock);
+    wm_req_unlock(l.d);
     return err;
 }
 
 int wm_api_waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 {
     struct wm_domain *d = wm_main_domain;
-    if (rt_unlikely(wm_lanes_on()))
+    if (rt_unlikely(rt_threaded))
         return wait_all_lanes(count, requests, statuses);
     switch (wm_caller.abi) {
     case WM_OMPI:
@@ -635,7 +636,7 @@ int wm_api_testall(int count, MPI_Request requests[], int *flag, MPI_Status stat
     if (err)
         return err;
     struct lanes l = lanes_of(&a);
-    rt_lock(&l.d->lock);
+    wm_req_lock(l.d);
     if (!all_done(&a))
         poll_lanes(&l);
     *flag = all_done(&a);
@@ -643,7 +644,7 @@ int wm_api_testall(int count, MPI_Request requests[], int *flag, MPI_Status stat
         err = take_all(&l, &a, statuses);
     else if (rt_unlikely(rt_dead()) && find_stuck(&a, &i))
         err = pending_error(wm_req_get(get(&a, i)));
-    rt_unlock(&l.d->lock);
+    wm_req_unlock(l.d);
     wm_domain_polled(*flag);
     return err;
 }
@@ -685,7 +686,7 @@ static void wait_some(const struct lanes *l, struct array *a)
 {
     if (rt_unlikely(l->all))
         wait_mixed(l, a, some_done);
-    else
+    else if (rt_likely(l->d != NULL))
         wm_domain_until_or(l->d, some_done, a, (struct wm_what){ describe_pending, a },
                            (struct wm_interrupt){ any_stuck, a });
 }
@@ -697,7 +698,7 @@ int wm_api_waitany(int count, MPI_Request requests[], int *index, MPI_Status *st
     if (err)
         return err;
     struct lanes l = lanes_of(&a);
-    rt_lock(&l.d->lock);
+    wm_req_lock(l.d);
     wait_some(&l, &a);
     i = find_done(&a, &active);
     if (i < 0 && active && find_stuck(&a, index)) {
@@ -710,7 +711,7 @@ int wm_api_waitany(int count, MPI_Request requests[], int *index, MPI_Status *st
         *index = i;
         err = take(holder(&l, r), &a, i, r, status);
     }
-    rt_unlock(&l.d->lock);
+    wm_req_unlock(l.d);
     return err;
 }
 
@@ -721,7 +722,7 @@ int wm_api_testany(int count, MPI_Request requests[], int *index, int *flag, MPI
     if (err)
         return err;
     struct lanes l = lanes_of(&a);
-    rt_lock(&l.d->lock);
+    wm_req_lock(l.d);
     int i = poll_done(&l, &a, &active);
     *index = MPI_UNDEFINED;
     *flag = i >= 0 || !active;
@@ -735,7 +736,7 @@ int wm_api_testany(int count, MPI_Request requests[], int *index, int *flag, MPI
         *index = i;
         err = pending_error(wm_req_get(get(&a, i)));
     }
-    rt_unlock(&l.d->lock);
+    wm_req_unlock(l.d);
     wm_domain_polled(*flag);
     return err;
 }
@@ -769,14 +770,14 @@ int wm_api_waitsome(int incount, MPI_Request requests[], int *outcount, int indi
     if (err)
         return err;
     struct lanes l = lanes_of(&a);
-    rt_lock(&l.d->lock);
+    wm_req_lock(l.d);
     wait_some(&l, &a);
     find_done(&a, &active);
     if (active)
         err = take_some(&l, &a, outcount, indices, statuses);
     else
         *outcount = MPI_UNDEFINED;
-    rt_unlock(&l.d->lock);
+    wm_req_unlock(l.d);
     return err;
 }
 
@@ -788,13 +789,13 @@ int wm_api_testsome(int incount, MPI_Request requests[], int *outcount, int indi
     if (err)
         return err;
     struct lanes l = lanes_of(&a);
-    rt_lock(&l.d->lock);
+    wm_req_lock(l.d);
     poll_done(&l, &a, &active);
     if (active)
         err = take_some(&l, &a, outcount, indices, statuses);
     else
         *outcount = MPI_UNDEFINED;
-    rt_unlock(&l.d->lock);
+    wm_req_unlock(l.d);
     wm_domain_polled(*outcount != 0);
     return err;
 }
@@ -807,7 +808,7 @@ int wm_api_request_get_status(MPI_Request request, int *flag, MPI_Status *status
     enum wm_abi abi = wm_caller.abi;
     struct wm_domain *d = wm_req_domain(wm_req_get(request));
     int err = MPI_SUCCESS;
-    rt_lock(&d->lock);
+    wm_req_lock(d);
     enum state st = poll_one(d, request, &r);
     *flag = st != PENDING;
     if (st == NOTHING)
@@ -816,7 +817,7 @@ int wm_api_request_get_status(MPI_Request request, int *flag, MPI_Status *status
         err = peek(d, r, status, abi);
     else if (st == WRONG)
         err = wrong(0, request);
-    rt_unlock(&d->lock);
+    wm_req_unlock(d);
     wm_domain_polled(*flag);
     return err;
 }
@@ -830,7 +831,7 @@ int wm_api_request_get_status_all(int count, const MPI_Request requests[], int *
         return err;
     struct lanes l = lanes_of(&a);
     struct rt_req *r;
-    rt_lock(&l.d->lock);
+    wm_req_lock(l.d);
     if (!all_done(&a))
         poll_lanes(&l);
     *flag = all_done(&a);
@@ -843,7 +844,7 @@ int wm_api_request_get_status_all(int count, const MPI_Request requests[], int *
             fill_empty(s, a.abi), err = MPI_SUCCESS;
         note(s, a.abi, err, &failed);
     }
-    rt_unlock(&l.d->lock);
+    wm_req_unlock(l.d);
     wm_domain_polled(*flag);
     return in_status(failed);
 }
@@ -856,7 +857,7 @@ int wm_api_request_get_status_any(int count, const MPI_Request requests[], int *
     if (err)
         return err;
     struct lanes l = lanes_of(&a);
-    rt_lock(&l.d->lock);
+    wm_req_lock(l.d);
     int i = poll_done(&l, &a, &active);
     struct rt_req *r = i >= 0 ? wm_req_get(get(&a, i)) : NULL;
     *flag = i >= 0 || !active;
@@ -865,7 +866,7 @@ int wm_api_request_get_status_any(int count, const MPI_Request requests[], int *
         err = peek(holder(&l, r), r, status, a.abi);
     else if (!active)
         fill_empty(status, a.abi);
-    rt_unlock(&l.d->lock);
+    wm_req_unlock(l.d);
     wm_domain_polled(*flag);
     return err;
 }
@@ -879,7 +880,7 @@ int wm_api_request_get_status_some(int incount, const MPI_Request requests[], in
         return err;
     struct lanes l = lanes_of(&a);
     struct rt_req *r;
-    rt_lock(&l.d->lock);
+    wm_req_lock(l.d);
     if (!all_done(&a)) /* also beside one that is complete, which the next call finds again */
         poll_lanes(&l);
     find_done(&a, &active);
@@ -891,7 +892,7 @@ int wm_api_request_get_status_some(int incount, const MPI_Request requests[], in
             indices[n++] = i;
         }
     *outcount = active ? n : MPI_UNDEFINED;
-    rt_unlock(&l.d->lock);
+    wm_req_unlock(l.d);
     wm_domain_polled(*outcount != 0);
     return in_status(failed);
 }
@@ -911,10 +912,10 @@ int wm_api_cancel(MPI_Request *request)
         return callback_error(r->ops->cancel(r), "cancel");
     struct wm_domain *d = wm_req_domain(r);
     int err = 0;
-    rt_lock(&d->lock);
+    wm_req_lock(d);
     if (!rt_req_done(r) || r->err == -RT_EPEER)
         err = r->ops->cancel(r);
-    rt_unlock(&d->lock);
+    wm_req_unlock(d);
     return err < 0 ? wm_err_rt(err, "could not cancel") : MPI_SUCCESS;
 }
 
@@ -931,7 +932,7 @@ int wm_api_request_free(MPI_Request *request)
         return wrong(0, *request);
     struct wm_domain *d = wm_req_domain(r);
     int err = MPI_SUCCESS;
-    rt_lock(&d->lock);
+    wm_req_lock(d);
     bool user = r->flags & RT_REQ_USER;
     bool idle = (r->flags & (RT_REQ_PERSISTENT | RT_REQ_ACTIVE)) == RT_REQ_PERSISTENT;
     if (!idle && !rt_req_done(r) && r->ops->no_free_active)
@@ -943,7 +944,7 @@ int wm_api_request_free(MPI_Request *request)
         err = callback_error(dispose(d, r), "free");
     else
         wm_req_release(r);
-    rt_unlock(&d->lock);
+    wm_req_unlock(d);
     if (!err || user)
         *request = wm_caller.null;
     return err;

@@ -20,11 +20,24 @@ static inline struct wm_domain *wm_req_lane(const struct rt_req *r)
     return r->ops == &wm_recv_ops || r->ops == &wm_send_ops ? ((const struct wm_preq *)r)->dom
                                                             : wm_req_lane_of_other(r);
 }
-/* The same where there is a request; wm_main_domain while there is one domain. */
+/* The same where there is a request; wm_main_domain where there is none, or one thread. */
 static inline struct wm_domain *wm_req_domain(const struct rt_req *r)
 {
-    struct wm_domain *d = rt_unlikely(wm_lanes_on()) && r ? wm_req_lane(r) : NULL;
-    return d ? d : wm_main_domain;
+    if (rt_unlikely(rt_threaded) && r && (r->flags & RT_REQ_STATIC || wm_lanes_on()))
+        return wm_req_lane(r);
+    return wm_main_domain;
+}
+/* The lock of the domain of requests; none (NULL) where they do not change, because all threads of
+ * a program complete small sends with the same one. */
+static inline void wm_req_lock(struct wm_domain *d)
+{
+    if (rt_unlikely(rt_threaded) && d)
+        rt_lock_always(&d->lock);
+}
+static inline void wm_req_unlock(struct wm_domain *d)
+{
+    if (rt_unlikely(rt_threaded) && d)
+        rt_unlock(&d->lock);
 }
 /* The thread holds the lock of *d, and then that of the request's domain. */
 void wm_req_change(const struct rt_req *r, struct wm_domain **d);

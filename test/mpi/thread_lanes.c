@@ -512,6 +512,60 @@ static void hint(void)
     OK(MPI_Comm_free(&c));
 }
 
+/* The request of a small send is complete, and the same for all threads: its completion takes no
+ * lock, which all threads would share. */
+static unsigned long long locks_taken(void)
+{
+    MPI_T_pvar_session session;
+    MPI_T_pvar_handle taken;
+    unsigned long long n = 0;
+    int index, count;
+    OK(MPI_T_pvar_session_create(&session));
+    OK(MPI_T_pvar_get_index("lock_taken", MPI_T_PVAR_CLASS_COUNTER, &index));
+    OK(MPI_T_pvar_handle_alloc(session, index, NULL, &taken, &count));
+    OK(MPI_T_pvar_read(session, taken, &n));
+    OK(MPI_T_pvar_handle_free(session, &taken));
+    OK(MPI_T_pvar_session_free(&session));
+    return n;
+}
+
+static void end_of_small_sends(void)
+{
+    enum { SENDS = 16, CALLS = 50 };
+    int x = mt_rank, y[SENDS], provided, flag, one;
+    MPI_Request r[SENDS], q[SENDS];
+    MPI_Comm c;
+    OK(MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided));
+    on_lane("1", &c);
+    for (int i = 0; i < SENDS; i++)
+        OK(MPI_Irecv(&y[i], 1, MPI_INT, left(), 0, c, &q[i]));
+    OK(MPI_Barrier(c));
+    for (int i = 0; i < SENDS; i++)
+        OK(MPI_Isend(&x, 1, MPI_INT, right(), 0, c, &r[i]));
+    unsigned long long before = locks_taken();
+    for (int i = 0; i < CALLS; i++) {
+        MPI_Request again[SENDS];
+        memcpy(again, r, sizeof r); /* all name one request, which is never freed */
+        OK(MPI_Wait(&again[0], MPI_STATUS_IGNORE));
+        OK(MPI_Test(&again[1], &flag, MPI_STATUS_IGNORE));
+        OK(MPI_Waitany(SENDS, again, &one, MPI_STATUS_IGNORE));
+        CHECK(flag && one == 2);
+        OK(MPI_Testall(SENDS, again, &flag, MPI_STATUSES_IGNORE));
+        CHECK(flag);
+        memcpy(again, r, sizeof r);
+        OK(MPI_Waitall(SENDS, again, MPI_STATUSES_IGNORE));
+        CHECK(again[0] == MPI_REQUEST_NULL && again[SENDS - 1] == MPI_REQUEST_NULL);
+    }
+    unsigned long long taken = locks_taken() - before;
+    CHECK(taken < CALLS); /* of other calls; nearly 0 */
+    OK(MPI_Waitall(SENDS, r, MPI_STATUSES_IGNORE));
+    OK(MPI_Waitall(SENDS, q, MPI_STATUSES_IGNORE));
+    for (int i = 0; i < SENDS; i++)
+        CHECK_EQ(y[i], left());
+    OK(MPI_Comm_free(&c));
+    OK(MPI_T_finalize());
+}
+
 int main(int argc, char **argv)
 {
     int provided;
@@ -523,6 +577,7 @@ int main(int argc, char **argv)
     apart = argc > 1 && !strcmp(argv[1], "apart");
     OK(MPI_Buffer_attach(buffer, sizeof buffer));
     MT_RUN(hint);
+    MT_RUN(end_of_small_sends);
     MT_RUN(one_thread);
     MT_RUN(two_threads);
     MT_RUN(five_threads);
