@@ -238,9 +238,13 @@ void wm_on_part_init(struct wm_domain *d, const struct btl_peer *from, const str
 
 static struct wm_piece sending; /* the end of a list that a thread is sending */
 
+/* Not again: two threads may have marked it at once, which is a mistake of the program. */
 static void send_one(struct wm_part *p, int i)
 {
     struct rt_req *r;
+    if (rt_unlikely(p->pieces[i].sent))
+        return;
+    p->pieces[i].sent = true;
     int64_t step = p->count * p->layout->extent;
     struct wm_msg m = { .buf = p->buf + (int64_t)i * step,
                         .count = p->count,
@@ -287,15 +291,16 @@ static bool send_marked(struct wm_part *p)
     return true;
 }
 
-void wm_part_send(struct wm_part *p, int i)
+/* Whether this thread sends by itself; then it holds the lock. */
+static bool is_alone(const struct wm_part *p)
+{
+    return !rt_threaded || (!rt_load_relaxed(&p->marked) && rt_lock_try(&p->comm->dom->lock));
+}
+
+static void pass_on(struct wm_part *p, struct wm_piece *piece)
 {
     struct wm_domain *d = p->comm->dom;
-    struct wm_piece *piece = &p->pieces[i], *last = rt_load_relaxed(&p->marked);
-    if (!rt_threaded || (!last && rt_lock_try(&d->lock))) {
-        send_one(p, i);
-        rt_unlock(&d->lock);
-        return;
-    }
+    struct wm_piece *last = rt_load_relaxed(&p->marked);
     do
         piece->next = last;
     while (!rt_cas(&p->marked, &last, piece));
@@ -305,6 +310,33 @@ void wm_part_send(struct wm_part *p, int i)
     while (send_marked(p))
         continue;
     rt_unlock(&d->lock);
+}
+
+void wm_part_send(struct wm_part *p, int i)
+{
+    if (!is_alone(p)) {
+        pass_on(p, &p->pieces[i]);
+        return;
+    }
+    send_one(p, i);
+    rt_unlock(&p->comm->dom->lock);
+}
+
+bool wm_part_ready(struct wm_part *p, int i)
+{
+    struct wm_piece *piece = &p->pieces[i];
+    if (!is_alone(p)) {
+        bool mine = wm_part_mark(p, i);
+        if (mine && !rt_req_done(&p->r))
+            pass_on(p, piece);
+        return mine;
+    }
+    bool mine = !rt_load_relaxed(&piece->ready);
+    rt_store_relaxed(&piece->ready, true);
+    if (mine && !rt_req_done(&p->r))
+        send_one(p, i);
+    rt_unlock(&p->comm->dom->lock);
+    return mine;
 }
 
 /* ---- the requests ---- */
@@ -400,8 +432,10 @@ static int part_start(struct rt_req *r)
     bool nowhere = p->peer_rank == MPI_PROC_NULL;
     if (p->matched && !p->pieces)
         return -RT_ENOMEM;
-    for (int i = 0; !p->is_recv && i < p->npieces; i++)
+    for (int i = 0; !p->is_recv && i < p->npieces; i++) {
+        p->pieces[i].sent = false;
         rt_store_relaxed(&p->pieces[i].ready, false);
+    }
     if (!nowhere) {
         const struct wm_peer *peer = p->comm->peers[p->peer_rank];
         int err = peer ? peer->err : -RT_EREVOKED;

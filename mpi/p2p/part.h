@@ -11,6 +11,7 @@ struct wm_piece {
     struct wm_part *part;
     char *bounce; /* receive that divides elements of a non-contiguous type: owned until done */
     bool ready;   /* send: MPI_Pready has been called for it; atomic */
+    bool sent;    /* under the lock */
     struct wm_piece *next; /* in wm_part.marked */
 };
 
@@ -68,6 +69,10 @@ bool wm_part_mark(struct wm_part *p, int i);
 /* Sends partition i, which this thread has marked; called without a lock.  If another thread is in
  * this function, that thread sends it.  The request reports failures at its completion. */
 void wm_part_send(struct wm_part *p, int i);
+/* Both for one partition, unless the request is complete: where no other thread sends, with the
+ * two locked instructions of the lock alone.  (Two threads that mark a partition at once may both
+ * get true; it is sent once.) */
+bool wm_part_ready(struct wm_part *p, int i);
 /* Whether partition i of an active receive is in the buffer; without a lock. */
 bool wm_part_arrived(const struct wm_part *p, int i);
 

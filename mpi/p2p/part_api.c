@@ -128,18 +128,28 @@ static int check_index(const struct wm_part *p, int i)
                   p->partitions - 1);
 }
 
+static int marked_before(int i)
+{
+    return wm_err(MPI_ERR_ARG, "partition %d was marked ready before in this operation", i);
+}
+
+static int check_active(const struct wm_part *p)
+{
+    if (p->r.flags & RT_REQ_ACTIVE)
+        return MPI_SUCCESS;
+    return wm_err(MPI_ERR_REQUEST,
+                  "the partitioned send is not active; call MPI_Start before MPI_Pready");
+}
+
 /* Marks all or, when one of them may not be marked, none. */
 static int mark(struct wm_part *p, const struct which *w)
 {
-    int err = MPI_SUCCESS, n = 0;
-    if (!(p->r.flags & RT_REQ_ACTIVE))
-        return wm_err(MPI_ERR_REQUEST,
-                      "the partitioned send is not active; call MPI_Start before MPI_Pready");
+    int err = check_active(p), n = 0;
     for (; n < w->n && !err; n++) {
         int i = at(w, n);
         err = check_index(p, i);
         if (!err && !wm_part_mark(p, i))
-            err = wm_err(MPI_ERR_ARG, "partition %d was marked ready before in this operation", i);
+            err = marked_before(i);
         if (err)
             break;
     }
@@ -162,7 +172,14 @@ static int ready(MPI_Request request, const struct which *w)
 
 int wm_api_pready(int partition, MPI_Request request)
 {
-    return ready(request, &(struct which){ .low = partition, .n = 1 });
+    struct wm_part *p = NULL;
+    int err = find(request, &wm_psend_ops, &p);
+    if (err)
+        return err;
+    if ((err = check_active(p)) || (err = check_index(p, partition)) ||
+        (!wm_part_ready(p, partition) && (err = marked_before(partition))))
+        blame(p);
+    return err;
 }
 
 int wm_api_pready_range(int partition_low, int partition_high, MPI_Request request)

@@ -494,6 +494,8 @@ enum { THREADS = 4, PER_THREAD = 8, LEN = 3000, RESTARTS = 12 };
 static MPI_Request shared_send, shared_recv;
 static pthread_barrier_t round_begin, round_end;
 static int thread_errors[THREADS + 1];
+static _Atomic int nmarked[THREADS * PER_THREAD];
+
 static void *marker(void *arg)
 {
     int id = (int)(intptr_t)arg, round, i;
@@ -502,6 +504,24 @@ static void *marker(void *arg)
         pthread_barrier_wait(&round_begin);
         for (i = 0; i < PER_THREAD; i++)
             thread_errors[id] += MPI_Pready(i * THREADS + id, shared_send) != MPI_SUCCESS;
+        pthread_barrier_wait(&round_end);
+    }
+    return NULL;
+}
+
+/* A mistake: all mark the same partitions at once.  Each is sent once, and one mark succeeds. */
+static void *rival(void *arg)
+{
+    int id = (int)(intptr_t)arg, round, i, cls;
+
+    for (round = 0; round < RESTARTS; round++) {
+        pthread_barrier_wait(&round_begin);
+        for (i = 0; i < THREADS * PER_THREAD; i++) {
+            int err = MPI_Pready(i, shared_send);
+            MPI_Error_class(err, &cls);
+            nmarked[i] += !err;
+            thread_errors[id] += err && cls != MPI_ERR_ARG;
+        }
         pthread_barrier_wait(&round_end);
     }
     return NULL;
@@ -522,7 +542,7 @@ static void *looker(void *arg)
     return NULL;
 }
 
-static void threads(void)
+static void run_threads(void *(*mark)(void *))
 {
     enum { N = THREADS * PER_THREAD };
     unsigned char *out = mt_alloc(N * LEN), *in = mt_alloc(N * LEN);
@@ -539,7 +559,7 @@ static void threads(void)
     both[0] = shared_send;
     both[1] = shared_recv;
     for (i = 0; i < THREADS; i++)
-        CHECK_EQ(pthread_create(&t[i], NULL, marker, (void *)(intptr_t)i), 0);
+        CHECK_EQ(pthread_create(&t[i], NULL, mark, (void *)(intptr_t)i), 0);
     CHECK_EQ(pthread_create(&t[THREADS], NULL, looker, NULL), 0);
     for (round = 0; round < RESTARTS; round++) {
         mt_fill(out, N * LEN, (unsigned)(round + mt_rank));
@@ -560,6 +580,15 @@ static void threads(void)
     pthread_barrier_destroy(&round_end);
     free(out);
     free(in);
+}
+
+static void threads(void) { run_threads(marker); }
+
+static void rivals(void)
+{
+    run_threads(rival);
+    for (int i = 0; i < THREADS * PER_THREAD; i++)
+        CHECK(nmarked[i] >= RESTARTS);
 }
 
 int main(int argc, char **argv)
@@ -583,5 +612,6 @@ int main(int argc, char **argv)
     MT_RUN(requests_as_such);
     MT_RUN(wrong_uses);
     MT_RUN(threads);
+    MT_RUN(rivals);
     return mt_end();
 }
