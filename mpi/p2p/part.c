@@ -262,12 +262,7 @@ static void send_one(struct wm_part *p, int i)
 
 bool wm_part_mark(struct wm_part *p, int i)
 {
-    bool *ready = &p->pieces[i].ready, before = *ready;
-    if (!rt_threaded)
-        *ready = true;
-    else
-        before = rt_exchange(ready, true);
-    return !before;
+    return !rt_exchange(&p->pieces[i].ready, true);
 }
 
 /* Sends the marked partitions in the order of their marks.  False: there was none, and the next
