@@ -260,10 +260,7 @@ static void send_one(struct wm_part *p, int i)
         watch(r, &p->pieces[i]);
 }
 
-bool wm_part_mark(struct wm_part *p, int i)
-{
-    return !rt_exchange(&p->pieces[i].ready, true);
-}
+bool wm_part_mark(struct wm_part *p, int i) { return !rt_exchange(&p->pieces[i].ready, true); }
 
 /* Sends the marked partitions in the order of their marks.  False: there was none, and the next
  * thread that marks a partition sends it.  Under the lock, which keeps `p` alive if it completes.

@@ -78,6 +78,13 @@ check-corrbench: all
 		test $$? = 77
 .PHONY: check-corrbench
 
+# Public programs with threads; MPICH=SOURCES/test/mpi, HLRS=SOURCES of mpi-test-suite; THREADS='mpich/pt2pt hlrs'.  77 as above.
+EXTRA_DIST += test/rig/threads test/rig/threads.known
+check-threads: all
+	@MPICH="$(MPICH)" HLRS="$(HLRS)" TEST_BUILDDIR=$(abs_top_builddir) $(run_python) $(abs_top_srcdir)/test/rig/threads \
+		$(THREADS) || test $$? = 77
+.PHONY: check-threads
+
 # Public programs of fault tolerance; ULFM=SOURCES of ulfm-testing.  77: no sources, said by the script.
 EXTRA_DIST += test/rig/ulfm test/rig/ulfm.known
 check-ulfm: all

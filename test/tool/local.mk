@@ -20,6 +20,7 @@ check-all: all
 	@set -f; $(run_tests) $(run_beside) --all $(RUNTESTS) $(TESTS)
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-fortran-apps
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-corrbench
+	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-threads
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-pmix5 RUNTESTS=--all
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-fresh
 	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-wheel
