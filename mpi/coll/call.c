@@ -49,6 +49,8 @@ struct coll_req {
 _Static_assert(COLL_ROOT == MPI_ROOT && COLL_NOBODY == MPI_PROC_NULL, "roots as MPI has them");
 _Static_assert(sizeof(struct coll_req) <= WM_REQ_MAX, "collective request fits a slab slot");
 
+const struct coll_alg *wm_coll_last;
+
 static __attribute__((noinline, cold)) void raise_event(const struct coll_task *k)
 {
     /* Between two groups some ranks have no data. */
@@ -61,10 +63,9 @@ static __attribute__((noinline, cold)) void raise_event(const struct coll_task *
 /* Counts a collective that has been started, for tools. */
 static inline void count(struct wm_domain *d, const struct coll_task *k)
 {
-    const struct coll_alg **last = &wm_main_domain->stats->alg; /* of all lanes: rarely written */
     wm_stat_add(&d->stats->coll[k->args.kind], 1);
-    if (rt_load_relaxed(last) != k->alg)
-        rt_store_relaxed(last, k->alg);
+    if (rt_load_relaxed(&wm_coll_last) != k->alg) /* threads share it: rarely written */
+        rt_store_relaxed(&wm_coll_last, k->alg);
     if (rt_unlikely(wm_event_wanted(WM_EVENT_COLL)))
         raise_event(k);
 }

@@ -65,6 +65,9 @@ static inline struct wm_domain *wm_coll_domain(struct wm_comm *c) { return wm_on
 /* Starts the call, and completes it if it is blocking.  Returns MPI_SUCCESS or what wm_err()
  * returned. */
 int wm_call_run(struct wm_call *call);
+/* The algorithm of the last call that was started in any lane, for tools; NULL: none was needed. */
+extern const struct coll_alg *wm_coll_last;
+
 /* Runs one blocking collective on the communicator's team; under the lock of wm_coll_domain().
  * Returns 0 or -RT_E. */
 int wm_coll_run(struct wm_comm *c, const struct coll_args *a);

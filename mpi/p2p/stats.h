@@ -22,7 +22,6 @@ struct wm_stats {
     uint64_t staged_bytes;         /* part of these that went through staging memory on this side */
     uint64_t peers;
     uint64_t coll[COLL_KINDS];
-    const struct coll_alg *alg; /* of lane 0: of the last collective; NULL: none was needed */
     /* From here on they count also while nothing moves. */
     uint64_t retries; /* messages deferred for lack of room */
     uint64_t sleeps, sleep_ns;

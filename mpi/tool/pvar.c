@@ -6,6 +6,7 @@
 #include <string.h>
 #include "coll/select.h"
 #include "mpi/api/bodies.h"
+#include "mpi/coll/call.h"
 #include "mpi/core/ctx.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/lane.h"
@@ -159,9 +160,8 @@ static uint64_t gpu_memory(const struct wm_comm *c)
 /* No algorithm yet, or none needed: -1. */
 static uint64_t last_alg(const struct wm_comm *c)
 {
-    const struct wm_domain *d = domain();
     (void)c;
-    return (uint64_t)(int64_t)coll_alg_index(d ? rt_load_relaxed(&d->stats->alg) : NULL);
+    return (uint64_t)(int64_t)coll_alg_index(domain() ? rt_load_relaxed(&wm_coll_last) : NULL);
 }
 
 #define BASIC MPI_T_VERBOSITY_USER_BASIC
