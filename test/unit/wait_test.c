@@ -181,6 +181,7 @@ int main(void)
     rt_node.size = 1;
     rt_layout_basic(&bytes, 1, 1, RT_ELEM_BYTE);
     CHECK_EQ(wm_domain_create_over(only_self, &comm.dom), 0);
+    wm_main_domain = comm.dom;
     comm.peers = calloc(1, sizeof *comm.peers);
     RUN(task_that_goes_on_before_the_sleep);
     RUN(an_interruption_ends_a_wait);
