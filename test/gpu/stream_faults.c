@@ -80,7 +80,7 @@ static void received_last(int nsends, int first, int others, bool deadlocks)
 
 static void out_of_order(void)
 {
-    received_last(8, 10, 10, false); /* a slot for each */
+    received_last(8, 10, 10, false);          /* a slot for each */
     received_last(10, 10, 10, !by_proxies()); /* two slots are used again, before the last one */
 }
 
