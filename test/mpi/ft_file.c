@@ -23,20 +23,6 @@ __attribute__((visibility("default"))) int open(const char *path, int flags, ...
 }
 __attribute__((alias("open"), visibility("default"))) int open64(const char *path, int flags, ...);
 
-static int variable(const char *name)
-{
-    unsigned long long n = 0;
-    int index, count;
-    MPI_T_pvar_session session;
-    MPI_T_pvar_handle handle;
-    OK(MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_LEVEL, &index));
-    OK(MPI_T_pvar_session_create(&session));
-    OK(MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count));
-    OK(MPI_T_pvar_read(session, handle, &n));
-    OK(MPI_T_pvar_session_free(&session));
-    return (int)n;
-}
-
 static int descriptors_of(const char *name)
 {
     char at[512], path[64];
@@ -64,13 +50,14 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
     OK(MPI_Bcast(&pid, 1, MPI_INT, 0, c));
     snprintf(name, sizeof name, "/tmp/weft-ft-file-%d", pid);
-    int comms = variable("objects_communicators"), contexts = variable("objects_contexts");
+    int comms = (int)ft_level("objects_communicators"),
+        contexts = (int)ft_level("objects_contexts");
     dies = mt_rank == mt_size - 1;
     FAILS(MPI_File_open(c, name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &f),
           MPIX_ERR_PROC_FAILED);
     CHECK(f == MPI_FILE_NULL);
-    CHECK_EQ(variable("objects_communicators"), comms);
-    CHECK_EQ(variable("objects_contexts"), contexts);
+    CHECK_EQ((int)ft_level("objects_communicators"), comms);
+    CHECK_EQ((int)ft_level("objects_contexts"), contexts);
     CHECK_EQ(descriptors_of(name), 0);
     if (mt_rank == 0)
         unlink(name);

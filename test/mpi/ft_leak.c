@@ -15,20 +15,6 @@
 static MPI_Comm base;
 static bool alltoall; /* argument: the call that fails; else an allreduce */
 
-static size_t variable(const char *name)
-{
-    unsigned long long v = 0;
-    int index, count;
-    MPI_T_pvar_session session;
-    MPI_T_pvar_handle handle;
-    OK(MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_LEVEL, &index));
-    OK(MPI_T_pvar_session_create(&session));
-    OK(MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count));
-    OK(MPI_T_pvar_read(session, handle, &v));
-    OK(MPI_T_pvar_session_free(&session));
-    return v;
-}
-
 static void check_growth(const char *what, size_t before, size_t now)
 {
     CHECK_MSG(now < before + (TIMES - WARM) * LEFT_NBYTES, "%s: %zu bytes for each communicator",
@@ -81,15 +67,15 @@ int main(int argc, char **argv)
     for (int i = 0; i < TIMES; i++) {
         if (i == WARM) {
             private = mallinfo2().uordblks;
-            shared = variable("shm_segment_used_bytes");
-            comms = variable("objects_communicators");
+            shared = ft_level("shm_segment_used_bytes");
+            comms = ft_level("objects_communicators");
             fds = descriptors();
         }
         round_of(i, me, n);
     }
     check_growth("private memory", private, mallinfo2().uordblks);
-    check_growth("shared memory", shared, variable("shm_segment_used_bytes"));
-    CHECK_EQ(variable("objects_communicators"), comms);
+    check_growth("shared memory", shared, ft_level("shm_segment_used_bytes"));
+    CHECK_EQ(ft_level("objects_communicators"), comms);
     /* a connection to a rank may be made or accepted late */
     CHECK_MSG(descriptors() <= fds + n, "%d descriptors, %d before", descriptors(), fds);
     MPI_T_finalize();

@@ -4,9 +4,9 @@
  * the survivors then shrink the communicator and continue with the call that failed first.  A call
  * that succeeds has right values.  At the end the survivors have no more descriptors and contexts
  * than before.  ft_random.py runs it (in=FOLDER: for files). */
+#include "test/descriptors.h"
 #include "test/mpi/ft_test.h"
 
-#include <dirent.h>
 #include <time.h>
 
 #define TAG (3 + 4 * turn) /* messages of a fast rank are not those of an earlier turn */
@@ -544,31 +544,6 @@ static void recover(int rc)
     } while (rc);
 }
 
-static int descriptors(void)
-{
-    int n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    while (d && readdir(d))
-        n++;
-    if (d)
-        closedir(d);
-    return n;
-}
-
-static int variable(const char *name)
-{
-    unsigned long long n = 0;
-    int index, count;
-    MPI_T_pvar_session session;
-    MPI_T_pvar_handle handle;
-    OK(MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_LEVEL, &index));
-    OK(MPI_T_pvar_session_create(&session));
-    OK(MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count));
-    OK(MPI_T_pvar_read(session, handle, &n));
-    OK(MPI_T_pvar_session_free(&session));
-    return (int)n;
-}
-
 /* This process dies after that time, wherever it is. */
 static timer_t die_after(int us)
 {
@@ -598,8 +573,8 @@ int main(int argc, char **argv)
     OK(MPI_Comm_dup(MPI_COMM_WORLD, &c));
     take(c);
     session(); /* the first one makes a communicator of the process */
-    int before = descriptors(), contexts = variable("objects_contexts"),
-        comms = variable("objects_communicators"), world = size, rc;
+    int before = descriptors(), contexts = (int)ft_level("objects_contexts"),
+        comms = (int)ft_level("objects_communicators"), world = size, rc;
     MPI_Barrier(c); /* all have it before one dies or revokes it */
     deaths = seed * 2654435761u | 1;
     for (int n = (int)(mt_random(&deaths) % (unsigned)size), i = 0; i < n; i++) {
@@ -631,10 +606,10 @@ int main(int argc, char **argv)
     /* a connection to each other rank; a window or file that was abandoned keeps what it has */
     CHECK_MSG(after <= before + 2 * world + 2 * abandoned,
               "%d descriptors, %d before, %d abandoned", after, before, abandoned);
-    after = variable("objects_contexts");
+    after = (int)ft_level("objects_contexts");
     CHECK_MSG(after <= contexts + 3 * abandoned, "%d contexts, %d before, %d abandoned", after,
               contexts, abandoned);
-    after = variable("objects_communicators");
+    after = (int)ft_level("objects_communicators");
     CHECK_MSG(after <= comms + 2 * abandoned, "%d communicators, %d before, %d abandoned", after,
               comms, abandoned);
     failed |= check_failed_case;

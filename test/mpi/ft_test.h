@@ -45,6 +45,21 @@ static inline void ft_lose_last(unsigned late_us)
     ft_die();
 }
 
+/* An MPI_T variable of class LEVEL: what there is now. */
+static inline size_t ft_level(const char *name)
+{
+    unsigned long long v = 0;
+    int index, count;
+    MPI_T_pvar_session session;
+    MPI_T_pvar_handle handle;
+    OK(MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_LEVEL, &index));
+    OK(MPI_T_pvar_session_create(&session));
+    OK(MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count));
+    OK(MPI_T_pvar_read(session, handle, &v));
+    OK(MPI_T_pvar_session_free(&session));
+    return v;
+}
+
 /* Whether one of these ranks has failed, at `lowest`. */
 static inline int ft_failed(int lowest, const int *alive, int nalive)
 {
