@@ -2,6 +2,7 @@
 """Agents that wait for mpirun, and the remote shell that finds them."""
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -12,15 +13,24 @@ from harness import MPIRUN, SCALE, check, wait_for
 WEFTD = os.path.join(os.path.dirname(MPIRUN), "weftd")
 
 
+def free_port():
+    """Below those that the kernel gives to programs that name none, so no other program gets it before it is used."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as f:
+        first = int(f.read().split()[0])
+    for port in random.sample(range(first // 2, first), 50):
+        with socket.socket() as s:
+            if s.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+    raise AssertionError("no free port")
+
+
 class Waiter:
     """weftd --wait on a free port, with a key, started `late` seconds after the block begins; all names of
     hosts lead to it.  `inside`: words before its command."""
 
     def __init__(self, late=0, key="k" * 40, inside=()):
         self.folder, self.late, self.inside, self.p = tempfile.TemporaryDirectory(), late, inside, None
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.port = str(s.getsockname()[1])
+        self.port = str(free_port())
         self.key = self.file("key", "k" * 40)
         self.command = [*inside, WEFTD, "--wait", "--port", self.port, "--key", self.file("waiter", key)]
 
