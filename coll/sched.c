@@ -410,7 +410,8 @@ void coll_sched_next_round(struct coll_sched *s, const struct step *end)
     s->posted = false;
 }
 
-/* Releases the messages of the round, some of them when they are complete.  False: all are. */
+/* Releases the messages of the round.  Returns whether some are still in progress; these are
+ * released when they complete. */
 static bool detach(struct coll_sched *s)
 {
     struct coll_team *t = s->task->team;

@@ -139,8 +139,8 @@ __attribute__((visibility("default"))) int launch_accept(int fd, struct sockaddr
 
 /* Replaces send() for PMIx, which calls it for the answers of a handshake only.  If one fails
  * because the rank has died, PMIx 4 to 6 free the entry of this rank twice and leave it in their
- * list.  So it counts as sent: the end of the connection, which is read next, reports the
- * death.  Other callers in the launcher use MSG_NOSIGNAL, and see the error. */
+ * list.  So this function reports success; PMIx then reads the end of the connection and handles
+ * the death.  Other callers in the launcher use MSG_NOSIGNAL, and see the error. */
 ssize_t launch_send(int fd, const void *data, size_t len, int flags) __asm__("send");
 __attribute__((visibility("default"))) ssize_t launch_send(int fd, const void *data, size_t len,
                                                            int flags)

@@ -129,8 +129,8 @@ static void wait_device(struct wm_preq *q)
     wm_domain_left(q->dom, &wait);
 }
 
-/* The wait of a device request, which is all; or polls that come before the general wait.  Whether
- * the wait is over. */
+/* Waits for a device request to its end; polls any other request before the general wait.  Returns
+ * whether the wait is over. */
 static __attribute__((noinline)) bool wait_first(struct rt_req *r)
 {
     if (r->flags & RT_REQ_DEVICE) {

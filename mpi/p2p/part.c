@@ -238,7 +238,7 @@ void wm_on_part_init(struct wm_domain *d, const struct btl_peer *from, const str
 
 static struct wm_piece sending; /* the end of a list that a thread is sending */
 
-/* Not again: two threads may have marked it at once, which is a mistake of the program. */
+/* Sends a partition once, even if a wrong program marks it in two threads at once. */
 static void send_one(struct wm_part *p, int i)
 {
     struct rt_req *r;

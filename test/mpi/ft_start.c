@@ -75,8 +75,8 @@ COUNTED(int, poll, (struct pollfd * f, nfds_t n, int ms), (f, n, ms))
 COUNTED(int, epoll_wait, (int fd, struct epoll_event *e, int n, int ms), (fd, e, n, ms))
 COUNTED(int, epoll_ctl, (int fd, int op, int to, struct epoll_event *e), (fd, op, to, e))
 
-/* Sends the first half of a message; when the server waits for the rest, its process, which is the
- * parent, stops until the rest has been sent and this process has ended. */
+/* Sends half of a message.  While the server waits for the rest, this process stops the server (its
+ * parent), sends the rest and dies; a child continues the server. */
 static void die_unanswered(int fd, const void *buf, size_t n)
 {
     pid_t server = getppid();

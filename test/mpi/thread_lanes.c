@@ -545,7 +545,7 @@ static void end_of_small_sends(void)
     unsigned long long before = locks_taken();
     for (int i = 0; i < CALLS; i++) {
         MPI_Request again[SENDS];
-        memcpy(again, r, sizeof r); /* all name one request, which is never freed */
+        memcpy(again, r, sizeof r); /* one request, which is never freed, has all these handles */
         OK(MPI_Wait(&again[0], MPI_STATUS_IGNORE));
         OK(MPI_Test(&again[1], &flag, MPI_STATUS_IGNORE));
         OK(MPI_Waitany(SENDS, again, &one, MPI_STATUS_IGNORE));
